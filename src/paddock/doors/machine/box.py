@@ -1,0 +1,313 @@
+"""The core of a sandbox: its machine, its clock, its forks and snapshots. Runs on the engine's loop;
+callers meet it through the faces in `sandbox`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import shutil
+import time
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.files import FileCore
+from paddock.fence.base import Place
+from paddock.fence.channel import Channel
+from paddock.fence.container.driver import ContainerDriver
+from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.machine import ContainerMachine
+from paddock.model.errors import Conflict, SandboxDied, SandboxError
+from paddock.model.results import Metrics, SandboxInfo
+from paddock.model.spec import Spec
+from paddock.state.changes import scan
+from paddock.state.home import new_id
+from paddock.state.layers import Layers
+from paddock.state.snapshots import SnapshotStore
+
+SAMPLE_S = 5.0
+SAMPLES = 720  # one hour of history
+
+
+@dataclasses.dataclass(slots=True)
+class Start:
+    """What the workspace was when the sandbox began, to tell what it changed."""
+
+    base_layer: str | None = None
+    stamps: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Box:
+    """One sandbox."""
+
+    def __init__(self, engine: Engine, spec: Spec, machine: ContainerMachine) -> None:
+        self.engine = engine
+        self.spec = spec
+        self.machine = machine
+        self.sandbox_id = machine.machine_id
+        self.files = FileCore(self)
+        self.contexts: dict[str, Any] = {}
+        self.start = Start()
+        self.parent_id: str | None = None
+        self.started_at = time.time()
+        self._end_at: float | None = None
+        self._time_end: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._hits: dict[str, int] = {}
+        self._samples: deque[Metrics] = deque(maxlen=SAMPLES)
+        self._sampler: asyncio.Task[None] | None = None
+        self._paused_left: float | None = None
+        self.server: Any = None
+
+    @classmethod
+    async def create(cls, engine: Engine, spec: Spec) -> Box:
+        driver = await engine.driver()
+        if spec.is_poolable:
+            machine = await engine.pool.take(spec)
+            if machine is not None:
+                return cls._begin(engine, spec, machine)
+        name = new_id()
+        layers = driver.link.layers
+        start = Start()
+        try:
+            path = layers.create(name, spec.limits.disk, LAYER_OWNER)
+            if spec.snapshot is not None:
+                await asyncio.to_thread(_restore, engine, spec.snapshot, layers, name)
+                start.stamps = await asyncio.to_thread(_stamps, path)
+            machine = await driver.start(spec, place(name, spec))
+        except BaseException:
+            await asyncio.to_thread(layers.destroy, name)
+            raise
+        return cls._begin(engine, spec, machine, start)
+
+    @classmethod
+    def _begin(
+        cls, engine: Engine, spec: Spec, machine: ContainerMachine, start: Start | None = None
+    ) -> Box:
+        box = cls(engine, spec, machine)
+        box.start = start or Start()
+        engine.boxes[box.sandbox_id] = box
+        machine.on_end.append(lambda reason: box._ended())
+        if spec.limits.time is not None:
+            box._time_end = time.monotonic() + spec.limits.time
+        box.set_timeout(spec.timeout_s)
+        box._sampler = asyncio.ensure_future(box._sample())
+        return box
+
+    @property
+    def channel(self) -> Channel:
+        """The way to the guest; refused while paused, so that no call waits for a thaw."""
+        if self.machine.ended_by is not None:
+            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
+        if self.machine.is_frozen:
+            raise Conflict(f"sandbox {self.sandbox_id} is paused", hint="call resume() first")
+        return self.machine.channel
+
+    @property
+    def state(self) -> str:
+        if self.machine.ended_by is not None:
+            return "ended"
+        return "paused" if self.machine.is_frozen else "running"
+
+    @property
+    def layers(self) -> Layers:
+        layers: Layers = self.machine.layers
+        return layers
+
+    def envs(self, more: dict[str, str] | None) -> dict[str, str]:
+        return {**dict(self.spec.envs), **(more or {})}
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """The sandbox ends by itself after this; `limits.time` stays the ceiling."""
+        self._end_at = time.monotonic() + timeout_s
+        if self._timer is not None:
+            self._timer.cancel()
+        moments = [t for t in (self._end_at, self._time_end) if t is not None]
+        soonest = min(moments)
+        reason = "time limit" if soonest == self._time_end else "timeout"
+        delay = soonest - time.monotonic()
+        self._timer = self.engine.loop.call_later(delay, self._time_is_up, reason)
+
+    async def pause(self) -> None:
+        _ = self.channel
+        await self.machine.freeze()
+        if self._timer is not None and self._end_at is not None:
+            self._timer.cancel()  # a paused sandbox does not use up its time
+            self._paused_left = self._end_at - time.monotonic()
+
+    async def resume(self) -> None:
+        if self.machine.ended_by is not None:
+            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
+        if self.machine.is_frozen:
+            await self.machine.thaw()
+            self.set_timeout(self._paused_left or self.spec.timeout_s)
+
+    async def end(self, reason: str) -> None:
+        await self.machine.stop(reason)
+        self._ended()
+
+    async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
+        """Which limits have bitten since the last ask; told to the command that ended now."""
+        if self.machine.ended_by is not None:
+            return []
+        with contextlib.suppress(OSError):
+            hits = await self.machine.hits()
+            for name, count in (ending.get("hits") or {}).items():
+                hits[name] = hits.get(name, 0) + int(count)
+            new = [n for n, count in hits.items() if count > self._hits.get(n, 0)]
+            self._hits = hits
+            if ending.get("exit") != 0 and self.machine.is_disk_full():
+                new.append("disk")
+            return new
+        return []
+
+    async def metrics(self) -> Metrics:
+        _ = self.channel if not self.machine.is_frozen else None
+        sample = await self.machine.stats()
+        self._samples.append(sample)
+        return sample
+
+    def history(self) -> list[Metrics]:
+        return list(self._samples)
+
+    def info(self) -> SandboxInfo:
+        left = None if self._end_at is None else self._end_at - time.monotonic()
+        end = None if left is None or self.state != "running" else time.time() + left
+        return SandboxInfo(
+            sandbox_id=self.sandbox_id,
+            state=self.state,
+            template=self.spec.template,
+            started_at=datetime.fromtimestamp(self.started_at, UTC),
+            end_at=None if end is None else datetime.fromtimestamp(end, UTC),
+            limits=dataclasses.asdict(self.spec.limits),
+            enforcement=dict(self.machine.enforcement),
+            metadata=dict(self.spec.metadata),
+            hostname=self.sandbox_id,
+            uid=self.machine.uid,
+            ended_by=self.machine.ended_by,
+            parent_id=self.parent_id,
+        )
+
+    @contextlib.asynccontextmanager
+    async def still(self) -> Any:
+        """Nothing inside runs within this; what was paused before stays paused after."""
+        if self.machine.ended_by is not None:
+            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
+        was_frozen = self.machine.is_frozen
+        if not was_frozen:
+            await self.machine.freeze()
+        try:
+            yield
+        finally:
+            if not was_frozen and self.machine.ended_by is None:
+                await self.machine.thaw()
+
+    async def fork(self, count: int) -> list[Box]:
+        """Sandboxes with the files of this moment. Processes, identities and secrets stay behind."""
+        layers = self.layers
+        base = f"base-{int(time.time())}-{new_id()}"
+        async with self.still():
+            await asyncio.to_thread(layers.fork, self.machine.layer, base, self.spec.limits.disk)
+        driver = await self.engine.driver()
+        with self.engine.keeping(base, layers):
+            made = await asyncio.gather(
+                *(self._fork_one(driver, base) for _ in range(count)), return_exceptions=True
+            )
+        failed = [m for m in made if isinstance(m, BaseException)]
+        if failed:
+            for box in made:
+                if isinstance(box, Box):
+                    await box.end("a sibling fork failed")
+            raise failed[0]
+        return [m for m in made if isinstance(m, Box)]
+
+    async def _fork_one(self, driver: ContainerDriver, base: str) -> Box:
+        name = new_id()
+        layers = self.layers
+        spec = dataclasses.replace(self.spec, snapshot=None)
+        try:
+            path = await asyncio.to_thread(layers.fork, base, name, spec.limits.disk)
+            await asyncio.to_thread(renew_work, path)
+            start = Start(base) if layers.is_copy_on_write else Start(None, _stamps(path))
+            machine = await driver.start(spec, place(name, spec, base=start.base_layer))
+        except BaseException:
+            await asyncio.to_thread(layers.destroy, name)
+            raise
+        box = Box._begin(self.engine, spec, machine, start)
+        box.parent_id = self.sandbox_id
+        if start.base_layer is not None:
+            self.engine.keep(base)
+        return box
+
+    async def snapshot(self) -> str:
+        """Saves the files of this moment, content-addressed; the sandbox is still only briefly."""
+        layers = self.layers
+        copy = f"saving-{int(time.time())}-{new_id()}"
+        async with self.still():
+            await asyncio.to_thread(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
+        meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
+        try:
+            store = SnapshotStore(self.engine.home.snapshots)
+            return await asyncio.to_thread(store.save, layers.path(copy), meta=meta)
+        finally:
+            await asyncio.to_thread(layers.destroy, copy)
+
+    def _time_is_up(self, reason: str) -> None:
+        self._stopping = asyncio.ensure_future(self.end(reason))
+
+    def _ended(self) -> None:
+        if self.engine.boxes.pop(self.sandbox_id, None) is None:
+            return
+        if self.start.base_layer is not None:
+            self.engine.release(self.start.base_layer, self.layers)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sampler is not None:
+            self._sampler.cancel()
+        if self.server is not None:
+            self.server.close()
+
+    async def _sample(self) -> None:
+        while self.machine.ended_by is None:
+            await asyncio.sleep(SAMPLE_S)
+            if not self.machine.is_frozen:
+                with contextlib.suppress(SandboxError, OSError, asyncio.TimeoutError):
+                    self._samples.append(await self.machine.stats())
+
+
+def place(name: str, spec: Spec, base: str | None = None) -> Place:
+    return Place(
+        machine_id=name,
+        layer=name,
+        hostname=name,
+        layer_owner=LAYER_OWNER,
+        metadata=dict(spec.metadata),
+        base=base,
+    )
+
+
+def _stamps(layer: Path) -> dict[str, Any]:
+    return dict(scan(layer / "home"))
+
+
+def renew_work(layer: Path) -> None:
+    """An overlay's work directory belongs to one mount: a fork starts with an empty one."""
+    overlays = layer / "overlays"
+    for directory in overlays.iterdir() if overlays.is_dir() else ():
+        work = directory / "work"
+        if work.exists():
+            shutil.rmtree(work)
+
+
+def _restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
+    path = layers.path(name)
+    for part in list(path.iterdir()):
+        part.rmdir()
+    owner = LAYER_OWNER if os.geteuid() == 0 else None
+    SnapshotStore(engine.home.snapshots).restore(snapshot, path, owner=owner)
+    renew_work(path)

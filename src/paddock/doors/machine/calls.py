@@ -1,0 +1,276 @@
+"""The calls of a sandbox as coroutines on the engine's loop, with the signatures that users see.
+The sync and the async face are both made from these, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from paddock.doors.machine.box import Box
+from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
+from paddock.fence.channel import Stream
+from paddock.model.errors import InvalidInput
+from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
+from paddock.model.spec import HOME, parse_envs, sandbox_path
+from paddock.model.sizes import parse_duration
+
+COMMAND_TIMEOUT_S = 60.0
+Loop = asyncio.AbstractEventLoop | None
+TextCallback = Callable[[str], Any]
+# The guest picks bash where the root has it, else sh: one exec, whatever the template.
+SHELL = "@shell"
+
+
+class HandleCalls:
+    """A running program as its callers see it."""
+
+    def __init__(self, box: Box, running: Running) -> None:
+        self.box = box
+        self.running = running
+
+    @property
+    def pid(self) -> int:
+        return self.running.pid
+
+    async def wait(self, timeout: float | str | None = None) -> CommandResult:
+        """Waits for the end. A non-zero status raises CommandExitException."""
+        return checked(await self.running.wait(_seconds(timeout)))
+
+    async def kill(self) -> bool:
+        """SIGKILL to the program and its descendants; False if it had ended."""
+        return await send_signal(self.box, self.pid, signals.SIGKILL)
+
+    async def send_signal(self, signal: int) -> bool:
+        """Any signal to the program and its descendants."""
+        return await send_signal(self.box, self.pid, int(signal))
+
+    async def send_stdin(self, data: str | bytes) -> None:
+        """Writes to the program's input; waits while it does not read."""
+        await self.running.send_stdin(_bytes(data))
+
+    async def close_stdin(self) -> None:
+        """End of the program's input."""
+        self.running.close_stdin()
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Tells a terminal program its new size."""
+        self.running.resize(*_terminal_size(rows, cols))
+
+    async def disconnect(self) -> None:
+        """Stops listening; the program goes on."""
+        self.running.disconnect()
+
+
+class CommandCalls:
+    """Starts and finds programs."""
+
+    def __init__(self, box: Box, loop: Loop) -> None:
+        self._box = box
+        self._loop = loop
+
+    async def start(
+        self,
+        cmd: str | list[str],
+        *,
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        on_stdout: TextCallback | None = None,
+        on_stderr: TextCallback | None = None,
+        stdin: bool | str | bytes = False,
+    ) -> HandleCalls:
+        box, engine = self._box, self._box.engine
+        feed = stdin if isinstance(stdin, str | bytes) else None
+        start = Start(
+            argv=_argv(cmd),
+            cwd=sandbox_path(cwd) if cwd else HOME,
+            envs=box.envs(dict(parse_envs(envs))),
+            stdin=bool(stdin) or feed is not None,
+        )
+        deliver = {
+            1: engine.callback(on_stdout, self._loop),
+            2: engine.callback(on_stderr, self._loop),
+        }
+        running = await Running.start(box, start, deliver)
+        if feed is not None:
+            await running.send_stdin(_bytes(feed))
+            running.close_stdin()
+        return HandleCalls(box, running)
+
+    async def run(
+        self,
+        cmd: str | list[str],
+        *,
+        timeout: float | str | None = COMMAND_TIMEOUT_S,
+        **options: Any,
+    ) -> CommandResult:
+        limit_s = _seconds(timeout)
+        handle = await self.start(cmd, **options)
+        try:
+            return checked(await handle.running.wait(limit_s))
+        except asyncio.CancelledError:
+            handle.running.signal(signals.SIGKILL)  # nobody waits for it any more
+            raise
+
+    async def connect(
+        self,
+        pid: int,
+        on_stdout: TextCallback | None = None,
+        on_stderr: TextCallback | None = None,
+    ) -> HandleCalls:
+        engine = self._box.engine
+        deliver = {
+            1: engine.callback(on_stdout, self._loop),
+            2: engine.callback(on_stderr, self._loop),
+        }
+        return HandleCalls(self._box, await Running.attach(self._box, int(pid), deliver))
+
+    async def list(self) -> list[ProcessInfo]:
+        """Programs that were started through this API and still run."""
+        return await running_processes(self._box)
+
+    async def kill(self, pid: int) -> bool:
+        """SIGKILL to a program and its descendants; False if there is none of that pid."""
+        return await send_signal(self._box, int(pid), signals.SIGKILL)
+
+    async def send_stdin(self, pid: int, data: str | bytes) -> None:
+        """Writes to the input of a program that was started with stdin=True."""
+        handle = await self.connect(pid)
+        await handle.send_stdin(data)
+        handle.running.disconnect()
+
+
+class PtyCalls:
+    """Terminals."""
+
+    def __init__(self, box: Box, loop: Loop) -> None:
+        self._box = box
+        self._loop = loop
+
+    async def start(
+        self,
+        rows: int = 24,
+        cols: int = 80,
+        on_data: Callable[[bytes], Any] | None = None,
+        *,
+        cmd: list[str] | None = None,
+        cwd: str | None = None,
+        envs: Mapping[str, str] | None = None,
+    ) -> HandleCalls:
+        box = self._box
+        rows, cols = _terminal_size(rows, cols)
+        start = Start(
+            argv=cmd or [SHELL, "-i"],
+            cwd=sandbox_path(cwd) if cwd else HOME,
+            envs=box.envs({"TERM": "xterm-256color", **dict(parse_envs(envs))}),
+            rows=rows,
+            cols=cols,
+        )
+        deliver = {1: box.engine.callback(on_data, self._loop)}
+        return HandleCalls(box, await Running.start(box, start, deliver))
+
+
+class WatchCalls:
+    """A directory watch: events come to a callback, or are collected until asked for."""
+
+    MAX_KEPT = 10_000
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.kept: deque[WatchEvent] = deque(maxlen=self.MAX_KEPT)
+        self.guard = threading.Lock()
+
+    async def keep(self, event: WatchEvent) -> None:
+        with self.guard:
+            self.kept.append(event)
+
+    async def stop(self) -> None:
+        """Ends the watch."""
+        if self.task is not None:
+            self.task.cancel()
+
+    async def get_new_events(self) -> list[WatchEvent]:
+        """What came since the last call."""
+        with self.guard:
+            events = list(self.kept)
+            self.kept.clear()
+        return events
+
+
+class FileCalls(FileCore):
+    """Files, with the formats and callbacks that users name."""
+
+    def __init__(self, box: Box, loop: Loop) -> None:
+        super().__init__(box)
+        self._loop = loop
+
+    async def read(self, path: str, format: Literal["text", "bytes"] = "text") -> Any:
+        """The content as text (UTF-8, faulty bytes replaced) or bytes."""
+        if format not in ("text", "bytes"):
+            raise InvalidInput(f"format: {format!r} is not text, bytes or stream")
+        content = await self.read_bytes(path)
+        return content if format == "bytes" else content.decode("utf-8", "replace")
+
+    def read_stream(self, path: str) -> AsyncIterator[bytes]:
+        return self.stream(path)
+
+    async def watch_dir(
+        self,
+        path: str,
+        on_event: Callable[[WatchEvent], Any] | None = None,
+        *,
+        recursive: bool = False,
+    ) -> WatchCalls:
+        calls = WatchCalls()
+        deliver: Callable[[WatchEvent], Awaitable[None]]
+        deliver = self._box.engine.callback(on_event, self._loop) or calls.keep
+        calls.task = await self.watch(path, deliver, is_recursive=recursive)
+        return calls
+
+    async def take_lock(
+        self, path: str, shared: bool = False, timeout: float | str | None = None
+    ) -> Stream:
+        return await self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
+
+
+async def close_stream(stream: Stream) -> None:
+    stream.close()
+
+
+async def next_chunk(iterator: AsyncIterator[bytes]) -> bytes | None:
+    """One step of a stream, for callers on another thread or loop; None at the end."""
+    return await anext(iterator, None)
+
+
+def _argv(cmd: str | list[str]) -> list[str]:
+    if isinstance(cmd, str):
+        if "\0" in cmd:
+            raise InvalidInput("command: contains a NUL byte")
+        if not cmd.strip():
+            raise InvalidInput("command: empty; give a shell command or a list of words")
+        return [SHELL, "-c", cmd]
+    if not isinstance(cmd, list | tuple) or not cmd:
+        raise InvalidInput(f"command: {cmd!r} is not a text or a list of texts")
+    return list(cmd)
+
+
+def _seconds(value: float | str | None) -> float | None:
+    """None and 0 both mean: no time-out of its own."""
+    return None if value is None or value == 0 else parse_duration(value, "timeout")
+
+
+def _bytes(data: str | bytes) -> bytes:
+    if not isinstance(data, str | bytes | bytearray | memoryview):
+        raise InvalidInput(f"stdin: {type(data).__name__} is not text or bytes")
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def _terminal_size(rows: int, cols: int) -> tuple[int, int]:
+    if not all(isinstance(n, int) and 0 < n < 10_000 for n in (rows, cols)):
+        raise InvalidInput(f"terminal size: {rows!r} x {cols!r} is not a number of rows and columns")
+    return rows, cols

@@ -1,0 +1,214 @@
+"""Code execution: stateful contexts, each an IPython process inside the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paddock.fence.channel import Data, End, Stream
+from paddock.model.code import (
+    Execution,
+    ExecutionBuilder,
+    ExecutionError,
+    MessageReader,
+    OutputMessage,
+    Result,
+)
+from paddock.model.errors import HostCannot, InvalidInput, NotFound, SandboxError
+from paddock.model.spec import HOME, sandbox_path
+from paddock.state.home import new_id
+from paddock.state.kernelsite import kernel_site, kernel_site_hint
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+
+DEFAULT = "default"
+INTERRUPT_GRACE_S = 2.0
+_PYTHONS = "for p in /usr/local/bin/python3 /usr/bin/python3; do [ -x $p ] && exec $p"
+_SCRIPT = "/.paddock/kernel/kernel.py"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeContext:
+    """A named interpreter state."""
+
+    id: str
+    cwd: str
+    language: str = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What is told while a cell runs."""
+
+    on_stdout: Callable[[Any], Awaitable[None]] | None = None
+    on_stderr: Callable[[Any], Awaitable[None]] | None = None
+    on_result: Callable[[Any], Awaitable[None]] | None = None
+    on_error: Callable[[Any], Awaitable[None]] | None = None
+
+    async def tell(self, payload: object) -> None:
+        heard: Callable[[Any], Awaitable[None]] | None = None
+        if isinstance(payload, OutputMessage):
+            heard = self.on_stderr if payload.error else self.on_stdout
+        elif isinstance(payload, Result):
+            heard = self.on_result
+        elif isinstance(payload, ExecutionError):
+            heard = self.on_error
+        if heard is not None:
+            await heard(payload)
+
+
+class Kernel:
+    """One interpreter process; cells run one after the other."""
+
+    def __init__(self, box: Box, context: CodeContext, stream: Stream) -> None:
+        self.context = context
+        self._box = box
+        self._stream = stream
+        self._reader = MessageReader()
+        self._turn = asyncio.Lock()
+        self._number = 0
+
+    @classmethod
+    async def start(
+        cls, box: Box, context: CodeContext, envs: dict[str, str], site: str
+    ) -> Kernel:
+        stream = box.channel.open(
+            "exec", argv=_command(site), cwd=context.cwd, env=box.envs(envs), stdin=True, pty=None
+        )
+        first = await stream.next()
+        if isinstance(first, End):
+            message = first.value.get("error", {}).get("message", "it ended at once")
+            raise SandboxError(f"the code interpreter did not start in {context.cwd}: {message}")
+        return cls(box, context, stream)
+
+    async def run(
+        self, code: str, envs: dict[str, str], listeners: Listeners, timeout_s: float | None
+    ) -> Execution:
+        async with self._turn:
+            self._number += 1
+            request = {"id": self._number, "op": "execute", "code": code, "envs": envs or None}
+            builder = ExecutionBuilder(self._number, max_bytes=self._box.spec.limits.output)
+            await self._send(request)
+            work = asyncio.ensure_future(self._collect(builder, listeners))
+            done, _ = await asyncio.wait([work], timeout=timeout_s)
+            if done:
+                return work.result()
+            return await self._interrupt(work, builder, timeout_s)
+
+    def interrupt(self) -> None:
+        self._stream.call("signal", signal=int(signal.SIGINT))
+
+    def end(self) -> None:
+        with contextlib.suppress(SandboxError):
+            self._stream.call("signal", signal=int(signal.SIGKILL))
+        self._stream.close()
+
+    async def _interrupt(
+        self, work: asyncio.Task[Execution], builder: ExecutionBuilder, timeout_s: float | None
+    ) -> Execution:
+        """A cell that took too long is interrupted, so that the state of the context survives."""
+        self.interrupt()
+        done, _ = await asyncio.wait([work], timeout=INTERRUPT_GRACE_S)
+        if not done:
+            work.cancel()
+            self._box.contexts.pop(self.context.id, None)
+            self.end()
+        partial = work.result() if done else builder.build()
+        kept = "its state is kept" if done else "it ignored the interrupt and was ended"
+        error = ExecutionError("TimeoutError", f"the cell ran longer than {timeout_s} s; {kept}", "")
+        return Execution(partial.results, partial.logs, error, partial.execution_count)
+
+    async def _send(self, request: dict[str, Any]) -> None:
+        body = json.dumps(request).encode()
+        await self._stream.send(struct.pack(">I", len(body)) + body)
+
+    async def _collect(self, builder: ExecutionBuilder, listeners: Listeners) -> Execution:
+        noise = bytearray()
+        while not builder.is_done:
+            item = await self._stream.next()
+            if isinstance(item, End):
+                self._box.contexts.pop(self.context.id, None)
+                return await self._died(builder, item.value, bytes(noise))
+            if isinstance(item, Data) and item.port == 2:
+                noise = (noise + item.content)[-4096:]
+            elif isinstance(item, Data):
+                for message in self._reader.feed(item.content):
+                    await listeners.tell(builder.feed(message))
+        return builder.build()
+
+    async def _died(
+        self, builder: ExecutionBuilder, ending: dict[str, Any], noise: bytes
+    ) -> Execution:
+        partial = builder.build()
+        hit = await self._box.limits_hit(ending)
+        limit = ending.get("killed_by") or (hit[0] if hit else None)
+        why = f"stopped by the {limit} limit" if limit else f"exit status {ending.get('exit')}"
+        text = noise.decode("utf-8", "replace")
+        error = partial.error or ExecutionError("InterpreterDied", f"{why}; its state is lost", text)
+        return Execution(partial.results, partial.logs, error, partial.execution_count)
+
+
+class CodeCore:
+    """Contexts of one sandbox, by id."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._starting = asyncio.Lock()
+
+    async def create_context(
+        self, cwd: str = HOME, language: str = "python", envs: dict[str, str] | None = None
+    ) -> CodeContext:
+        return await self._new(new_id(), cwd, language, envs or {})
+
+    async def run(
+        self,
+        code: str,
+        context: CodeContext | str | None,
+        envs: dict[str, str],
+        listeners: Listeners,
+        timeout_s: float | None,
+    ) -> Execution:
+        if not isinstance(code, str):
+            raise InvalidInput(f"code: {type(code).__name__} is not text")
+        kernel = await self._kernel(context)
+        return await kernel.run(code, envs, listeners, timeout_s)
+
+    async def _kernel(self, context: CodeContext | str | None) -> Kernel:
+        wanted = context.id if isinstance(context, CodeContext) else context or DEFAULT
+        async with self._starting:
+            if wanted == DEFAULT and DEFAULT not in self._box.contexts:
+                await self._new(DEFAULT, HOME, "python", {})
+        kernel = self._box.contexts.get(wanted)
+        if kernel is None:
+            raise NotFound(f"no code context {wanted!r} in this sandbox", hint="it may have died")
+        found: Kernel = kernel
+        return found
+
+    def remove(self, context: CodeContext | str) -> None:
+        kernel = self._box.contexts.pop(context.id if isinstance(context, CodeContext) else context, None)
+        if kernel is not None:
+            kernel.end()
+
+    async def _new(self, name: str, cwd: str, language: str, envs: dict[str, str]) -> CodeContext:
+        if language != "python":
+            raise InvalidInput(f"language: {language!r} is not offered; use python")
+        site = await asyncio.to_thread(kernel_site, self._box.engine.home.sites)
+        if site is None:
+            raise HostCannot("run_code needs IPython", hint=kernel_site_hint())
+        context = CodeContext(name, sandbox_path(cwd))
+        self._box.contexts[name] = await Kernel.start(self._box, context, envs, site.name)
+        return context
+
+
+def _command(site: str) -> list[str]:
+    """The sandbox's own Python if it has one, so that its packages are there; else ours."""
+    ours = "/.paddock/python/lib/ld* --library-path /.paddock/python/lib /.paddock/python/bin/python3"
+    run = f"-I {_SCRIPT} /.paddock/site/{site}"
+    return ["/bin/sh", "-c", f"{_PYTHONS} {run}; done; exec {ours} {run}"]

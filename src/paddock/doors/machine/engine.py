@@ -1,0 +1,163 @@
+"""The engine: one event loop in one thread, which all sandboxes of this process live on.
+
+Callers may be plain threads or other event loops; both hand coroutines over and wait. Sandboxes
+therefore do not belong to the caller's loop, and bubblewrap's parent never goes away under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from paddock.fence.container.driver import ContainerDriver
+from paddock.model.errors import SandboxError
+from paddock.state.home import Home
+from paddock.state.layers import Layers
+
+T = TypeVar("T")
+CLOSE_S = 15.0
+_CALLBACK_THREADS = 64
+
+
+class Engine:
+    """The loop, its driver, and the sandboxes that it holds."""
+
+    _by_home: dict[tuple[str, int], Engine] = {}  # noqa: RUF012
+    _guard = threading.Lock()
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.loop = asyncio.new_event_loop()
+        self.boxes: dict[str, Any] = {}
+        self.pool: Any = None
+        self._bases: dict[str, int] = {}
+        self._driver: asyncio.Task[ContainerDriver] | None = None
+        self._callbacks = concurrent.futures.ThreadPoolExecutor(
+            _CALLBACK_THREADS, thread_name_prefix="paddock-callback"
+        )
+        self._thread = threading.Thread(target=self._main, name="paddock-engine", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def current(cls) -> Engine:
+        """The engine for the present `PADDOCK_HOME`, started when first needed.
+
+        A forked child gets an engine of its own: the thread of the parent's did not come along.
+        """
+        home = Home.find()
+        key = (os.fspath(home.root.absolute()), os.getpid())
+        with cls._guard:
+            engine = cls._by_home.get(key)
+            if engine is None:
+                engine = cls._by_home[key] = cls(home)
+            return engine
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the engine and waits for it, from an ordinary thread."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise SandboxError("a synchronous call was made on the engine's own thread")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # a KeyboardInterrupt of the caller must not leave the call running
+            raise
+
+    async def acall(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same from another event loop; cancelling the caller cancels the work."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    async def driver(self) -> ContainerDriver:
+        """The container driver, opened once; a failed opening may be tried again."""
+        if self._driver is None or (self._driver.done() and self._driver.exception() is not None):
+            self._driver = asyncio.ensure_future(ContainerDriver.open(self.home))
+        return await asyncio.shield(self._driver)
+
+    @property
+    def opened_driver(self) -> ContainerDriver | None:
+        """The driver if it is open already."""
+        is_open = self._driver and self._driver.done() and not self._driver.exception()
+        return self._driver.result() if self._driver and is_open else None
+
+    def callback(
+        self, function: Callable[[T], Any] | None, caller_loop: asyncio.AbstractEventLoop | None
+    ) -> Callable[[T], Awaitable[None]] | None:
+        """A user's function, made awaitable here; it runs on a thread or on the caller's loop."""
+        if function is None:
+            return None
+
+        async def deliver(value: T) -> None:
+            if caller_loop is None:
+                await self.loop.run_in_executor(self._callbacks, function, value)
+            else:
+                work = asyncio.run_coroutine_threadsafe(_called(function, value), caller_loop)
+                await asyncio.wrap_future(work)
+
+        return deliver
+
+    def keep(self, base: str) -> None:
+        """One more sandbox compares itself with this layer."""
+        self._bases[base] = self._bases.get(base, 0) + 1
+
+    def release(self, base: str, layers: Layers) -> None:
+        """One fewer; the last one takes the layer with it."""
+        self._bases[base] -= 1
+        if self._bases[base] == 0:
+            del self._bases[base]
+            self.loop.run_in_executor(None, layers.destroy, base)
+
+    @contextlib.contextmanager
+    def keeping(self, base: str, layers: Layers) -> Iterator[None]:
+        self.keep(base)
+        try:
+            yield
+        finally:
+            self.release(base, layers)
+
+    def close(self) -> None:
+        """Ends every sandbox of this process and the keeper."""
+        if not self._thread.is_alive():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._close(), self.loop).result(CLOSE_S)
+        except (TimeoutError, concurrent.futures.TimeoutError):
+            pass  # the keeper ends everything when it sees this process go
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(CLOSE_S)
+            self._callbacks.shutdown(wait=False, cancel_futures=True)
+
+    async def _close(self) -> None:
+        if self.pool is not None:
+            await self.pool.drain()
+        stops = [box.end("the host process is closing") for box in list(self.boxes.values())]
+        await asyncio.gather(*stops, return_exceptions=True)
+        if self.opened_driver is not None:
+            self.opened_driver.close()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+async def _called(function: Callable[[T], Any], value: T) -> None:
+    result = function(value)
+    if inspect.isawaitable(result):
+        await result
+
+
+@atexit.register
+def close_all() -> None:
+    """Ends all sandboxes of this process; the keeper does the same if this never runs."""
+    for (_, pid), engine in list(Engine._by_home.items()):
+        if pid == os.getpid():
+            engine.close()
+    Engine._by_home.clear()

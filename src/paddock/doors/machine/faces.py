@@ -1,0 +1,47 @@
+"""How a coroutine of the engine becomes a method for a plain caller or for another event loop."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from paddock.doors.machine.engine import Engine
+
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Face:
+    """Something with calls behind it, on an engine."""
+
+    def __init__(self, engine: Engine, calls: Any) -> None:
+        self._engine = engine
+        self._calls = calls
+
+
+def synced(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """A method that waits."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._engine.call(method(self._calls, *args, **kwargs))
+        return result
+
+    return call
+
+
+def asynced(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """A method to await."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = await self._engine.acall(method(self._calls, *args, **kwargs))
+        return result
+
+    return call

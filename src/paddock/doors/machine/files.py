@@ -1,0 +1,198 @@
+"""Files of a sandbox: read, written, listed, watched and locked through the guest. The core; the
+faces for sync and async callers wrap it. No path is resolved on the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import posixpath
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+from paddock.fence.channel import Data, End, Event, Stream
+from paddock.fence.guest.wire import CHUNK
+from paddock.model.errors import FileError, FileMissing, InvalidInput, TimeoutReached
+from paddock.model.results import EntryInfo, FileType, WatchEvent
+from paddock.model.spec import sandbox_path
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+
+Content = str | bytes | bytearray | memoryview | IO[bytes] | IO[str]
+
+
+class FileCore:
+    """Every method runs on the engine's loop."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    async def read_bytes(self, path: str) -> bytes:
+        chunks = bytearray()
+        async for chunk in self.stream(path):
+            chunks += chunk
+        return bytes(chunks)
+
+    async def stream(self, path: str) -> AsyncIterator[bytes]:
+        place = sandbox_path(path)
+        with self._box.channel.open("read", path=place) as stream:
+            while True:
+                item = await stream.next()
+                if isinstance(item, Data):
+                    yield item.content
+                elif isinstance(item, End):
+                    _raise_failure(item.value, place)
+                    return
+
+    async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
+        place = sandbox_path(path)
+        with self._box.channel.open("write", path=place, append=is_append) as stream:
+            first = await stream.next()
+            if isinstance(first, End):
+                _raise_failure(first.value, place)
+            async for chunk in _chunks(content):
+                await stream.send(chunk)
+                if stream.is_ended:
+                    break
+            if not stream.is_ended:
+                stream.send_eof()
+            ending = await stream.end()
+        _raise_failure(ending, place)
+        return entry(ending["entry"])
+
+    async def write_many(self, files: Iterable[Mapping[str, Any]]) -> list[EntryInfo]:
+        written = []
+        for file in files:
+            if not isinstance(file, Mapping) or not {"path", "data"} <= set(file):
+                raise InvalidInput(f"write_files: {file!r} needs path and data")
+            written.append(await self.write(file["path"], file["data"]))
+        return written
+
+    async def list(self, path: str, depth: int = 1) -> list[EntryInfo]:
+        if not isinstance(depth, int) or depth < 1:
+            raise InvalidInput(f"depth: {depth!r} must be a whole number from 1")
+        place = sandbox_path(path)
+        found: list[EntryInfo] = []
+        with self._box.channel.open("list", path=place, depth=depth) as stream:
+            while True:
+                item = await stream.next()
+                if isinstance(item, Event):
+                    found += [entry(e) for e in item.value["entries"]]
+                elif isinstance(item, End):
+                    _raise_failure(item.value, place)
+                    return found
+
+    async def get_info(self, path: str) -> EntryInfo:
+        return entry((await self._ask("stat", path))["entry"])
+
+    async def exists(self, path: str) -> bool:
+        try:
+            await self._ask("stat", path)
+        except FileMissing:
+            return False
+        return True
+
+    async def make_dir(self, path: str) -> bool:
+        return bool((await self._ask("make_dir", path))["created"])
+
+    async def rename(self, old: str, new: str) -> EntryInfo:
+        return entry((await self._ask("rename", old, to=sandbox_path(new)))["entry"])
+
+    async def remove(self, path: str) -> None:
+        await self._ask("remove", path)
+
+    async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> Stream:
+        """The held lock as a stream; closing it lets go."""
+        place = sandbox_path(path)
+        stream = self._box.channel.open("lock", path=place, shared=is_shared, timeout=timeout_s)
+        try:
+            item = await stream.next()
+        except BaseException:
+            stream.close()
+            raise
+        if isinstance(item, End):
+            if item.value.get("error", {}).get("errno") == errno.EAGAIN:
+                raise TimeoutReached(f"{place} is locked by somebody else; waited {timeout_s} s")
+            _raise_failure(item.value, place)
+        return stream
+
+    async def watch(
+        self, path: str, deliver: Callable[[WatchEvent], Awaitable[None]], *, is_recursive: bool
+    ) -> asyncio.Task[None]:
+        """Begins to watch; cancelling the task ends it."""
+        place = sandbox_path(path)
+        stream = self._box.channel.open("watch", path=place, recursive=is_recursive)
+        first = await stream.next()
+        if isinstance(first, End):
+            stream.close()
+            _raise_failure(first.value, place)
+        task = asyncio.ensure_future(_watch(stream, deliver))
+        task.add_done_callback(lambda t: t.cancelled() or t.exception())
+        return task
+
+    async def _ask(self, op: str, path: str, **more: Any) -> dict[str, Any]:
+        place = sandbox_path(path)
+        answer = await self._box.channel.ask(op, path=place, **more)
+        _raise_failure(answer, place)
+        return answer
+
+
+async def _watch(stream: Stream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
+    with stream:
+        while True:
+            item = await stream.next()
+            if isinstance(item, End):
+                return
+            if isinstance(item, Event):
+                for kind, name in item.value.get("changes", ()):
+                    await deliver(WatchEvent(kind, name))
+
+
+async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
+    if isinstance(content, str):
+        content = content.encode()
+    if isinstance(content, bytes | bytearray | memoryview):
+        view = memoryview(content).cast("B")
+        for at in range(0, len(view), CHUNK):
+            yield view[at : at + CHUNK]
+        return
+    if not hasattr(content, "read"):
+        raise InvalidInput(f"data: {type(content).__name__} is not text, bytes or an open file")
+    while True:
+        chunk = await asyncio.to_thread(content.read, CHUNK)
+        if not chunk:
+            return
+        yield chunk.encode() if isinstance(chunk, str) else chunk
+
+
+def entry(raw: Mapping[str, Any]) -> EntryInfo:
+    """An entry from what the guest said."""
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        return EntryInfo(
+            name=posixpath.basename(str(raw["path"]).rstrip("/")) or "/",
+            path=str(raw["path"]),
+            type=FileType(raw["type"]),
+            size=int(raw["size"]),
+            mode=int(raw["mode"]),
+            modified_at=float(raw["mtime"]),
+            symlink_target=raw.get("target"),
+        )
+    raise FileError("the guest gave a malformed entry", path=str(raw)[:100], code="EPROTO")
+
+
+def _raise_failure(answer: Mapping[str, Any], path: str) -> None:
+    error = answer.get("error")
+    if not error:
+        return
+    number = error.get("errno", 0)
+    code = errno.errorcode.get(number, "EIO")
+    message = {
+        "EISDIR": "is a directory, not a file",
+        "EINVAL": "is not a regular file (a device, a pipe or a socket)",
+        "EDQUOT": "the disk limit of the sandbox is reached",
+        "EROFS": "is read-only inside the sandbox",
+    }.get(code, str(error.get("message") or code))
+    kind = FileMissing if code == "ENOENT" else FileError
+    raise kind(message, path=str(error.get("path") or path), code=code)

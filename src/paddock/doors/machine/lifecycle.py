@@ -1,0 +1,156 @@
+"""The calls on a sandbox as a whole: made, found, paused, forked, saved, compared, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from paddock.doors.machine.box import Box
+from paddock.doors.machine.code import CodeContext, CodeCore, Listeners
+from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.pool import Pool
+from paddock.doors.machine.workspace import Changes, changes_of
+from paddock.model.code import Execution
+from paddock.model.errors import InvalidInput
+from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
+from paddock.model.sizes import parse_duration
+from paddock.model.spec import HOME, Spec, parse_envs
+
+CODE_TIMEOUT_S = 300.0
+Loop = asyncio.AbstractEventLoop | None
+
+
+class BoxCalls:
+    """One sandbox as its callers see it."""
+
+    def __init__(self, box: Box, loop: Loop) -> None:
+        self.box = box
+        self.loop = loop
+        self.code = CodeCore(box)
+
+    async def pause(self) -> None:
+        """Freezes everything inside; its time-out stands still too."""
+        await self.box.pause()
+
+    async def resume(self) -> None:
+        """Lets a paused sandbox go on."""
+        await self.box.resume()
+
+    async def kill(self) -> None:
+        """Ends everything inside and removes what it left."""
+        await self.box.end("killed by its owner")
+
+    async def set_timeout(self, timeout: float | str) -> None:
+        """The sandbox ends by itself after so long from now."""
+        self.box.set_timeout(parse_duration(timeout, "timeout"))
+
+    async def get_info(self) -> SandboxInfo:
+        """What it is, how long it has, and what enforces each limit."""
+        return self.box.info()
+
+    async def is_running(self) -> bool:
+        return self.box.state == "running"
+
+    async def metrics(self) -> Metrics:
+        """CPU, memory, processes, disk and I/O now."""
+        return await self.box.metrics()
+
+    async def metrics_history(self) -> list[Metrics]:
+        """Samples taken every few seconds, oldest first."""
+        return self.box.history()
+
+    async def snapshot(self) -> str:
+        """Saves the files; the id can be given to create(snapshot=...)."""
+        return await self.box.snapshot()
+
+    async def fork(self, count: int) -> list[Box]:
+        """New sandboxes with the files of this moment."""
+        if not isinstance(count, int) or count < 1:
+            raise InvalidInput(f"fork: {count!r} must be a whole number from 1")
+        return await self.box.fork(count)
+
+    async def changes(self) -> Changes:
+        """What overlay mounts and the workspace changed since the start."""
+        async with self.box.still():
+            return await asyncio.to_thread(changes_of, self.box)
+
+    async def exec_events(self) -> list[ExecEvent]:
+        """Every program that was executed inside, whoever started it, oldest first."""
+        return self.box.machine.execs.all()
+
+    async def file_events(self) -> list[FileEvent]:
+        """Files opened and written inside, where the host can tell (see get_info)."""
+        return self.box.machine.files.all()
+
+    async def run_code(
+        self,
+        code: str,
+        context: CodeContext | str | None = None,
+        *,
+        language: str = "python",
+        envs: Mapping[str, str] | None = None,
+        timeout: float | str | None = CODE_TIMEOUT_S,
+        on_stdout: Callable[[Any], Any] | None = None,
+        on_stderr: Callable[[Any], Any] | None = None,
+        on_result: Callable[[Any], Any] | None = None,
+        on_error: Callable[[Any], Any] | None = None,
+    ) -> Execution:
+        """Runs a cell in a stateful interpreter; errors of the code are in the result."""
+        if language != "python":
+            raise InvalidInput(f"language: {language!r} is not offered; use python")
+        engine = self.box.engine
+        listeners = Listeners(
+            *(engine.callback(f, self.loop) for f in (on_stdout, on_stderr, on_result, on_error))
+        )
+        seconds = None if not timeout else parse_duration(timeout, "timeout")
+        return await self.code.run(code, context, dict(parse_envs(envs)), listeners, seconds)
+
+    async def create_code_context(
+        self, cwd: str = HOME, language: str = "python", envs: Mapping[str, str] | None = None
+    ) -> CodeContext:
+        """A second interpreter, with a state of its own."""
+        return await self.code.create_context(cwd, language, dict(parse_envs(envs)))
+
+    async def remove_code_context(self, context: CodeContext | str) -> None:
+        """Ends an interpreter."""
+        self.code.remove(context)
+
+
+async def create_box(
+    engine: Engine,
+    *,
+    limits: Mapping[str, Any] | None = None,
+    mounts: Iterable[Mapping[str, Any]] | None = None,
+    envs: Mapping[str, str] | None = None,
+    template: str = "host",
+    snapshot: str | None = None,
+    timeout: float | str = 300,
+    metadata: Mapping[str, str] | None = None,
+    audit_files: bool = True,
+) -> Box:
+    """A new sandbox from what the caller wrote."""
+    spec = Spec.parse(
+        limits=limits,
+        mounts=mounts,
+        envs=envs,
+        template=template,
+        snapshot=snapshot,
+        timeout=timeout,
+        metadata=metadata,
+        audit_files=audit_files,
+    )
+    engine_pool(engine)
+    return await Box.create(engine, spec)
+
+
+def engine_pool(engine: Engine) -> Pool:
+    """The engine's pool; empty until it is asked for or the process proves long-lived."""
+    if engine.pool is None:
+        engine.pool = Pool(engine)
+    pool: Pool = engine.pool
+    return pool
+
+
+async def resize_pool(engine: Engine, size: int) -> None:
+    await engine_pool(engine).resize(size)

@@ -1,0 +1,132 @@
+"""Volumes: named directories that outlive sandboxes, with a quota, shared by those that mount them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from paddock.doors.machine.engine import Engine
+from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.model.errors import Conflict, NotFound
+from paddock.model.sizes import parse_size
+from paddock.model.spec import identifier
+from paddock.state.home import Home
+from paddock.state.layers import Layers
+
+DEFAULT_QUOTA = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A persistent directory. Mount it by name: `{"volume": name, "target": "/data"}`."""
+
+    name: str
+    quota_bytes: int
+    created_at: float
+
+    @classmethod
+    def create(cls, name: str, quota: int | str = DEFAULT_QUOTA) -> Volume:
+        """Makes a volume; the name must be free."""
+        engine = Engine.current()
+        volume = cls(identifier(name, "volume"), parse_size(quota, "quota"), time.time())
+        engine.call(_create(engine, volume))
+        return volume
+
+    @classmethod
+    def get(cls, name: str) -> Volume:
+        """The volume of that name."""
+        return read_volume(Home.find(), identifier(name, "volume"))
+
+    @classmethod
+    def list(cls) -> list[Volume]:
+        """All volumes, by name."""
+        home = Home.find()
+        names = sorted(p.stem for p in home.volumes.glob("*.json"))
+        return [read_volume(home, name) for name in names]
+
+    def used_bytes(self) -> int:
+        """What it holds now."""
+        engine = Engine.current()
+        return engine.call(_used(engine, self))
+
+    def delete(self) -> None:
+        """Removes the volume and all in it; refused while a sandbox of any process mounts it."""
+        engine = Engine.current()
+        engine.call(_delete(engine, self))
+
+
+def layer_name(volume: str) -> str:
+    return f"volume-{volume}"
+
+
+def read_volume(home: Home, name: str) -> Volume:
+    try:
+        return Volume(**json.loads((home.volumes / f"{name}.json").read_text()))
+    except FileNotFoundError:
+        raise NotFound(
+            f"no volume {name!r}", hint=f"make it with Volume.create({name!r}, '1GiB')"
+        ) from None
+
+
+async def _create(engine: Engine, volume: Volume) -> None:
+    layers = (await engine.driver()).link.layers
+    await asyncio.to_thread(_make, engine.home, layers, volume)
+
+
+def _make(home: Home, layers: Layers, volume: Volume) -> None:
+    home.volumes.mkdir(mode=0o700, exist_ok=True)
+    record = home.volumes / f"{volume.name}.json"
+    with home.lock("volumes"):
+        if record.exists():
+            raise Conflict(f"volume {volume.name!r} exists already", hint="Volume.get gives it")
+        path = layers.create(layer_name(volume.name), volume.quota_bytes, LAYER_OWNER)
+        data = path / "data"
+        data.mkdir(mode=0o755)
+        if os.geteuid() == 0:
+            os.chown(data, *LAYER_OWNER)
+        _write_record(record, volume)
+
+
+def _write_record(record: Path, volume: Volume) -> None:
+    temporary = record.with_suffix(".new")
+    temporary.write_text(json.dumps(asdict(volume)))
+    temporary.rename(record)
+
+
+async def _used(engine: Engine, volume: Volume) -> int:
+    layers = (await engine.driver()).link.layers
+    return await asyncio.to_thread(layers.used_bytes, layer_name(volume.name))
+
+
+async def _delete(engine: Engine, volume: Volume) -> None:
+    layers = (await engine.driver()).link.layers
+    await asyncio.to_thread(_remove, engine.home, layers, volume.name)
+
+
+def _remove(home: Home, layers: Layers, name: str) -> None:
+    with home.lock("volumes"):
+        read_volume(home, name)
+        users = mounting(home, name)
+        if users:
+            raise Conflict(
+                f"volume {name!r} is mounted by sandbox {', '.join(users)}",
+                hint=f"paddock kill {' '.join(users)}",
+            )
+        layers.destroy(layer_name(name))
+        (home.volumes / f"{name}.json").unlink()
+
+
+def mounting(home: Home, name: str) -> list[str]:
+    """Sandboxes that have the volume mounted now, of any process."""
+    from paddock.state.home import Record, held
+
+    found = []
+    for directory in home.sandboxes.iterdir():
+        record = Record.read(directory)
+        if record and name in (record.info or {}).get("volumes", ()) and held(directory):
+            found.append(record.sandbox_id)
+    return found

@@ -1,0 +1,132 @@
+"""What a sandbox changed, and writing chosen changes back to the caller's own directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.fence.container.rootfs import resolve_source
+from paddock.model.errors import InvalidInput, SandboxDied
+from paddock.model.spec import HOME, MountMode
+from paddock.state.apply import Applied, apply_changes
+from paddock.state.changes import Change, overlay_changes, scan, scan_changes
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One change, with the path as the sandbox sees it."""
+
+    path: str
+    kind: str  # added | modified | deleted
+    change: Change
+    tree: Tree
+
+    def __str__(self) -> str:
+        return f"{self.kind:8} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """An overlay mount or the workspace: where its changed files lie, and where they would go."""
+
+    target: str
+    files: Path
+    source: str | None
+
+
+class Changes:
+    """What changed at one moment. `apply` reads the files as they are then."""
+
+    def __init__(self, box: Box, changed: list[Changed]) -> None:
+        self._box = box
+        self._all = changed
+
+    def __iter__(self) -> Iterator[Changed]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def added(self) -> list[str]:
+        return self._of("added")
+
+    @property
+    def modified(self) -> list[str]:
+        return self._of("modified")
+
+    @property
+    def deleted(self) -> list[str]:
+        return self._of("deleted")
+
+    def apply(
+        self, paths: Iterable[str] | None = None, *, to: str | os.PathLike[str] | None = None
+    ) -> list[Applied]:
+        """Writes the chosen changes (all by default) back to the mounts' sources.
+
+        Changes of the workspace itself have no source: they are written below `to` when that is
+        given, and are otherwise only written when named, which is an error. What would leave the
+        tree (links, `..`) is refused and told in the result, never followed.
+        """
+        chosen = self._chosen(paths, has_target=to is not None)
+        if self._box.machine.ended_by is not None:
+            raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
+        applied: list[Applied] = []
+        for tree in dict.fromkeys(c.tree for c in chosen):
+            target = os.fspath(to) if tree.source is None and to is not None else tree.source
+            if target is None:
+                continue
+            info = os.stat(target)
+            owner = (info.st_uid, info.st_gid) if os.geteuid() == 0 else None
+            own = [c.change for c in chosen if c.tree == tree]
+            applied += apply_changes(tree.files, Path(target), own, owner=owner)
+        return applied
+
+    def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[Changed]:
+        if paths is None:
+            return [c for c in self._all if c.tree.source is not None or has_target]
+        known = {c.path: c for c in self._all}
+        chosen = []
+        for path in paths:
+            if path not in known:
+                raise InvalidInput(f"apply: {path!r} is not among the changes")
+            if known[path].tree.source is None and not has_target:
+                raise InvalidInput(
+                    f"apply: {path!r} is in the sandbox's own workspace and has no source",
+                    hint="give to=DIRECTORY",
+                )
+            chosen.append(known[path])
+        return chosen
+
+    def _of(self, kind: str) -> list[str]:
+        return [c.path for c in self._all if c.kind == kind]
+
+
+def changes_of(box: Box) -> Changes:
+    """Compares every overlay with its source and the workspace with its start."""
+    layer = box.layers.path(box.machine.layer)
+    found: list[Changed] = []
+    for number, mount in enumerate(box.spec.mounts):
+        if mount.mode is MountMode.OVERLAY:
+            source, _ = resolve_source(mount)
+            tree = Tree(mount.target, layer / f"overlays/{number}/upper", source)
+            found += _changed(tree, overlay_changes(tree.files, Path(source)))
+    home = Tree(HOME, layer / "home", None)
+    found += _changed(home, scan_changes(_start_stamps(box), home.files))
+    return Changes(box, found)
+
+
+def _start_stamps(box: Box) -> dict[str, object]:
+    if box.start.base_layer is not None:
+        return dict(scan(box.layers.path(box.start.base_layer) / "home"))
+    return box.start.stamps
+
+
+def _changed(tree: Tree, changes: Iterable[Change]) -> list[Changed]:
+    return [Changed(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]

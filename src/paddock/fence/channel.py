@@ -1,0 +1,291 @@
+"""The host's end of the frames: streams with credit over one socket. Knows no driver, no operation.
+
+The guest is inside the fence, so its bytes are hostile: a frame that breaks the protocol, or data
+beyond the credit that was given, ends the machine instead of growing this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.fence.guest import wire
+from paddock.model.errors import InvalidInput, SandboxDied
+
+MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
+_CREDIT_STEP = wire.WINDOW // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes on one port of a stream: 1 is stdout or file content, 2 is stderr."""
+
+    port: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened on a stream."""
+
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The stream is over."""
+
+    value: dict[str, Any]
+
+
+Item = Data | Event | End
+
+
+class Channel(asyncio.BufferedProtocol):
+    """All streams of one machine."""
+
+    def __init__(self, machine_id: str, on_lost: Callable[[str], None]) -> None:
+        self._machine_id = machine_id
+        self._on_lost = on_lost
+        self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
+        self._streams: dict[int, Stream] = {}
+        self._next = 1
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(wire.CHUNK)
+        self._view = memoryview(self._buffer)
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self._lost: str | None = None
+
+    @classmethod
+    async def connect(
+        cls, sock: socket.socket, machine_id: str, on_lost: Callable[[str], None]
+    ) -> Channel:
+        """Takes over a connected stream socket."""
+        loop = asyncio.get_running_loop()
+        _, channel = await loop.create_unix_connection(lambda: cls(machine_id, on_lost), sock=sock)
+        return channel
+
+    def open(self, op: str, **arguments: Any) -> Stream:
+        """Begins an operation in the guest."""
+        if self._lost is not None:
+            raise SandboxDied(self._machine_id, self._lost)
+        payload = _packed({"op": op, **arguments})
+        number, self._next = self._next, self._next + 1
+        stream = self._streams[number] = Stream(self, number)
+        self.send(wire.OPEN, number, payload)
+        return stream
+
+    async def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        """An operation with nothing but an ending."""
+        with self.open(op, **arguments) as stream:
+            return await stream.end()
+
+    def send(self, kind: int, number: int, payload: bytes) -> None:
+        if self._transport is not None and self._lost is None:
+            self._transport.writelines((wire.HEADER.pack(len(payload), kind, number), payload))
+
+    async def writable(self) -> None:
+        await self._can_write.wait()
+        self.check_alive()
+
+    def check_alive(self) -> None:
+        if self._lost is not None:
+            raise SandboxDied(self._machine_id, self._lost)
+
+    def forget(self, number: int) -> None:
+        self._streams.pop(number, None)
+
+    def lose(self, reason: str) -> None:
+        """Ends every stream at once with the reason. The first reason stays."""
+        if self._lost is not None:
+            return
+        self._lost = reason
+        self._can_write.set()
+        if self._transport is not None:
+            self._transport.abort()
+        for stream in list(self._streams.values()):
+            stream.fail(SandboxDied(self._machine_id, reason))
+        self._streams.clear()
+        self._on_lost(reason)
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._decoder.feed(self._view[:nbytes])  # type: ignore[no-untyped-call]
+            for kind, number, payload in frames:
+                stream = self._streams.get(number)
+                if stream is not None:
+                    stream.receive(kind, payload)
+        except wire.WireError as error:
+            self.lose(f"the guest broke the protocol: {error}")
+
+    def eof_received(self) -> bool:
+        self.lose("the guest exited")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lose("the guest exited")
+
+    def pause_writing(self) -> None:
+        self._can_write.clear()
+
+    def resume_writing(self) -> None:
+        self._can_write.set()
+
+
+class Stream:
+    """One operation under way. Use it as a context: leaving it makes the guest forget it."""
+
+    def __init__(self, channel: Channel, number: int) -> None:
+        self._channel = channel
+        self._number = number
+        self._items: deque[Item] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._send_credit = wire.WINDOW
+        self._receive_credit = wire.WINDOW
+        self._owed = 0
+        self._event_bytes = 0
+        self.is_ended = False
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Makes the guest forget the stream; what it started goes on without it."""
+        if not self.is_ended:
+            self.is_ended = True
+            self._channel.send(wire.CLOSE, self._number, b"")
+            self._channel.forget(self._number)
+        self.fail(SandboxDied("?", "the stream was closed"))
+
+    async def next(self) -> Item:
+        """The next item; credit goes back as data is taken. Raises SandboxDied when it died."""
+        while not self._items:
+            if self._error is not None:
+                raise self._error
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        item = self._items.popleft()
+        if isinstance(item, Data):
+            self._give_credit(len(item.content))
+        return item
+
+    async def end(self) -> dict[str, Any]:
+        """Waits for the ending, dropping what comes before."""
+        while True:
+            item = await self.next()
+            if isinstance(item, End):
+                return item.value
+
+    async def event(self) -> dict[str, Any]:
+        """The next event or the ending, whichever comes first, as a map."""
+        while True:
+            item = await self.next()
+            if not isinstance(item, Data):
+                return item.value
+
+    def call(self, op: str, **arguments: Any) -> None:
+        """A request within the stream."""
+        self._channel.check_alive()
+        self._channel.send(wire.CALL, self._number, _packed({"op": op, **arguments}))
+
+    async def send(self, content: bytes | memoryview, port: int = 0) -> None:
+        """Sends bytes as credit allows; returns when the last of them is on its way."""
+        view = memoryview(content).cast("B")
+        while view:
+            while self._send_credit <= 0 and not self.is_ended:
+                self._room = asyncio.get_running_loop().create_future()
+                await self._room
+            if self._error is not None:
+                raise self._error
+            if self.is_ended:
+                return  # the ending says why; the caller reads it
+            await self._channel.writable()
+            chunk = bytes(view[: min(wire.CHUNK, max(self._send_credit, 0))])
+            self._send_credit -= len(chunk)
+            view = view[len(chunk) :]
+            self._channel.send(wire.DATA, self._number, bytes((port,)) + chunk)
+
+    def send_eof(self, port: int = 0) -> None:
+        self._channel.send(wire.EOF, self._number, bytes((port,)))
+
+    def receive(self, kind: int, payload: bytes) -> None:
+        if kind == wire.DATA:
+            self._receive_credit -= len(payload) - 1
+            if self._receive_credit < 0 or not payload:
+                raise wire.WireError("data beyond credit")
+            self._put(Data(payload[0], payload[1:]))
+        elif kind == wire.EVENT:
+            self._event_bytes += len(payload)
+            if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
+                raise wire.WireError("too many events")
+            self._put(Event(_unpacked(payload)))
+        elif kind == wire.CREDIT and len(payload) == 4:
+            self._send_credit += wire.U32.unpack(payload)[0]
+            self._wake_sender()
+        elif kind == wire.END:
+            self.is_ended = True
+            self._channel.forget(self._number)
+            self._put(End(_unpacked(payload)))
+            self._wake_sender()
+
+    def fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self.is_ended = True
+        self._wake_sender()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _put(self, item: Item) -> None:
+        self._items.append(item)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _wake_sender(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _give_credit(self, size: int) -> None:
+        self._event_bytes = 0
+        self._owed += size
+        if self._owed >= _CREDIT_STEP and not self.is_ended:
+            self._receive_credit += self._owed
+            self._channel.send(wire.CREDIT, self._number, wire.U32.pack(self._owed))
+            self._owed = 0
+
+
+def _packed(value: Mapping[str, Any]) -> bytes:
+    try:
+        payload: bytes = wire.pack(dict(value))  # type: ignore[no-untyped-call]
+    except (wire.WireError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"cannot send this request to the sandbox: {error}") from None
+    if len(payload) > wire.MAX_PAYLOAD:
+        raise InvalidInput(
+            f"the request has {len(payload)} bytes, over the limit of {wire.MAX_PAYLOAD}",
+            hint="pass large input by box.files.write or by stdin, not as arguments",
+        )
+    return payload
+
+
+def _unpacked(payload: bytes) -> dict[str, Any]:
+    value: dict[str, Any] = wire.unpack_map(payload)  # type: ignore[no-untyped-call]
+    return value

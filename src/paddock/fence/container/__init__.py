@@ -1,0 +1,1 @@
+"""The container fence: bubblewrap, namespaces, seccomp, cgroups, an own uid per sandbox."""

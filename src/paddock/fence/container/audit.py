@@ -1,0 +1,136 @@
+"""Which files were read and written inside, told by the kernel (fanotify). Root only.
+
+One group for the whole process (the kernel grants few), with a mark on each mount of interest.
+An event carries an open descriptor; its mount number says which sandbox and which target it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from paddock.fence.container.notifier import inner_pids
+from paddock.model.results import FileEvent
+
+_CLOEXEC, _NONBLOCK, _UNLIMITED_MARKS = 0x1, 0x2, 0x20
+_MARK_ADD, _MARK_MOUNT = 0x1, 0x10
+_OPEN, _CLOSE_WRITE, _MODIFY, _OVERFLOW = 0x20, 0x8, 0x2, 0x4000
+_O_LARGEFILE, _O_NOATIME = 0o100000, 0o1000000
+_METADATA = struct.Struct("=IBBHQii")
+MAX_EVENTS = 10_000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class FileLog:
+    """The last file events of one sandbox."""
+
+    def __init__(self) -> None:
+        self._events: deque[FileEvent] = deque(maxlen=MAX_EVENTS)
+        self.dropped = 0
+        self._closers: list[object] = []
+
+    def add(self, event: FileEvent) -> None:
+        if len(self._events) == MAX_EVENTS:
+            self.dropped += 1
+        self._events.append(event)
+
+    def all(self) -> list[FileEvent]:
+        return list(self._events)
+
+    def on_close(self, closer: object) -> None:
+        self._closers.append(closer)
+
+    def close(self) -> None:
+        while self._closers:
+            self._closers.pop()()  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    log: FileLog
+    target: str
+
+
+class Auditor:
+    """The process's one fanotify group."""
+
+    def __init__(self) -> None:
+        flags = _CLOEXEC | _NONBLOCK | _UNLIMITED_MARKS
+        self._fd = _libc.fanotify_init(flags, os.O_RDONLY | os.O_CLOEXEC | _O_LARGEFILE)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "fanotify_init")
+        self._marks: dict[int, _Mark] = {}
+        self._logs: list[FileLog] = []
+        asyncio.get_running_loop().add_reader(self._fd, self._on_readable)
+
+    def watch(self, init_pid: int, targets: list[str], log: FileLog) -> None:
+        """Marks the mounts at `targets` as the sandbox of `init_pid` sees them."""
+        for target in targets:
+            fd = os.open(f"/proc/{init_pid}/root{target}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                number = _mount_number(fd)
+                mask = ctypes.c_uint64(_OPEN | _CLOSE_WRITE)
+                path = f"/proc/self/fd/{fd}".encode()
+                if _libc.fanotify_mark(self._fd, _MARK_ADD | _MARK_MOUNT, mask, -100, path) < 0:
+                    raise OSError(ctypes.get_errno(), f"fanotify_mark {target}")
+            finally:
+                os.close(fd)
+            self._marks[number] = _Mark(log, target)
+            log.on_close(lambda number=number: self._marks.pop(number, None))
+
+    def close(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+
+    def _on_readable(self) -> None:
+        try:
+            data = os.read(self._fd, 64 * _METADATA.size)
+        except OSError:
+            return
+        at = 0
+        while at + _METADATA.size <= len(data):
+            size, _, _, _, mask, fd, pid = _METADATA.unpack_from(data, at)
+            at += size
+            if mask & _OVERFLOW or fd < 0:
+                for mark in self._marks.values():
+                    mark.log.dropped += 1
+                continue
+            try:
+                self._note(mask, fd, pid)
+            except OSError:
+                continue
+            finally:
+                os.close(fd)
+
+    def _note(self, mask: int, fd: int, pid: int) -> None:
+        mark = self._marks.get(_mount_number(fd))
+        if mark is None or pid == os.getpid():
+            return
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        try:
+            inner = inner_pids(pid)[0]
+        except OSError:
+            inner = 0  # it has ended meanwhile
+        access = "write" if mask & _CLOSE_WRITE else "read"
+        mark.log.add(FileEvent(_inner_path(mark.target, path), access, inner, time.time()))
+
+
+def _inner_path(target: str, path: str) -> str:
+    """The kernel shows a path relative to the mount it cannot reach from here; make it whole."""
+    return path if path == target or path.startswith(target + "/") else target + path.rstrip("/")
+
+
+def _mount_number(fd: int) -> int:
+    with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+        for line in file:
+            if line.startswith(b"mnt_id:"):
+                return int(line.split()[1])
+    raise OSError("no mount number")

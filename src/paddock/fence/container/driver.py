@@ -1,0 +1,346 @@
+"""The container driver: says what it can enforce here, and starts machines that do.
+
+A part of the spec that cannot be enforced on this host refuses the sandbox and names the part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.fence.base import Place
+from paddock.fence.channel import Channel
+from paddock.fence.container import cgroups, rootfs, seccomp
+from paddock.fence.container.audit import Auditor
+from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.machine import ContainerMachine, Parts
+from paddock.fence.container.notifier import HAS_EXIT_STATUS
+from paddock.fence.container.plan import Plan, arguments, stages
+from paddock.fence.guest import wire
+from paddock.model.errors import CannotEnforce, HostCannot, SandboxError
+from paddock.model.spec import HOME, Limits, Spec
+from paddock.state.home import Home
+
+BOOT_TIMEOUT_S = 30.0
+_SOCKET_BUFFER = 4 << 20
+PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+BASE_ENV = {
+    "PATH": PATH,
+    "HOME": HOME,
+    "USER": "user",
+    "LOGNAME": "user",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "TMPDIR": "/tmp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Enforcing:
+    """How each limit will be kept for one spec on this host."""
+
+    by: dict[str, str]
+    is_watched: bool
+    cpus: list[int] | None
+
+
+class ContainerDriver:
+    """One per host process; owns the keeper and the file auditor."""
+
+    name = "container"
+
+    def __init__(self, home: Home, link: KeeperLink) -> None:
+        self.home = home
+        self.link = link
+        self.hierarchy = cgroups.find()
+        self._auditor: Auditor | None = None
+        self.why_no_audit = "" if os.geteuid() == 0 else "fanotify needs root"
+
+    @classmethod
+    async def open(cls, home: Home) -> ContainerDriver:
+        rootfs.bubblewrap()
+        return cls(home, await KeeperLink.start(home))
+
+    def close(self) -> None:
+        if self._auditor is not None:
+            self._auditor.close()
+        self.link.close()
+
+    async def start(self, spec: Spec, place: Place) -> ContainerMachine:
+        """Boots a machine and returns it only when everything in its spec is in force."""
+        enforcing = self._decide(spec.limits)
+        plan = rootfs.plan(self.home, spec, place, self.link.layers)
+        launch = _Launch(self, spec, place, plan, enforcing)
+        try:
+            machine = await launch.run()
+        except BaseException:
+            await launch.abandon()
+            raise
+        self._audit(spec, machine)
+        return machine
+
+    def _decide(self, limits: Limits) -> _Enforcing:
+        by = {"files": "RLIMIT_NOFILE", "output": "counted by the host, program stopped beyond it"}
+        by["time"] = "timer of the host process"
+        by["exec_events"] = "seccomp notifier" + (
+            "" if HAS_EXIT_STATUS else "; exit status of indirect children needs Linux 6.15"
+        )
+        layers = self.link.layers
+        by["disk"] = (
+            "btrfs quota (hard)"
+            if layers.has_hard_quota
+            else f"watched: counted, frozen and killed beyond it ({self.link.why_plain})"
+        )
+        if self.hierarchy.version:
+            name = f"cgroup v{self.hierarchy.version}"
+            by |= {"cpu": name, "memory": name, "pids": name, "pause": f"{name} freezer"}
+            return _Enforcing(by, is_watched=False, cpus=None)
+        by["memory"] = f"watched by the guest, RLIMIT_DATA each ({self.hierarchy.why_not})"
+        by["pids"] = "RLIMIT_NPROC of the user namespace"
+        by["pause"] = "SIGSTOP by the guest"
+        cpus, by["cpu"] = _pin(limits.cpu, self.hierarchy)
+        return _Enforcing(by, is_watched=True, cpus=cpus)
+
+    def _audit(self, spec: Spec, machine: ContainerMachine) -> None:
+        if not spec.audit_files:
+            machine.enforcement["file_audit"] = "off (audit_files=False)"
+            return
+        if self.why_no_audit:
+            machine.enforcement["file_audit"] = f"not available: {self.why_no_audit}"
+            return
+        try:
+            self._auditor = self._auditor or Auditor()
+            targets = [HOME, "/tmp", *(m.target for m in spec.mounts)]
+            self._auditor.watch(machine.init_pid, targets, machine.files)
+            machine.enforcement["file_audit"] = "fanotify"
+        except OSError as error:
+            machine.enforcement["file_audit"] = f"not available: {error}"
+
+
+class _Launch:
+    """One start, from sockets to a machine that enforces."""
+
+    def __init__(
+        self, driver: ContainerDriver, spec: Spec, place: Place, plan: Plan, enforcing: _Enforcing
+    ) -> None:
+        self._driver = driver
+        self._spec = spec
+        self._place = place
+        self._plan = plan
+        self._enforcing = enforcing
+        self._group: cgroups.Group | None = None
+        self._is_launched = False
+
+    async def run(self) -> ContainerMachine:
+        channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
+        boot_ours, boot_theirs = _socketpair(socket.SOCK_SEQPACKET)
+        errors_r, errors_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            boot_ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            boot_ours.send(self._boot_config())
+            theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
+            pid, uid = await self._launch(theirs)
+            channel_theirs.close()
+            boot_theirs.close()
+            os.close(errors_w)
+            errors_w = -1
+            placing = asyncio.ensure_future(self._place_process(pid))
+            try:
+                init_pid, listener = await _booted(boot_ours, errors_r)
+            finally:
+                await asyncio.wait([placing])
+            placing.result()
+            await self._place_process(init_pid)
+            return await self._machine(channel_ours, init_pid, uid, listener)
+        except BaseException:
+            channel_ours.close()
+            raise
+        finally:
+            boot_ours.close()
+            channel_theirs.close()
+            boot_theirs.close()
+            os.close(errors_r)
+            if errors_w >= 0:
+                os.close(errors_w)
+
+    async def abandon(self) -> None:
+        with contextlib.suppress(SandboxError, HostCannot):
+            if self._is_launched:
+                await self._driver.link.ask("discard", id=self._place.machine_id, keep_layer=True)
+        if self._group is not None:
+            await asyncio.to_thread(cgroups.remove, self._group.paths())
+
+    async def _launch(self, fds: list[int]) -> tuple[int, int]:
+        groups: list[str] = []
+        if self._driver.hierarchy.version:
+            self._group = self._driver.hierarchy.group(self._place.machine_id)
+            self._group.limit(self._spec.limits)
+            groups = self._group.paths()
+        self._is_launched = True
+        answer = await self._driver.link.ask(
+            "launch",
+            fds=fds,
+            id=self._place.machine_id,
+            layer=self._place.layer,
+            cgroups=groups,
+            argv=arguments(self._plan, rootfs.bubblewrap()),
+            stages=[_stage(source) for source in stages(self._plan)],
+            info=self._info(),
+        )
+        return answer["pid"], answer["uid"]
+
+    async def _place_process(self, pid: int) -> None:
+        """Nothing untrusted runs before this has been done for the guest and verified."""
+        group = self._group
+        if group is None or group.holds(pid):
+            return
+        try:
+            await asyncio.to_thread(group.place, pid)
+        except ProcessLookupError:
+            return  # bubblewrap failed to start: the boot socket says so
+        except OSError as error:
+            raise CannotEnforce(
+                "the memory, pids and cpu limits", hint=f"cannot join the cgroup: {error}"
+            ) from None
+
+    def _boot_config(self) -> bytes:
+        limits, enforcing = self._spec.limits, self._enforcing
+        rlimits = {
+            "nofile": limits.files,
+            "nproc": limits.pids,
+            "fsize": limits.disk,
+            "core": 0,
+            "memlock": 64 << 10,
+            "msgqueue": 64 << 10,
+            "rtprio": 0,
+        }
+        if enforcing.is_watched:
+            rlimits["data"] = limits.memory
+        config = {
+            "hostname": self._place.hostname,
+            "env": BASE_ENV,
+            "rlimits": rlimits,
+            "seccomp": seccomp.program(
+                is_watched=enforcing.is_watched, is_pinned=enforcing.cpus is not None
+            ),
+            "cpus": enforcing.cpus,
+            "watch_memory": limits.memory if enforcing.is_watched else None,
+        }
+        packed: bytes = wire.pack(config)  # type: ignore[no-untyped-call]
+        return packed
+
+    async def _machine(
+        self, sock: socket.socket, init_pid: int, uid: int, listener: int
+    ) -> ContainerMachine:
+        if self._group is not None and not self._group.holds(init_pid):
+            raise CannotEnforce("the cgroup limits", hint="the guest is not in its group")
+        machine = ContainerMachine(
+            Parts(
+                machine_id=self._place.machine_id,
+                link=self._driver.link,
+                layer=self._place.layer,
+                group=self._group,
+                limits=self._spec.limits,
+                enforcement=dict(self._enforcing.by),
+                uid=uid,
+                init_pid=init_pid,
+                hostname=self._place.hostname,
+            )
+        )
+        channel = await Channel.connect(sock, self._place.machine_id, machine.lost)
+        machine.begin(channel, listener)
+        await self._driver.link.ask(
+            "ready", id=self._place.machine_id, init_pid=init_pid, info=self._info()
+        )
+        return machine
+
+    def _info(self) -> dict[str, Any]:
+        """What other processes may know of the sandbox, and a sweep needs to."""
+        return {
+            "metadata": self._place.metadata,
+            "template": self._spec.template,
+            "base": self._place.base,
+            "volumes": [m.volume for m in self._spec.mounts if m.volume],
+            "host_pid": os.getpid(),
+            "started_at": time.time(),
+        }
+
+
+async def _booted(boot: socket.socket, errors: int) -> tuple[int, int]:
+    """Waits for the guest's word; its pid comes from the kernel, its listener as a descriptor."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(boot.fileno(), lambda: readable.done() or readable.set_result(None))
+    try:
+        await asyncio.wait_for(readable, BOOT_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise HostCannot(f"the sandbox did not boot within {BOOT_TIMEOUT_S:.0f} s") from None
+    finally:
+        loop.remove_reader(boot.fileno())
+    try:
+        data, ancillary, _, _ = boot.recvmsg(64, 256)
+    except ConnectionResetError:  # it ended before it had read its configuration
+        data, ancillary = b"", []
+    if data != b"ready":
+        raise _boot_failure(errors)
+    pid = listener = 0
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            pid = int.from_bytes(content[:4], "little")
+        elif level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            listener = int.from_bytes(content[:4], "little")
+    os.set_inheritable(listener, False)
+    return pid, listener
+
+
+def _boot_failure(errors: int) -> HostCannot:
+    with contextlib.suppress(BlockingIOError):
+        text = os.read(errors, 4096).decode("utf-8", "replace").strip()
+        if text:
+            return HostCannot(f"the sandbox did not start: {text[-1500:]}", hint=_hint(text))
+    return HostCannot("the sandbox did not start and left no word why", hint="run: paddock doctor")
+
+
+def _hint(text: str) -> str:
+    if "user namespace" in text or "uid map" in text:
+        return "this host restricts user namespaces; run: paddock doctor"
+    return "run: paddock doctor"
+
+
+def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, str]:
+    available = sorted(os.sched_getaffinity(0))
+    if cpu >= len(available):
+        return None, f"the host has {len(available)} CPUs"
+    if cpu != int(cpu):
+        raise CannotEnforce(
+            f"limits.cpu = {cpu:g}: {hierarchy.why_not}, and without it only whole CPUs can be kept",
+            hint=hierarchy.fix or "use a whole number of CPUs, or run as root",
+        )
+    chosen = random.Random(secrets.randbits(64)).sample(available, int(cpu))
+    return chosen, f"pinned to {int(cpu)} CPU"
+
+
+def _stage(source: Any) -> dict[str, Any]:
+    return {
+        "source": source.path,
+        "layer": source.layer,
+        "owner": list(source.owner) if source.owner else None,
+        "readonly": source.is_readonly,
+        "recursive": source.is_recursive,
+    }
+
+
+def _socketpair(kind: int) -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    ours.setblocking(False)
+    for sock in (ours, theirs):
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
+    return ours, theirs

@@ -1,0 +1,245 @@
+"""What Paddock brings into every sandbox: the guest's compiled code, a synthetic /etc, and an
+interpreter for roots that have none. Built once into the cache, by content, read-only inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from paddock.model.errors import HostCannot
+from paddock.state.home import Home
+
+_GUEST = Path(__file__).parent.parent / "guest"
+_GUEST_MODULES = ("wire", "syscalls", "loop", "processes", "files", "watches", "limits", "main")
+_KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
+_OLDEST_GUEST_PYTHON = (3, 9)
+_FLAGS = ("-I", "-S", "-B", "-c")
+# Links into /etc and data that programs in /usr expect; nothing here is private to the host.
+_ETC_COPIES = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",
+               "ssl/openssl.cnf", "ca-certificates.conf", "mime.types", "protocols", "services",
+               "localtime", "magic", "bash.bashrc", "profile", "debian_version", "os-release",
+               "java-17-openjdk", "fonts", "perl", "python3", "python3.11", "python3.12",
+               "python3.13")  # fmt: skip
+_ETC_FILES = {
+    "passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    "user:x:1000:1000:user:/home/user:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "resolv.conf": "",
+    "host.conf": "multi on\n",
+    "shells": "/bin/sh\n/bin/bash\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """How the guest is started, and what must be bound for it."""
+
+    words: tuple[str, ...]
+    brought: Path | None = None  # bound at /.paddock/python
+
+
+def guest_code(home: Home, python: str) -> Path:
+    """A directory with `guest/` compiled for `python`, and mount points beside it."""
+    sources = [(_GUEST / f"{m}.py").read_bytes() for m in (*_GUEST_MODULES, *_KERNEL_MODULES)]
+    info = os.stat(python)
+    key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), *sources)
+
+    def build(directory: Path) -> None:
+        for part, names in (("guest", _GUEST_MODULES), ("kernel", _KERNEL_MODULES)):
+            (directory / part).mkdir()
+            for name in names:
+                shutil.copyfile(_GUEST / f"{name}.py", directory / part / f"{name}.py")
+            _compile(python, directory / part)
+        for name in ("site", "python"):  # mount points
+            (directory / name).mkdir()
+
+    return _built(home, f"inside-{key}", build)
+
+
+def synthetic_etc(home: Home) -> Path:
+    """An /etc with what programs look up and nothing that is the host's own business."""
+    stamps = [f"{n}:{_stamp(n)}" for n in _ETC_COPIES]
+    key = _digest("\n".join(stamps).encode(), repr(sorted(_ETC_FILES.items())).encode())
+
+    def build(directory: Path) -> None:
+        for name in _ETC_COPIES:
+            _copy_public(Path("/etc") / name, directory / name)
+        for name, content in _ETC_FILES.items():
+            (directory / name).write_text(content)
+        for name in ("hosts", "hostname"):
+            (directory / name).symlink_to(f"/run/{name}")
+        (directory / "mtab").symlink_to("/proc/self/mounts")
+
+    return _built(home, f"etc-{key}", build)
+
+
+@cache
+def system_interpreter() -> str | None:
+    """/usr/bin/python3 where it is new enough for the guest; it is in every host template."""
+    python = "/usr/bin/python3"
+    version = _version(python) if os.path.exists(python) else None
+    return os.path.realpath(python) if version and version >= _OLDEST_GUEST_PYTHON else None
+
+
+def interpreter(home: Home, *, is_host_root: bool) -> Interpreter:
+    """The host's own for the host's root, else one that is brought along with its libraries."""
+    system = system_interpreter()
+    if is_host_root and system is not None:
+        return Interpreter((system, *_FLAGS))
+    brought = brought_interpreter(home)
+    loader = f"/.paddock/python/lib/{_loader_name(brought)}"
+    words = (loader, "--library-path", "/.paddock/python/lib", "--argv0", "/.paddock/python/bin/python3",
+             "/.paddock/python/bin/python3")  # fmt: skip
+    return Interpreter((*words, *_FLAGS), brought)
+
+
+def interpreter_path(home: Home, *, is_host_root: bool) -> str:
+    """The host-side path of the interpreter that the guest runs on, to compile for."""
+    system = system_interpreter()
+    return system or os.path.realpath(sys.executable)
+
+
+def brought_interpreter(home: Home) -> Path:
+    """A copy of an interpreter with its standard library and every shared object it loads."""
+    python = system_interpreter() or os.path.realpath(sys.executable)
+    info = os.stat(python)
+    key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), b"2")
+
+    def build(directory: Path) -> None:
+        prefix, stdlib, tag = _query(python)
+        for name in ("bin", "lib"):
+            (directory / name).mkdir()
+        shutil.copyfile(python, directory / "bin" / "python3")
+        (directory / "bin" / "python3").chmod(0o755)
+        target = directory / "lib" / tag
+        skip = shutil.ignore_patterns("site-packages", "dist-packages", "test", "tests", "idlelib",
+                                      "tkinter", "turtledemo", "ensurepip", "__pycache__",
+                                      "config-*", "*.a", "pydoc_data", "lib2to3")  # fmt: skip
+        shutil.copytree(stdlib, target, ignore=skip)
+        _compile(python, target)
+        extensions = list((target / "lib-dynload").glob("*.so"))
+        for library in _libraries([Path(python), *extensions]):
+            shutil.copyfile(library, directory / "lib" / library.name)
+            (directory / "lib" / library.name).chmod(0o755)
+        # The home is told by a landmark: lib/pythonX.Y/os.py beside bin.
+
+    return _built(home, f"python-{key}", build)
+
+
+def _built(home: Home, name: str, build: Callable[[Path], None]) -> Path:
+    """The directory `name` of the cache, built if missing; several processes may race to it."""
+    target = home.cache / name
+    if target.exists():
+        return target
+    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=home.cache))
+    try:
+        build(temporary)
+        _make_readable(temporary)
+        with contextlib.suppress(OSError):  # another process was first: its result is the same
+            temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def _make_readable(top: Path) -> None:
+    top.chmod(0o755)
+    for directory, names, files in os.walk(top):
+        for name in names:
+            os.chmod(os.path.join(directory, name), 0o755, follow_symlinks=True)
+        for name in files:
+            path = os.path.join(directory, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o755 if os.access(path, os.X_OK) else 0o644)
+
+
+def _copy_public(source: Path, target: Path) -> None:
+    """Copies what anybody may read; a private key under ssl, say, is left out."""
+    if source.is_symlink():
+        if not source.is_dir() or source.name == "localtime":
+            with contextlib.suppress(OSError):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(os.readlink(source))
+        return
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            for child in source.iterdir():
+                _copy_public(child, target / child.name)
+    elif source.is_file() and source.stat().st_mode & 0o004:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def _compile(python: str, directory: Path) -> None:
+    program = (
+        "import compileall, py_compile, sys;"
+        "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH;"
+        "sys.exit(not compileall.compile_dir(sys.argv[1], quiet=2, invalidation_mode=mode))"
+    )
+    subprocess.run([python, "-I", "-S", "-c", program, str(directory)], check=False)
+
+
+def _query(python: str) -> tuple[str, str, str]:
+    program = (
+        "import sys, os; print(sys.base_prefix); print(os.path.dirname(os.__file__));"
+        "print('python%d.%d' % sys.version_info[:2])"
+    )
+    done = subprocess.run([python, "-I", "-S", "-c", program], capture_output=True, text=True)
+    lines = done.stdout.split("\n")
+    if done.returncode != 0 or len(lines) < 3:
+        raise HostCannot(f"the interpreter {python} does not run", hint="apt-get install python3")
+    return lines[0], lines[1], lines[2]
+
+
+def _libraries(files: list[Path]) -> set[Path]:
+    found: set[Path] = set()
+    for file in files:
+        listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True)
+        for line in listed.stdout.splitlines():
+            words = [w for w in line.split() if w.startswith("/")]
+            found.update(Path(w) for w in words if os.path.exists(w))
+    # libpython may sit beside a relocatable interpreter; ldd has named it like any other.
+    return {p for p in found if ".so" in p.name}
+
+
+def _loader_name(brought: Path) -> str:
+    for name in os.listdir(brought / "lib"):
+        if name.startswith("ld-"):
+            return name
+    raise HostCannot(
+        "the brought interpreter has no dynamic loader", hint="apt-get install libc-bin"
+    )
+
+
+def _version(python: str) -> tuple[int, int] | None:
+    program = "import sys; print(*sys.version_info[:2])"
+    done = subprocess.run([python, "-I", "-S", "-c", program], capture_output=True, text=True)
+    words = done.stdout.split()
+    return (int(words[0]), int(words[1])) if done.returncode == 0 and len(words) == 2 else None
+
+
+def _stamp(name: str) -> str:
+    try:
+        return str(os.stat(f"/etc/{name}").st_mtime_ns)
+    except OSError:
+        return "-"
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:24]

@@ -1,0 +1,371 @@
+"""The keeper: one small process beside each host process, parent of all its sandboxes.
+
+It prepares a sandbox's mounts, starts bubblewrap under the sandbox's uid, reaps it, and removes
+all that it left. When its host process ends, by whatever cause, the keeper sees its socket close,
+ends every sandbox, cleans up and goes. When the keeper itself is killed, bubblewrap dies with it
+and the next keeper sweeps. It forks from a small, single-threaded process, so that starting a
+sandbox costs the same however large the host process is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from paddock.fence.container import cgroups, mounts
+from paddock.fence.guest import wire
+from paddock.state import btrfs
+from paddock.state.home import Home, Record, abandoned, claim, remove_tree
+from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
+
+RUN = "/run/paddock"
+STAGE = f"{RUN}/stage"
+# Above every range that distributions and container managers hand out, below the signed limit.
+FIRST_UID = 1_900_000_000
+UID_COUNT = 65_536
+LAYER_OWNER = (
+    FIRST_UID - 1,
+    FIRST_UID - 1,
+)  # on-disk owner of all layers: mapped to each sandbox's uid
+MAX_MESSAGE = 1 << 20
+CHANNEL_FD, BOOT_FD = 3, 4
+_PR_SET_PDEATHSIG = 1
+_ORPHAN_AGE_S = {"base": 120, "saving": 6 * 3600}
+
+
+def main(fd: int) -> None:
+    """Serves the host process at the other end of `fd` until it is gone."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # a Ctrl-C is for the host process to handle
+    keeper = Keeper(socket.socket(fileno=fd))
+    try:
+        keeper.serve()
+    finally:
+        keeper.end_all()
+
+
+class Keeper:
+    """The state of one keeper: its sandboxes and what they hold."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._is_root = os.geteuid() == 0
+        self._boxes: dict[str, _Box] = {}
+        self._userns: dict[tuple[int, int, int], int] = {}
+        self._wakeup_r, wakeup_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        ask, _ = self._receive()
+        self._home = Home(Path(ask["home"]))
+        self._layers, pool_fd, why_plain = self._open_layers()
+        self._sweep()
+        self._reply(ask, {"why_plain": why_plain}, [pool_fd] if pool_fd is not None else [])
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(self._wakeup_r, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if self._wakeup_r in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wakeup_r, 4096)
+                self._reap()
+            if self._sock.fileno() in ready:
+                try:
+                    ask, fds = self._receive()
+                except EOFError:
+                    return
+                self._handle(ask, fds)
+
+    def end_all(self) -> None:
+        for box in self._boxes.values():
+            box.kill()
+        for sandbox_id in list(self._boxes):
+            with contextlib.suppress(OSError):
+                self._discard(sandbox_id)
+
+    def _handle(self, ask: dict[str, Any], fds: list[int]) -> None:
+        operations = {"launch": self._launch, "ready": self._ready, "discard": self._on_discard}
+        try:
+            self._reply(ask, operations[ask["op"]](ask, fds))
+        except OSError as error:
+            self._reply(ask, {"error": f"{error.strerror or error} ({ask['op']})"})
+        except Exception:  # a bug of ours must reach the caller as an error, not as silence
+            self._reply(ask, {"error": traceback.format_exc(limit=4)})
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _launch(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        sandbox_id = ask["id"]
+        box = _Box(lease=claim(self._home, sandbox_id))
+        self._boxes[sandbox_id] = box
+        directory = self._home.sandboxes / sandbox_id
+        box.record = Record(sandbox_id, ask["layer"], tuple(ask["cgroups"]), info=ask["info"])
+        box.record.write(directory)
+        if self._is_root:
+            box.uid, box.uid_lock = _lease_uid()
+        mappings = [self._mapping(stage, box.uid) for stage in ask["stages"]]
+        for stage in ask["stages"]:
+            if stage["layer"]:  # ours, by name: its path differs between mount namespaces
+                stage["source"] = os.fspath(self._layers.path(stage["layer"]))
+        box.pid = os.fork()
+        if box.pid == 0:
+            _become_sandbox(ask, fds, box.uid, mappings)
+        return {"pid": box.pid, "uid": box.uid or os.geteuid()}
+
+    def _ready(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        box = self._boxes[ask["id"]]
+        assert box.record is not None
+        box.init = os.pidfd_open(ask["init_pid"])
+        started = _start_time(ask["init_pid"])
+        fields = {name: getattr(box.record, name) for name in Record.__slots__}
+        fields.update(init_pid=ask["init_pid"], init_started=started, info=ask["info"])
+        box.record = Record(**fields)
+        box.record.write(self._home.sandboxes / ask["id"])
+        return {}
+
+    def _on_discard(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        self._discard(ask["id"], is_layer_kept=ask.get("keep_layer", False))
+        return {}
+
+    def _discard(self, sandbox_id: str, *, is_layer_kept: bool = False) -> None:
+        box = self._boxes.pop(sandbox_id, None)
+        if box is None:
+            return
+        box.kill()
+        box.wait()
+        if box.record is not None:
+            self._remove(box.record, is_layer_kept=is_layer_kept)
+        box.release()
+
+    def _remove(self, record: Record, *, is_layer_kept: bool = False) -> None:
+        """What a sandbox left: the same for an orderly end, a dead host and a sweep."""
+        cgroups.remove(list(record.cgroups))
+        if not is_layer_kept:
+            self._layers.destroy(record.layer)
+        directory = self._home.sandboxes / record.sandbox_id
+        if directory.exists():
+            remove_tree(directory)
+
+    def _sweep(self) -> None:
+        for directory, lease in abandoned(self._home):
+            record = Record.read(directory)
+            if record is None:
+                remove_tree(directory)
+            else:
+                _kill_if_same(record.init_pid, record.init_started)
+                with contextlib.suppress(OSError):
+                    self._remove(record)
+            os.close(lease)
+        self._sweep_layers()
+
+    def _sweep_layers(self) -> None:
+        """Layers that no sandbox owns: kept to compare with, or being saved when a crash came."""
+        records = [Record.read(d) for d in self._home.sandboxes.iterdir()]
+        kept = {(r.info or {}).get("base") for r in records if r is not None}
+        for name in self._layers.names():
+            kind, _, rest = name.partition("-")
+            age_s = time.time() - int(rest.partition("-")[0]) if kind in _ORPHAN_AGE_S else 0
+            if kind in _ORPHAN_AGE_S and age_s > _ORPHAN_AGE_S[kind] and name not in kept:
+                with contextlib.suppress(OSError):
+                    self._layers.destroy(name)
+
+    def _reap(self) -> None:
+        for sandbox_id, box in list(self._boxes.items()):
+            if box.pid and not box.is_reaped:
+                pid, status = os.waitpid(box.pid, os.WNOHANG)
+                if pid:
+                    box.is_reaped = True
+                    self._send({"exited": sandbox_id, "status": os.waitstatus_to_exitcode(status)})
+
+    def _mapping(self, stage: dict[str, Any], uid: int) -> int | None:
+        if stage["owner"] is None or not self._is_root:
+            return None
+        key = (*stage["owner"], uid)
+        if key not in self._userns:
+            self._userns[key] = mounts.id_mapping(tuple(stage["owner"]), uid)
+        return self._userns[key]
+
+    def _open_layers(self) -> tuple[Layers, int | None, str]:
+        """The btrfs pool where this host can have one, else plain directories and the reason."""
+        if not self._is_root:
+            return PlainLayers(self._home.layers), None, "only root can mount a pool with quotas"
+        for path in (RUN, STAGE, f"{RUN}/pool", f"{RUN}/uids"):
+            os.makedirs(path, mode=0o755, exist_ok=True)
+        mounts.unshare(mounts.CLONE_NEWNS)
+        mounts.make_slave()
+        try:
+            fd = self._mount_pool()
+        except Exception as error:
+            return PlainLayers(self._home.layers), None, str(error).splitlines()[0]
+        return BtrfsLayers(fd, Path(f"{RUN}/pool")), fd, ""
+
+    def _mount_pool(self) -> int:
+        if "btrfs" not in Path("/proc/filesystems").read_text():
+            raise OSError("this kernel has no btrfs")
+        with self._home.lock("pool"):
+            if not self._home.pool_image.exists():
+                btrfs.make_image(self._home.pool_image)
+            device = btrfs.attach_loop(self._home.pool_image)
+            try:
+                mounts.mount(device, f"{RUN}/pool", "btrfs", "discard=async")
+            finally:
+                btrfs.release_loops()
+            fd = os.open(f"{RUN}/pool", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            btrfs.enable_quota(fd)
+        return fd
+
+    def _receive(self) -> tuple[dict[str, Any], list[int]]:
+        data, fds, _, _ = socket.recv_fds(self._sock, MAX_MESSAGE, 8)
+        if not data:
+            raise EOFError
+        message: dict[str, Any] = wire.unpack_map(data)  # type: ignore[no-untyped-call]
+        return message, fds
+
+    def _reply(
+        self, ask: dict[str, Any], value: dict[str, Any], fds: list[int] | None = None
+    ) -> None:
+        self._send({"number": ask["number"], **value}, fds or [])
+
+    def _send(self, value: dict[str, Any], fds: list[int] | None = None) -> None:
+        data: bytes = wire.pack(value)  # type: ignore[no-untyped-call]
+        with contextlib.suppress(BrokenPipeError):
+            socket.send_fds(self._sock, [data], fds or [])
+
+
+class _Box:
+    """What the keeper holds for one sandbox."""
+
+    def __init__(self, lease: int) -> None:
+        self.lease = lease
+        self.record: Record | None = None
+        self.uid = 0
+        self.uid_lock: int | None = None
+        self.pid = 0
+        self.init: int | None = None
+        self.is_reaped = False
+
+    def kill(self) -> None:
+        for path in self.record.cgroups if self.record else ():
+            if os.path.exists(f"{path}/freezer.state"):
+                # A v1 group that is frozen does not even die: it must be thawed to.
+                with contextlib.suppress(OSError), open(f"{path}/freezer.state", "w") as file:
+                    file.write("THAWED")
+        if self.init is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.init, signal.SIGKILL)
+        elif self.pid and not self.is_reaped:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        # bwrap ends when its init is reaped, and an init is reaped after all that it held.
+        if self.pid and not self.is_reaped:
+            os.waitpid(self.pid, 0)
+            self.is_reaped = True
+
+    def release(self) -> None:
+        for fd in (self.init, self.uid_lock, self.lease):
+            if fd is not None:
+                os.close(fd)
+
+
+def _become_sandbox(
+    ask: dict[str, Any], fds: list[int], uid: int, mappings: list[int | None]
+) -> None:
+    """The child's side of fork: stage, drop to the sandbox's uid, become bubblewrap."""
+    try:
+        channel, boot, errors = fds
+        os.dup2(errors, 2)
+        os.setsid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if uid:
+            _stage(ask["stages"], mappings)
+        _arrange(channel, boot)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        if uid:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+        os.execve(ask["argv"][0], ask["argv"], {})
+    except BaseException as error:
+        os.write(2, f"cannot start the sandbox: {error}".encode())
+    finally:
+        os._exit(125)
+
+
+def _stage(stages: list[dict[str, Any]], mappings: list[int | None]) -> None:
+    mounts.unshare(mounts.CLONE_NEWNS)
+    mounts.make_slave()
+    # All before the tmpfs goes on top: a source may lie below the staging directory's own path.
+    trees = []
+    for stage, mapping in zip(stages, mappings, strict=True):
+        source = os.open(stage["source"], os.O_PATH | os.O_CLOEXEC)
+        tree = mounts.clone_tree(source, is_recursive=stage["recursive"])
+        mounts.set_attributes(tree, userns_fd=mapping, is_readonly=stage["readonly"])
+        trees.append((tree, os.path.isdir(f"/proc/self/fd/{source}")))
+    mounts.mount_tmpfs(STAGE, "mode=755,size=64k")
+    for number, (tree, is_directory) in enumerate(trees):
+        target = f"{STAGE}/{number}"
+        if is_directory:
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+        mounts.attach(tree, target)
+
+
+def _arrange(channel: int, boot: int) -> None:
+    """Descriptors 0 to 4 and nothing else: bubblewrap passes on whatever is open."""
+    lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in (channel, boot)]
+    null = os.open("/dev/null", os.O_RDWR)
+    for target, fd in ((0, null), (1, null), (CHANNEL_FD, lifted[0]), (BOOT_FD, lifted[1])):
+        os.dup2(fd, target)
+    os.closerange(5, 65536)
+
+
+def _lease_uid() -> tuple[int, int]:
+    """An uid that no other sandbox of this machine has now; the lock is the lease."""
+    for number in range(FIRST_UID, FIRST_UID + UID_COUNT):
+        fd = os.open(f"{RUN}/uids/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            continue
+        return number, fd
+    raise OSError(f"all {UID_COUNT} sandbox uids are in use")
+
+
+def _kill_if_same(pid: int, started: int) -> None:
+    """Only a process that is certainly the recorded one; pids are used again."""
+    if not pid:
+        return
+    with contextlib.suppress(OSError):
+        fd = os.pidfd_open(pid)
+        try:
+            if _start_time(pid) == started:
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+        finally:
+            os.close(fd)
+
+
+def _start_time(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

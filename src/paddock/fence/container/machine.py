@@ -1,0 +1,209 @@
+"""A running container: its group, its guest, its notifier, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.fence.channel import Channel
+from paddock.fence.container.audit import FileLog
+from paddock.fence.container.cgroups import Counters, Group
+from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.notifier import ExecLog, Notifier
+from paddock.model.errors import SandboxDied, SandboxError
+from paddock.model.results import Metrics
+from paddock.model.spec import Limits
+
+DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
+_CALL_S = 10.0
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the driver hands over when a machine has booted."""
+
+    machine_id: str
+    link: KeeperLink
+    layer: str
+    group: Group | None
+    limits: Limits
+    enforcement: dict[str, str]
+    uid: int
+    init_pid: int
+    hostname: str
+
+
+class ContainerMachine:
+    """One sandbox's machine. All methods run on the engine's loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.machine_id = parts.machine_id
+        self.enforcement = parts.enforcement
+        self.uid = parts.uid
+        self.layer = parts.layer
+        self.limits = parts.limits
+        self.channel: Channel
+        self.execs = ExecLog()
+        self.files = FileLog()
+        self.ended_by: str | None = None
+        self.is_frozen = False
+        self.on_end: list[Callable[[str], None]] = []
+        self._notifier: Notifier | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._last: tuple[float, float] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._disk_hits = 0
+
+    @property
+    def init_pid(self) -> int:
+        return self._parts.init_pid
+
+    @property
+    def layers(self) -> Any:
+        return self._parts.link.layers
+
+    def begin(self, channel: Channel, listener: int) -> None:
+        """Called once by the driver when everything is enforced."""
+        self.channel = channel
+        self._notifier = Notifier(listener, self.execs)
+        self._parts.link.when_exited(self.machine_id, self._on_exited)
+        if not self.layers.has_hard_quota:
+            self._watch = asyncio.ensure_future(self._watch_disk())
+
+    async def freeze(self) -> None:
+        if self._parts.group is not None:
+            await asyncio.to_thread(self._parts.group.freeze, True)
+        else:
+            answer = await asyncio.wait_for(self.channel.ask("freeze"), _CALL_S)
+            if not answer.get("frozen"):
+                await self.channel.ask("thaw")
+                raise SandboxError(f"sandbox {self.machine_id} could not be paused; it still runs")
+        self.is_frozen = True
+
+    async def thaw(self) -> None:
+        if self._parts.group is not None:
+            await asyncio.to_thread(self._parts.group.freeze, False)
+        else:
+            await asyncio.wait_for(self.channel.ask("thaw"), _CALL_S)
+        self.is_frozen = False
+
+    async def set_limits(self, limits: Limits) -> None:
+        """For a pooled machine that meets its spec: the group and the quota follow it."""
+        if self._parts.group is not None:
+            self._parts.group.limit(limits)
+        self.layers.set_quota(self.layer, limits.disk)
+        self.limits = limits
+
+    def counters(self) -> Counters:
+        """What the kernel counted; zeros where there is no group."""
+        return self._parts.group.counters() if self._parts.group is not None else Counters()
+
+    async def hits(self) -> dict[str, int]:
+        """How often each limit has bitten so far; two readings tell what a command ran into."""
+        if self._parts.group is not None:
+            counters = self._parts.group.counters()
+            memory, pids = counters.oom_kills, counters.pids_refused
+        else:
+            memory = pids = 0
+        return {"memory": memory, "pids": pids, "disk": self._disk_hits}
+
+    def is_disk_full(self) -> bool:
+        """Whether a hard quota is reached: within a block of it nothing more can be written."""
+        if not self.layers.has_hard_quota:
+            return False
+        slack = max(256 << 10, self.limits.disk // 50)
+        return bool(self.layers.used_bytes(self.layer) + slack >= self.limits.disk)
+
+    async def stats(self) -> Metrics:
+        now = time.time()
+        counters = await self._measure()
+        before = self._last or (now, counters.cpu_s)
+        self._last = (now, counters.cpu_s)
+        span = now - before[0]
+        disk = await asyncio.to_thread(self.layers.used_bytes, self.layer)
+        return Metrics(
+            at=now,
+            cpu_used_s=counters.cpu_s,
+            cpu_percent=100 * (counters.cpu_s - before[1]) / span if span > 0 else 0.0,
+            memory_bytes=counters.memory_bytes,
+            memory_limit_bytes=self.limits.memory,
+            pids=counters.pids,
+            disk_bytes=disk,
+            disk_limit_bytes=self.limits.disk,
+            io_read_bytes=counters.read_bytes,
+            io_write_bytes=counters.written_bytes,
+        )
+
+    async def stop(self, reason: str, *, is_layer_kept: bool = False) -> None:
+        """Ends everything inside and removes what it left. Waiting calls return with the reason."""
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop(reason, is_layer_kept))
+        await asyncio.shield(self._stopping)
+
+    def lost(self, reason: str) -> None:
+        """The channel closed: tell why as exactly as we can, then clean up."""
+        if self.ended_by is None:
+            self.ended_by = self._explain(reason)
+        for callback in self.on_end:
+            callback(self.ended_by)
+        self.on_end.clear()
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop(self.ended_by, False))
+
+    async def _stop(self, reason: str, is_layer_kept: bool) -> None:
+        if self.ended_by is None:
+            self.ended_by = reason
+        self.channel.lose(self.ended_by)
+        if self._watch is not None:
+            self._watch.cancel()
+        self.files.close()
+        self._parts.link.forget(self.machine_id)
+        with contextlib.suppress(SandboxError):
+            await self._parts.link.ask("discard", id=self.machine_id, keep_layer=is_layer_kept)
+        if self._notifier is not None:
+            self._notifier.close()
+
+    def _on_exited(self, status: int) -> None:
+        self.channel.lose(self._explain(f"its first process ended (status {status})"))
+
+    def _explain(self, reason: str) -> str:
+        with contextlib.suppress(OSError):
+            if self._parts.group is not None and self._parts.group.counters().oom_kills:
+                return "killed by the memory limit"
+        return reason
+
+    async def _measure(self) -> Counters:
+        if self._parts.group is not None:
+            return self._parts.group.counters()
+        usage = await asyncio.wait_for(self.channel.ask("usage"), _CALL_S)
+        return Counters(
+            cpu_s=usage["cpu"],
+            memory_bytes=usage["memory"],
+            pids=usage["pids"],
+            read_bytes=usage["read"],
+            written_bytes=usage["written"],
+        )
+
+    async def _watch_disk(self) -> None:
+        """Without a hard quota: count, and over the limit stop, count exactly, kill."""
+        while True:
+            began = time.monotonic()
+            used = await asyncio.to_thread(self.layers.used_bytes, self.layer)
+            with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
+                if used > self.limits.disk:
+                    await self._enforce_disk()
+            # A large tree takes long to count: never spend more than a third of a core on it.
+            await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
+
+    async def _enforce_disk(self) -> None:
+        await self.channel.ask("freeze")
+        if await asyncio.to_thread(self.layers.used_bytes, self.layer) > self.limits.disk:
+            self._disk_hits += 1
+            await self.channel.ask("kill_all", limit="disk")
+        else:
+            await self.channel.ask("thaw")

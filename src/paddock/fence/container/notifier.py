@@ -1,0 +1,250 @@
+"""Every exec inside a sandbox, told by the kernel before it happens (seccomp user notification).
+
+The program and its arguments are read from the caller's memory while the kernel holds it, and the
+call is then let through. What is read can be changed by another thread of the caller before the
+kernel reads it again: these are observations, the fence is the boundary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+
+from paddock.model.results import ExecEvent
+
+_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_CONTINUE = 1
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")  # id, pid, flags, seccomp_data(nr, arch, ip, args)
+_RESPONSE = struct.Struct("=QqiI")
+_EXECVEAT = {322, 281}  # x86_64, aarch64
+_PIDFD_GET_INFO = 0xC048FF0B
+_PIDFD_INFO_EXIT = 1 << 3
+_STATUS_TRIES, _STATUS_PAUSE_S = 50, 0.01
+MAX_ARGUMENTS = 256
+MAX_ARGUMENT_BYTES = 4096
+MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
+
+
+class ExecLog:
+    """The last events of one sandbox, in order, each completed when its program ends."""
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[int, ExecEvent] = OrderedDict()
+        self._next = 0
+        self.dropped = 0
+        self.listeners: list[Callable[[ExecEvent], None]] = []
+
+    def add(self, event: ExecEvent) -> int:
+        number, self._next = self._next, self._next + 1
+        self._events[number] = event
+        if len(self._events) > MAX_EVENTS:
+            self._events.popitem(last=False)
+            self.dropped += 1
+        self._tell(event)
+        return number
+
+    def complete(self, number: int, exit_code: int | None, ended_at: float) -> None:
+        event = self._events.get(number)
+        if event is not None and event.duration_s is None:
+            done = replace(event, exit_code=exit_code, duration_s=ended_at - event.started_at)
+            self._events[number] = done
+            self._tell(done)
+
+    def all(self) -> list[ExecEvent]:
+        return list(self._events.values())
+
+    def _tell(self, event: ExecEvent) -> None:
+        for listener in list(self.listeners):
+            listener(event)
+
+
+class Notifier:
+    """Serves one listener descriptor from the engine's loop."""
+
+    def __init__(self, listener: int, log: ExecLog) -> None:
+        self._fd = listener
+        self._log = log
+        self._running: dict[int, tuple[int, int]] = {}  # host pid -> (pidfd, number in the log)
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(listener, False)
+        self._loop.add_reader(listener, self._on_readable)
+
+    def close(self) -> None:
+        if self._fd < 0:
+            return
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+        self._fd = -1
+        for pid in list(self._running):
+            self._ended(pid)
+
+    def _on_readable(self) -> None:
+        notification = bytearray(_NOTIFICATION.size)
+        try:
+            fcntl.ioctl(self._fd, _RECV, notification)
+        except FileNotFoundError:
+            return  # the caller died while it was waiting
+        except OSError:
+            self.close()
+            return
+        number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
+        observed = None
+        with contextlib.suppress(OSError, ValueError, struct.error):
+            observed = observe(pid, call, arguments)
+        # Only what was read while the caller still hung in the call belongs to it.
+        if observed is not None and self._is_valid(number):
+            self._note(pid, observed)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._fd, _SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
+
+    def _is_valid(self, number: int) -> bool:
+        try:
+            fcntl.ioctl(self._fd, _ID_VALID, struct.pack("=Q", number))
+        except OSError:
+            return False
+        return True
+
+    def _note(self, pid: int, event: ExecEvent) -> None:
+        number = self._log.add(event)
+        if pid in self._running:  # the same process became another program
+            fd, previous = self._running[pid]
+            self._log.complete(previous, None, event.started_at)
+            self._running[pid] = (fd, number)
+            return
+        with contextlib.suppress(OSError):
+            fd = os.pidfd_open(pid)
+            self._running[pid] = (fd, number)
+            self._loop.add_reader(fd, self._ended, pid)
+
+    def _ended(self, pid: int) -> None:
+        fd, number = self._running.pop(pid)
+        self._loop.remove_reader(fd)
+        self._settle(fd, number, time.time(), _STATUS_TRIES)
+
+    def _settle(self, fd: int, number: int, ended_at: float, tries: int) -> None:
+        """The kernel tells the status once the parent has reaped, which may take it a moment."""
+        status = exit_status(fd)
+        if status is None and tries and HAS_EXIT_STATUS and self._fd >= 0:
+            again = (fd, number, ended_at, tries - 1)
+            self._loop.call_later(_STATUS_PAUSE_S, self._settle, *again)
+            return
+        self._log.complete(number, status, ended_at)
+        os.close(fd)
+
+
+def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent | None:
+    """Reads what `pid` is about to execute."""
+    shift = 1 if call in _EXECVEAT else 0
+    memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        program = read_text(memory, arguments[shift])
+        argv, is_truncated = read_vector(memory, arguments[shift + 1])
+    finally:
+        os.close(memory)
+    if not shift and not _is_there(pid, program):
+        return None  # a search along PATH tries names that do not exist; nothing will run
+    cwd = os.readlink(f"/proc/{pid}/cwd")
+    inner, parent = inner_pids(pid)
+    return ExecEvent(
+        program=program.decode("utf-8", "backslashreplace"),
+        argv=tuple(a.decode("utf-8", "backslashreplace") for a in argv),
+        cwd=cwd,
+        pid=inner,
+        parent=parent,
+        started_at=time.time(),
+        is_truncated=is_truncated,
+    )
+
+
+def _is_there(pid: int, program: bytes) -> bool:
+    base = f"/proc/{pid}/root".encode() if program.startswith(b"/") else f"/proc/{pid}/cwd/".encode()
+    try:
+        os.lstat(base + program)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def read_text(memory: int, address: int, limit: int = MAX_ARGUMENT_BYTES) -> bytes:
+    """A NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
+    found = b""
+    while len(found) < limit:
+        step = 4096 - (address + len(found)) % 4096
+        chunk = os.pread(memory, min(step, limit - len(found)), address + len(found))
+        end = chunk.find(b"\0")
+        if end >= 0:
+            return found + chunk[:end]
+        if not chunk:
+            break
+        found += chunk
+    return found[:limit]
+
+
+def read_vector(memory: int, address: int) -> tuple[list[bytes], bool]:
+    """The texts of a NULL-terminated array of pointers, and whether it was cut."""
+    if address == 0:
+        return [], False
+    found: list[bytes] = []
+    while len(found) < MAX_ARGUMENTS:
+        step = min(64, MAX_ARGUMENTS - len(found)) * 8
+        room = 4096 - address % 4096
+        raw = os.pread(memory, min(step, room), address)
+        for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
+            if pointer == 0:
+                return found, any(len(a) >= MAX_ARGUMENT_BYTES for a in found)
+            found.append(read_text(memory, pointer))
+        if len(raw) < 8:
+            break
+        address += len(raw) // 8 * 8
+    return found, True
+
+
+def inner_pids(pid: int) -> tuple[int, int]:
+    """The pid and its parent's, as the sandbox itself numbers them."""
+    own, outer_parent = _status_pids(pid)
+    try:
+        parent, _ = _status_pids(outer_parent)
+    except OSError:
+        parent = 0
+    return own, parent
+
+
+def _status_pids(pid: int) -> tuple[int, int]:
+    own = parent = 0
+    with open(f"/proc/{pid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"PPid:"):
+                parent = int(line.split()[1])
+            elif line.startswith(b"NSpid:"):
+                own = int(line.split()[-1])
+    return own, parent
+
+
+def exit_status(pidfd: int) -> int | None:
+    """The exit status of a process that has ended (Linux 6.15 and later), else None."""
+    request = bytearray(struct.pack("=QQ", _PIDFD_INFO_EXIT, 0) + bytes(56))
+    try:
+        fcntl.ioctl(pidfd, _PIDFD_GET_INFO, request)
+    except OSError:
+        return None
+    if not struct.unpack_from("=Q", request)[0] & _PIDFD_INFO_EXIT:
+        return None
+    status = struct.unpack_from("=i", request, 60)[0]
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _kernel_version() -> tuple[int, ...]:
+    return tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2] if n.isdigit())
+
+
+HAS_EXIT_STATUS = _kernel_version() >= (6, 15)

@@ -1,0 +1,140 @@
+"""A sandbox's file system as data, and its translation into bubblewrap's words. No I/O on mounts.
+
+The plan says what the sandbox sees and where that comes from. When the host process is root the
+keeper stages each source (see `mounts`); otherwise bubblewrap binds the source as it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from dataclasses import dataclass, field
+
+from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, STAGE
+from paddock.model.spec import HOME
+
+USER_ID = 1000  # what the agent sees itself as
+INSIDE = "/.paddock"
+_SHM_BYTES = 64 << 20
+_RUN_BYTES = 16 << 20
+# Reads of these tell about the host or other sandboxes, not about this one.
+_MASKED_FILES = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kallsyms", "kmsg",
+                 "latency_stats", "modules", "vmallocinfo", "pagetypeinfo", "slabinfo")  # fmt: skip
+_MASKED_DIRS = ("acpi", "scsi", "asound", "fs", "driver")
+
+
+class Kind(enum.Enum):
+    """How a source appears inside."""
+
+    READ = "read"
+    WRITE = "write"
+    OVERLAY = "overlay"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tree of the host: a path, or a layer by name (and a directory in it)."""
+
+    path: str = ""
+    layer: str = ""
+    owner: tuple[int, int] | None = None  # whose files the sandbox's uid stands for
+    is_readonly: bool = True
+    is_recursive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """One tree at one place. `below` is a path within the source, `upper` within the own layer."""
+
+    target: str
+    source: Source
+    kind: Kind
+    below: str = ""
+    upper: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything bubblewrap needs to know."""
+
+    hostname: str
+    layer: Source
+    layer_path: str  # the layer's path for a host process that is not root
+    root: tuple[Bind, ...]  # the template: /usr and /etc, or a whole root
+    links: tuple[tuple[str, str], ...]
+    binds: tuple[Bind, ...]
+    interpreter: tuple[str, ...]
+    is_staged: bool
+    is_own_root: bool = False
+    masked: tuple[str, ...] = field(default=())
+
+
+def stages(plan: Plan) -> list[Source]:
+    """The sources in the order in which the keeper numbers them."""
+    return list(dict.fromkeys([plan.layer, *(b.source for b in (*plan.root, *plan.binds))]))
+
+
+def arguments(plan: Plan, bwrap: str) -> list[str]:
+    """bubblewrap's command line for the plan."""
+    numbers = {source: n for n, source in enumerate(stages(plan))}
+
+    def host(source: Source, below: str) -> str:
+        if plan.is_staged:
+            base = f"{STAGE}/{numbers[source]}"
+        else:
+            base = plan.layer_path if source.layer and not source.path else source.path
+        return os.path.join(base, below) if below else base
+
+    words = [bwrap, *_NAMESPACES, "--hostname", plan.hostname]
+    for bind in plan.root:
+        words += _bind(bind, host, plan)
+    for target, name in plan.links:
+        words += ["--symlink", target, name]
+    words += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
+    for name in plan.masked:
+        words += ["--ro-bind", "/dev/null", f"/proc/{name}"]
+    for bind in plan.binds:
+        words += _bind(bind, host, plan)
+    if not plan.is_own_root:
+        words += ["--remount-ro", "/"]
+    return [*words, "--chdir", "/", "--", *plan.interpreter, _PROGRAM]
+
+
+def masked_names() -> tuple[str, ...]:
+    """Those of the masked files that this kernel has; bubblewrap cannot make new ones in /proc."""
+    return tuple(name for name in _MASKED_FILES if os.path.exists(f"/proc/{name}"))
+
+
+_NAMESPACES = (
+    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+    "--unshare-cgroup-try", "--uid", str(USER_ID), "--gid", str(USER_ID), "--die-with-parent",
+    "--as-pid-1", "--cap-drop", "ALL", "--clearenv",
+)  # fmt: skip
+
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, '{INSIDE}/guest'); import main;"
+    f" main.serve({CHANNEL_FD}, {BOOT_FD})"
+)
+
+
+def _own_places(home: str, tmp: str) -> list[str]:
+    words = ["--proc", "/proc", "--dev", "/dev"]
+    # /dev itself is a file system of its own: closed, or it would be memory without a limit.
+    words += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    words += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
+    words += ["--bind", home, HOME, "--bind", tmp, "/tmp"]
+    for name in _MASKED_DIRS:
+        if os.path.isdir(f"/proc/{name}"):
+            words += ["--size", "4096", "--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
+    return words
+
+
+def _bind(bind: Bind, host: object, plan: Plan) -> list[str]:
+    source = host(bind.source, bind.below)  # type: ignore[operator]
+    if bind.kind is Kind.READ:
+        return ["--ro-bind", source, bind.target]
+    if bind.kind is Kind.WRITE:
+        return ["--bind", source, bind.target]
+    upper = host(plan.layer, f"{bind.upper}/upper")  # type: ignore[operator]
+    work = host(plan.layer, f"{bind.upper}/work")  # type: ignore[operator]
+    return ["--overlay-src", source, "--overlay", upper, work, bind.target]

@@ -1,0 +1,222 @@
+"""The system-call filter, as data with a reason beside each refusal, compiled by libseccomp.
+
+A refused call fails with an error number, so that programs that probe for a feature fall back
+as they do on an older kernel. Exec is not refused here but told to the host (NOTIFY).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import errno
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+
+from paddock.model.errors import HostCannot
+
+_ALLOW = 0x7FFF0000
+_NOTIFY = 0x7FC00000
+_ERRNO = 0x00050000
+_MASKED_EQ, _NE, _GT = 7, 1, 6
+_CLONE_NEW = 0x7E020000 | 0x00000080  # every CLONE_NEW* flag, NEWTIME too
+_SET_ID = 0o6000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Calls that fail with `code`, and why."""
+
+    calls: tuple[str, ...]
+    why: str
+    code: int = errno.EPERM
+
+
+REFUSALS = (
+    Refusal(("unshare", "setns"), "new namespaces carry capabilities that reach kernel attack surface"),
+    Refusal(
+        ("clone3",),
+        "its flags are behind a pointer that a filter cannot read; libc falls back to clone",
+        errno.ENOSYS,
+    ),
+    Refusal(
+        ("mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
+         "fsconfig", "fsmount", "fspick", "mount_setattr", "open_tree_attr", "statmount",
+         "listmount"),
+        "the mount table is the fence",
+    ),
+    Refusal(
+        ("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp"),
+        "no process may look into or steer another, the guest above all",
+    ),
+    Refusal(("bpf",), "loads code into the kernel"),
+    Refusal(("perf_event_open",), "profiling interface with a long record of kernel holes"),
+    Refusal(("add_key", "request_key", "keyctl"), "keyrings are not confined to a namespace"),
+    Refusal(
+        ("io_uring_setup", "io_uring_enter", "io_uring_register"),
+        "does file and network calls that this filter would not see",
+        errno.ENOSYS,
+    ),
+    Refusal(("userfaultfd",), "holds the kernel inside a page fault: the classic race widener"),
+    Refusal(
+        ("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
+         "create_module", "reboot", "syslog", "acct", "swapon", "swapoff", "quotactl",
+         "quotactl_fd", "nfsservctl", "lookup_dcookie", "vhangup", "iopl", "ioperm", "modify_ldt",
+         "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime", "sethostname",
+         "setdomainname", "_sysctl", "uselib", "ustat", "sysfs", "vm86", "vm86old"),
+        "administers the host, or is obsolete: no agent has a use for it",
+    ),
+    Refusal(
+        ("name_to_handle_at", "open_by_handle_at"),
+        "opens files by number, past the mount table",
+    ),
+    Refusal(("fanotify_init", "fanotify_mark"), "watches files beyond the own ones"),
+    Refusal(
+        ("move_pages", "migrate_pages", "mbind", "set_mempolicy", "set_mempolicy_home_node"),
+        "steers physical memory, which others share",
+    ),
+    Refusal(
+        ("openat2",),
+        "the mode of a new file is behind a pointer, so a set-id bit could not be refused",
+        errno.ENOSYS,
+    ),
+    Refusal(("memfd_secret", "landlock_create_ruleset", "lsm_set_self_attr", "lsm_get_self_attr",
+             "lsm_list_modules", "map_shadow_stack", "vmsplice", "mseal", "file_setattr"),
+            "rarely used kernel surface", errno.ENOSYS),
+)  # fmt: skip
+
+WITHOUT_CGROUP = (
+    Refusal(
+        ("memfd_create", "shmget"),
+        "memory that belongs to no process escapes the watched memory limit",
+        errno.ENOSYS,
+    ),
+)
+PINNED_CPU = (Refusal(("sched_setaffinity",), "the CPU limit is kept by pinning"),)
+
+# Files with a set-user-id bit would become the caller's own on the host side of a write mount.
+_SET_ID_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1,
+                 "mknodat": 2, "mkdir": 1, "mkdirat": 2}  # fmt: skip
+_SET_ID_OPENS = {"open": (1, 2), "openat": (2, 3)}  # flags argument, mode argument
+_O_CREAT, _O_TMPFILE = 0o100, 0o20000000
+# Calls newer than some libseccomp releases. From 424 on, numbers are the same everywhere.
+_NUMBERS = {
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435,
+    "openat2": 437, "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442,
+    "quotactl_fd": 443, "landlock_create_ruleset": 444, "memfd_secret": 447,
+    "set_mempolicy_home_node": 450, "fchmodat2": 452, "map_shadow_stack": 453, "statmount": 457,
+    "listmount": 458, "lsm_get_self_attr": 459, "lsm_set_self_attr": 460, "lsm_list_modules": 461,
+    "mseal": 462, "open_tree_attr": 467, "file_setattr": 469,
+}  # fmt: skip
+_FAMILIES = {"unix": 1, "inet": 2, "inet6": 10, "netlink": 16}
+_SOCK_RAW, _SOCK_PACKET, _SOCK_TYPE_MASK = 3, 10, 0xF
+
+
+class _Arg(ctypes.Structure):
+    _fields_ = (
+        ("arg", ctypes.c_uint),
+        ("op", ctypes.c_int),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+    )
+
+
+@cache
+def program(*, is_watched: bool = False, is_pinned: bool = False) -> bytes:
+    """The BPF program for this machine's architecture, with exec reported to a listener."""
+    return _Compiler(is_watched=is_watched, is_pinned=is_pinned).compile()
+
+
+@cache
+def load_library() -> ctypes.CDLL:
+    """libseccomp, or a clear word on what is missing."""
+    for name in ("libseccomp.so.2", ctypes.util.find_library("seccomp")):
+        try:
+            library = ctypes.CDLL(name) if name else None
+        except OSError:
+            continue
+        if library is not None:
+            library.seccomp_init.restype = ctypes.c_void_p
+            return library
+    raise HostCannot("libseccomp is not installed", hint="apt-get install libseccomp2")
+
+
+class _Compiler:
+    def __init__(self, *, is_watched: bool, is_pinned: bool) -> None:
+        self._lib = load_library()
+        self._context = ctypes.c_void_p(self._lib.seccomp_init(ctypes.c_uint32(_ALLOW)))
+        # Foreign ABIs (32-bit calls on a 64-bit kernel) are killed by libseccomp's default.
+        refusals = REFUSALS + (WITHOUT_CGROUP if is_watched else ())
+        self._refusals = refusals + (PINNED_CPU if is_pinned else ())
+
+    def compile(self) -> bytes:
+        try:
+            for refusal in self._refusals:
+                for call in refusal.calls:
+                    self._refuse(call, refusal.code)
+            self._refuse_flags()
+            self._refuse_sockets()
+            self._add(_NOTIFY, "execve")
+            self._add(_NOTIFY, "execveat")
+            return self._export()
+        finally:
+            self._lib.seccomp_release(self._context)
+
+    def _refuse_flags(self) -> None:
+        for bit in range(32):
+            if _CLONE_NEW >> bit & 1:
+                self._refuse("clone", errno.EPERM, _masked(0, 1 << bit, 1 << bit))
+        for bit in (0o4000, 0o2000):
+            for call, position in _SET_ID_MODES.items():
+                self._refuse(call, errno.EPERM, _masked(position, bit, bit))
+            for call, (flags, mode) in _SET_ID_OPENS.items():
+                for creating in (_O_CREAT, _O_TMPFILE):
+                    made = _masked(flags, creating, creating)
+                    self._refuse(call, errno.EPERM, made, _masked(mode, bit, bit))
+        # A terminal must not be made to type into the shell of whoever attached to it.
+        for request in (_TIOCSTI, _TIOCLINUX):
+            self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFFFFFF, request))
+
+    def _refuse_sockets(self) -> None:
+        """Only stream and datagram sockets of the families that a program can need."""
+        previous = -1
+        for family in sorted(_FAMILIES.values()):
+            for other in range(previous + 1, family):
+                self._refuse("socket", errno.EAFNOSUPPORT, _Arg(0, 4, other, 0))
+            previous = family
+        self._refuse("socket", errno.EAFNOSUPPORT, _Arg(0, _GT, previous, 0))
+        for kind in (_SOCK_RAW, _SOCK_PACKET):
+            for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
+                raw = _masked(1, _SOCK_TYPE_MASK, kind)
+                self._refuse("socket", errno.EPERM, _Arg(0, 4, family, 0), raw)
+
+    def _refuse(self, call: str, code: int, *conditions: _Arg) -> None:
+        self._add(_ERRNO | code, call, *conditions)
+
+    def _add(self, action: int, call: str, *conditions: _Arg) -> None:
+        number = self._lib.seccomp_syscall_resolve_name(call.encode())
+        if number < 0:
+            number = _NUMBERS.get(call, -1)
+        if number < 0:
+            return  # this architecture never had the call
+        array = (_Arg * len(conditions))(*conditions)
+        code = self._lib.seccomp_rule_add_array(
+            self._context, ctypes.c_uint32(action), number, len(conditions), array
+        )
+        if code != 0:
+            raise HostCannot(f"libseccomp refused the rule for {call}: {os.strerror(-code)}")
+
+    def _export(self) -> bytes:
+        with tempfile.TemporaryFile() as file:
+            code = self._lib.seccomp_export_bpf(self._context, file.fileno())
+            if code != 0:
+                raise HostCannot(f"libseccomp could not write its program: {os.strerror(-code)}")
+            file.seek(0)
+            return file.read()
+
+
+def _masked(position: int, mask: int, value: int) -> _Arg:
+    return _Arg(position, _MASKED_EQ, mask, value)

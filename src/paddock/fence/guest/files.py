@@ -1,0 +1,230 @@
+"""File operations on behalf of the host, carried out inside the fence with the agent's own rights.
+
+Because they run in here, no link, `..` or race can lead them outside: the kernel resolves names in
+the sandbox's mount namespace. Only regular files are read or written: a FIFO or a device could
+hold the guest for ever.
+"""
+
+import errno
+import os
+
+import _stat
+import wire
+
+LIST_BATCH = 500  # entries in one event; keeps a frame well under its limit
+MAX_DEPTH = 64
+
+
+def read(stream, ask):
+    try:
+        fd = os.open(ask["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        info = os.fstat(fd)
+        if not _stat.S_ISREG(info.st_mode):
+            os.close(fd)
+            raise OSError(_wrong_type(info.st_mode), "")
+    except (OSError, ValueError) as error:
+        stream.fail(error, ask["path"])
+        return
+    stream.event({"size": info.st_size})
+
+    def pump():
+        try:
+            while stream.room > 0:
+                data = os.read(fd, min(stream.room, wire.CHUNK))
+                if not data:
+                    os.close(fd)
+                    stream.end({})
+                    return
+                stream.data(1, data)
+        except OSError as error:
+            os.close(fd)
+            stream.fail(error, ask["path"])
+
+    stream.on_room = pump
+    stream.on_close = lambda: os.close(fd)
+    pump()
+
+
+def write(stream, ask):
+    path = ask["path"]
+    try:
+        fd = _open_for_write(path, ask.get("mode", 0o644), ask.get("append", False))
+    except (OSError, ValueError) as error:
+        stream.fail(error, path)
+        return
+    written = [0]
+
+    def on_data(port, data):
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            written[0] += len(data)
+            stream.give_credit(len(data))
+        except OSError as error:
+            os.close(fd)
+            stream.on_data = stream.on_close = stream.on_eof = None
+            stream.fail(error, path)
+
+    def on_eof(port):
+        info = _entry(path, os.fstat(fd), None)
+        os.close(fd)
+        stream.end({"entry": info, "size": written[0]})
+
+    stream.on_data = on_data
+    stream.on_eof = on_eof
+    stream.on_close = lambda: os.close(fd)
+    stream.event({})
+
+
+def stat(stream, ask):
+    def do():
+        path = ask["path"]
+        info = os.lstat(path)
+        target = os.readlink(path) if _stat.S_ISLNK(info.st_mode) else None
+        return {"entry": _entry(path, info, target)}
+
+    _answer(stream, ask["path"], do)
+
+
+def listing(stream, ask):
+    depth = min(ask.get("depth", 1), MAX_DEPTH)
+    try:
+        batch = []
+        for entry in _walk(ask["path"], depth):
+            batch.append(entry)
+            if len(batch) == LIST_BATCH:
+                stream.event({"entries": batch})
+                batch = []
+        stream.event({"entries": batch})
+        stream.end({})
+    except (OSError, ValueError) as error:
+        stream.fail(error, ask["path"])
+
+
+def make_dir(stream, ask):
+    def do():
+        path = ask["path"]
+        if os.path.isdir(path):
+            return {"created": False}
+        _make_parents(path + "/x")
+        return {"created": True}
+
+    _answer(stream, ask["path"], do)
+
+
+def rename(stream, ask):
+    def do():
+        os.rename(ask["path"], ask["to"])
+        return {"entry": _entry(ask["to"], os.lstat(ask["to"]), None)}
+
+    _answer(stream, ask["path"], do)
+
+
+def remove(stream, ask):
+    def do():
+        path = ask["path"]
+        info = os.lstat(path)
+        if not _stat.S_ISDIR(info.st_mode):
+            os.unlink(path)
+        else:
+            _remove_tree(path)
+        return {}
+
+    _answer(stream, ask["path"], do)
+
+
+def _answer(stream, path, do):
+    try:
+        stream.end(do())
+    except (OSError, ValueError) as error:
+        stream.fail(error, path)
+
+
+def _open_for_write(path, mode, is_append):
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    flags |= os.O_APPEND if is_append else 0
+    try:
+        fd = os.open(path, flags, mode)
+    except FileNotFoundError:
+        _make_parents(path)
+        fd = os.open(path, flags, mode)
+    info = os.fstat(fd)
+    if not _stat.S_ISREG(info.st_mode):
+        os.close(fd)
+        raise OSError(_wrong_type(info.st_mode), "")
+    if not is_append:
+        os.ftruncate(fd, 0)  # only now: O_TRUNC would act before the type is known
+    return fd
+
+
+def _make_parents(path):
+    parent = os.path.dirname(path.rstrip("/"))
+    if parent and not os.path.isdir(parent):
+        _make_parents(parent)
+        try:
+            os.mkdir(parent, 0o755)
+        except FileExistsError:
+            if not os.path.isdir(parent):
+                raise OSError(errno.ENOTDIR, "") from None
+
+
+def _walk(top, depth):
+    with os.scandir(top) as entries:
+        found = sorted(entries, key=lambda e: e.name)
+    for entry in found:
+        try:
+            info = entry.stat(follow_symlinks=False)
+            target = os.readlink(entry.path) if entry.is_symlink() else None
+        except FileNotFoundError:
+            continue  # gone between the listing and the look
+        yield _entry(entry.path, info, target)
+        if depth > 1 and _stat.S_ISDIR(info.st_mode):
+            try:
+                yield from _walk(entry.path, depth - 1)
+            except (FileNotFoundError, PermissionError):
+                continue
+
+
+def _remove_tree(path):
+    """Depth first, in directories held open, so that a swapped-in link is never followed."""
+    parent, name = os.path.split(path.rstrip("/"))
+    fd = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _remove_dir(fd, name)
+    finally:
+        os.close(fd)
+
+
+def _remove_dir(parent, name):
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, dir_fd=parent)
+    try:
+        for child in os.listdir(fd):
+            info = os.stat(child, dir_fd=fd, follow_symlinks=False)
+            if _stat.S_ISDIR(info.st_mode):
+                _remove_dir(fd, child)
+            else:
+                os.unlink(child, dir_fd=fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _entry(path, info, target):
+    mode = info.st_mode
+    kind = "file" if _stat.S_ISREG(mode) else "dir" if _stat.S_ISDIR(mode) else "other"
+    if _stat.S_ISLNK(mode):
+        kind = "symlink"
+    return {
+        "path": path,
+        "type": kind,
+        "size": info.st_size,
+        "mode": mode & 0o7777,
+        "mtime": info.st_mtime,
+        "target": target,
+    }
+
+
+def _wrong_type(mode):
+    return errno.EISDIR if _stat.S_ISDIR(mode) else errno.EINVAL

@@ -1,0 +1,135 @@
+"""Limits that are watched from in here when the host has no cgroup to give: memory of all
+programs together, and stopping everything without a freezer. Pid 1 cannot be signalled, traced or
+outrun by what it watches, and sees every process of the sandbox.
+"""
+
+import os
+
+import _signal
+
+INTERVAL_S = 0.05
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryWatch:
+    """Kills the largest program when all together use more than the limit."""
+
+    def __init__(self, loop, table, limit_bytes):
+        self._loop = loop
+        self._table = table
+        self._limit = limit_bytes
+        self.hits = 0
+        loop.after(INTERVAL_S, self._look)
+
+    def _look(self):
+        self._loop.after(INTERVAL_S, self._look)
+        sizes = {pid: resident(pid) for pid in pids()}
+        if sum(sizes.values()) <= self._limit:
+            return
+        # Resident pages that processes share were counted twice: ask the exact question only now.
+        sizes = {pid: proportional(pid, size) for pid, size in sizes.items()}
+        if sum(sizes.values()) > self._limit:
+            self._kill_largest(sizes)
+
+    def _kill_largest(self, sizes):
+        self.hits += 1
+        largest = max(sizes, key=lambda pid: sizes[pid])
+        started = _ancestor_in(largest, self._table.running)
+        if started is not None:
+            self._table.killed_by[started] = "memory"
+        try:
+            os.kill(largest, _signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def pids():
+    """Every process of the sandbox but ourselves."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def resident(pid):
+    try:
+        with open("/proc/%d/statm" % pid, "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def proportional(pid, fallback):
+    try:
+        with open("/proc/%d/smaps_rollup" % pid, "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, IndexError):
+        pass
+    return fallback
+
+
+def usage(stream, table, watch):
+    """What everything in here uses, for hosts without cgroups."""
+    memory = cpu = read = written = 0
+    found = pids()
+    for pid in found + [1]:
+        memory += resident(pid)
+        cpu += _cpu_ticks(pid)
+    stream.end(
+        {
+            "memory": memory,
+            "cpu": cpu / os.sysconf("SC_CLK_TCK"),
+            "pids": len(found) + 1,
+            "read": read,
+            "written": written,
+            "memory_hits": watch.hits if watch else 0,
+        }
+    )
+
+
+def freeze(stream, ask):
+    """SIGSTOP to all until nothing but ourselves runs; stopped programs cannot start new ones."""
+    for _ in range(1000):
+        if not _signal_all(_signal.SIGSTOP) or all(_is_stopped(pid) for pid in pids()):
+            stream.end({"frozen": True})
+            return
+    stream.end({"frozen": False})
+
+
+def thaw(stream, ask):
+    _signal_all(_signal.SIGCONT)
+    stream.end({})
+
+
+def _signal_all(number):
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _is_stopped(pid):
+    state = _stat_fields(pid)
+    return not state or state[0] in (b"T", b"t", b"Z", b"X")
+
+
+def _cpu_ticks(pid):
+    fields = _stat_fields(pid)
+    return sum(int(ticks) for ticks in fields[11:15]) if len(fields) > 15 else 0
+
+
+def _ancestor_in(pid, running):
+    while pid > 1:
+        if pid in running:
+            return pid
+        fields = _stat_fields(pid)
+        pid = int(fields[1]) if len(fields) > 1 else 0
+    return None
+
+
+def _stat_fields(pid):
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            return file.read(1024).rpartition(b")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,204 @@
+"""The guest's event loop and its one channel to the host: epoll, timers, streams with credit.
+
+Memory is bounded by construction: a source of data sends only while its stream has credit and the
+channel is not congested, and is asked again when that changes.
+"""
+
+import os
+from time import monotonic
+
+import select
+import wire
+
+HIGH_WATER = 1 << 20  # bytes queued towards the host above which sources are paused
+_READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
+
+
+class Loop:
+    """Descriptors and timers, one callback each."""
+
+    def __init__(self):
+        self._epoll = select.epoll()
+        self._callbacks = {}
+        self._timers = []
+
+    def watch(self, fd, callback, events=_READ):
+        self._callbacks[fd] = callback
+        self._epoll.register(fd, events)
+
+    def change(self, fd, events):
+        self._epoll.modify(fd, events)
+
+    def forget(self, fd):
+        if self._callbacks.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def after(self, delay_s, callback):
+        self._timers.append((monotonic() + delay_s, callback))
+
+    def run(self):
+        while True:
+            self.turn()
+
+    def turn(self):
+        for fd, events in self._epoll.poll(self._wait_s()):
+            callback = self._callbacks.get(fd)
+            if callback is not None:  # an earlier callback of this turn may have dropped it
+                callback(events)
+        if self._timers:
+            self._fire()
+
+    def _wait_s(self):
+        if not self._timers:
+            return -1
+        return max(0.0, min(at for at, _ in self._timers) - monotonic())
+
+    def _fire(self):
+        now = monotonic()
+        due = [t for t in self._timers if t[0] <= now]
+        self._timers = [t for t in self._timers if t[0] > now]
+        for _, callback in due:
+            callback()
+
+
+class Channel:
+    """Frames in and out over the inherited socket. The host's end closing is the end of us."""
+
+    def __init__(self, fd, loop, open_stream):
+        self._fd = fd
+        self._loop = loop
+        self._open_stream = open_stream
+        self._decoder = wire.Decoder()
+        self._out = []
+        self._out_bytes = 0
+        self._is_waiting = False
+        self.streams = {}
+        os.set_blocking(fd, False)
+        loop.watch(fd, self._on_ready)
+
+    @property
+    def is_congested(self):
+        return self._out_bytes > HIGH_WATER
+
+    def send(self, kind, stream, payload):
+        self._out.append(wire.frame(kind, stream, payload))
+        self._out_bytes += len(payload) + 9
+        if not self._is_waiting:
+            self._flush()
+
+    def _on_ready(self, events):
+        if events & select.EPOLLOUT:
+            self._flush()
+        if events & ~select.EPOLLOUT:
+            self._receive()
+
+    def _receive(self):
+        try:
+            data = os.read(self._fd, wire.CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            os._exit(0)  # pid 1 gone: the kernel ends everything else in the sandbox
+        for kind, number, payload in self._decoder.feed(data):
+            self._dispatch(kind, number, payload)
+
+    def _dispatch(self, kind, number, payload):
+        if kind == wire.OPEN:
+            stream = self.streams[number] = Stream(self, number)
+            self._open_stream(stream, wire.unpack_map(payload))
+            return
+        stream = self.streams.get(number)
+        if stream is not None:  # else: it ended while the frame was under way
+            stream.receive(kind, payload)
+
+    def _flush(self):
+        out = self._out
+        try:
+            while out:
+                sent = os.writev(self._fd, out[:64])
+                self._out_bytes -= sent
+                while out and sent >= len(out[0]):
+                    sent -= len(out.pop(0))
+                if sent:
+                    out[0] = out[0][sent:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            os._exit(0)
+        self._want_writable(bool(out))
+
+    def _want_writable(self, is_wanted):
+        if is_wanted == self._is_waiting:
+            return
+        self._is_waiting = is_wanted
+        self._loop.change(self._fd, _READ | select.EPOLLOUT if is_wanted else _READ)
+        if not is_wanted:
+            for stream in list(self.streams.values()):
+                stream.wake()
+
+
+class Stream:
+    """One operation of the host's. The handler sets the callbacks that it needs."""
+
+    def __init__(self, channel, number):
+        self.number = number
+        self._channel = channel
+        self.credit = wire.WINDOW
+        self.is_open = True
+        self.on_data = None
+        self.on_eof = None
+        self.on_call = None
+        self.on_close = None
+        self.on_room = None
+
+    @property
+    def room(self):
+        """How many data bytes may be sent now."""
+        return 0 if self._channel.is_congested else self.credit
+
+    def wake(self):
+        if self.on_room is not None and self.room > 0:
+            self.on_room()
+
+    def data(self, port, payload):
+        self.credit -= len(payload)
+        self._channel.send(wire.DATA, self.number, bytes((port,)) + payload)
+
+    def eof(self, port):
+        self._channel.send(wire.EOF, self.number, bytes((port,)))
+
+    def event(self, value):
+        self._channel.send(wire.EVENT, self.number, wire.pack(value))
+
+    def give_credit(self, size):
+        self._channel.send(wire.CREDIT, self.number, wire.U32.pack(size))
+
+    def end(self, value):
+        if self.is_open:
+            self.is_open = False
+            self._channel.send(wire.END, self.number, wire.pack(value))
+            self._channel.streams.pop(self.number, None)
+
+    def fail(self, error, path=None):
+        """Ends the stream with an error that the host can classify."""
+        code = error.errno if isinstance(error, OSError) else None
+        text = os.strerror(code) if code else str(error)
+        self.end({"error": {"errno": code or 0, "message": text, "path": path}})
+
+    def receive(self, kind, payload):
+        if kind == wire.DATA and self.on_data is not None:
+            self.on_data(payload[0], payload[1:])
+        elif kind == wire.CREDIT:
+            self.credit += wire.U32.unpack(payload)[0]
+            self.wake()
+        elif kind == wire.EOF and self.on_eof is not None:
+            self.on_eof(payload[0])
+        elif kind == wire.CALL and self.on_call is not None:
+            self.on_call(wire.unpack_map(payload))
+        elif kind == wire.CLOSE:
+            self.is_open = False
+            self._channel.streams.pop(self.number, None)
+            if self.on_close is not None:
+                self.on_close()

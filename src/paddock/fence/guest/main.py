@@ -1,0 +1,119 @@
+"""Pid 1 of a sandbox: early boot, then the loop. Started as `main.serve(channel, boot)`.
+
+Order matters. Before anything untrusted runs: no debugger can look in (dumpable off), limits are
+set, capabilities are gone, no new privileges, the seccomp filter is on and its listener is in the
+host's hands. Only then is the first operation of the host's read.
+"""
+
+import os
+import resource
+
+import _socket
+import files
+import gc
+import limits
+import processes
+import syscalls
+import watches
+import wire
+from loop import Channel, Loop
+
+_RLIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "core": resource.RLIMIT_CORE,
+    "data": resource.RLIMIT_DATA,
+    "fsize": resource.RLIMIT_FSIZE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "msgqueue": resource.RLIMIT_MSGQUEUE,
+    "rtprio": resource.RLIMIT_RTPRIO,
+}
+
+
+def serve(channel_fd, boot_fd):
+    """Boots and serves until the host hangs up; never returns."""
+    config = boot(boot_fd)
+    loop = Loop()
+    table = processes.Table(loop, config["env"])
+    watch = None
+    if config.get("watch_memory"):
+        watch = limits.MemoryWatch(loop, table, config["watch_memory"])
+    Channel(channel_fd, loop, operations(loop, table, watch))
+    gc.collect()
+    gc.freeze()  # what exists now is shared with every forked child: keep the collector off it
+    loop.run()
+
+
+def boot(fd):
+    """Everything that must hold before the first untrusted instruction. Returns the config."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
+    config = wire.unpack_map(sock.recv(wire.MAX_PAYLOAD))
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    _write_hosts(config["hostname"])
+    for name, value in config["rlimits"].items():
+        resource.setrlimit(_RLIMITS[name], (value, value))
+    if config.get("cpus"):
+        os.sched_setaffinity(0, config["cpus"])
+    os.umask(0o022)
+    os.chdir("/")
+    syscalls.drop_capabilities()
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    listener = syscalls.install_seccomp(config["seccomp"])
+    sock.sendmsg(
+        [b"ready"],
+        [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))],
+    )
+    os.close(listener)
+    sock.close()
+    null = os.open("/dev/null", os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(null, target)
+    os.close(null)
+    return config
+
+
+def operations(loop, table, watch):
+    """The table of what the host may ask for."""
+    known = {
+        "exec": table.start,
+        "attach": table.attach,
+        "processes": table.list,
+        "signal": table.signal,
+        "read": files.read,
+        "write": files.write,
+        "stat": files.stat,
+        "list": files.listing,
+        "make_dir": files.make_dir,
+        "rename": files.rename,
+        "remove": files.remove,
+        "watch": lambda stream, ask: watches.watch(loop, stream, ask),
+        "lock": lambda stream, ask: watches.lock(loop, stream, ask),
+        "freeze": limits.freeze,
+        "thaw": limits.thaw,
+        "usage": lambda stream, ask: limits.usage(stream, table, watch),
+        "kill_all": lambda stream, ask: (table.kill_everything(ask["limit"]), stream.end({})),
+        "ping": lambda stream, ask: stream.end({}),
+    }
+
+    def open_stream(stream, ask):
+        operation = known.get(ask.get("op"))
+        if operation is None:
+            stream.fail(ValueError("unknown operation %r" % (ask.get("op"),)))
+            return
+        try:
+            operation(stream, ask)
+        except (KeyError, TypeError, ValueError) as error:
+            stream.fail(ValueError("bad request: %r" % (error,)))
+
+    return open_stream
+
+
+def _write_hosts(hostname):
+    # /etc is shared and read-only; its hosts file is a link to this one.
+    try:
+        with open("/run/hosts", "w") as file:
+            file.write("127.0.0.1 localhost %s\n::1 localhost\n" % hostname)
+        with open("/run/hostname", "w") as file:
+            file.write(hostname + "\n")
+    except OSError:
+        pass  # a template may bring an own /run; names then resolve by the template's own files

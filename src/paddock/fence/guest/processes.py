@@ -1,0 +1,421 @@
+"""Programs that the host asks for: started in their own session, streamed, signalled, reaped.
+
+A process outlives the stream that started it: streams attach and detach. Output that nobody is
+attached to is read and dropped, so that a disconnected program never blocks on a full pipe.
+"""
+
+import errno
+import fcntl
+import os
+from time import monotonic
+
+import _signal
+import select
+import syscalls
+import wire
+
+DRAIN_S = 0.1  # after exit, how long to wait for a pipe that a daemonised child still holds
+KEPT_ENDINGS = 256  # how many finished pids `attach` can still ask about
+STDIN_QUEUE = 4 << 20  # hard bound on stdin bytes kept for a program that does not read
+TIOCSCTTY, TIOCSWINSZ = 0x540E, 0x5414
+OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memory runs out
+
+
+class Table:
+    """All processes started by the host, by pid."""
+
+    def __init__(self, loop, base_env, on_idle=None):
+        self._loop = loop
+        self._base_env = base_env
+        self.running = {}
+        self.endings = {}
+        self.killed_by = {}  # pid -> limit, set by whoever enforces one from in here
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._wakeup = reader
+        loop.watch(reader, self._on_child)
+
+    def start(self, stream, ask):
+        try:
+            process = Process(self._loop, ask, self._base_env)
+        except OSError as error:
+            stream.fail(error, ask.get("cwd"))
+            return
+        self.running[process.pid] = process
+        process.attach(stream)
+
+    def attach(self, stream, ask):
+        pid = ask["pid"]
+        if pid in self.running:
+            self.running[pid].attach(stream)
+            stream.event({"pid": pid})
+        elif pid in self.endings:
+            stream.end(self.endings[pid])
+        else:
+            stream.fail(OSError(errno.ESRCH, ""), str(pid))
+
+    def list(self, stream, ask):
+        stream.end({"processes": [p.describe() for p in self.running.values()]})
+
+    def signal(self, stream, ask):
+        process = self.running.get(ask["pid"])
+        if process is not None:
+            process.signal(ask["signal"])
+        stream.end({"found": process is not None})
+
+    def kill_everything(self, limit):
+        """SIGKILL to all but ourselves, and the reason remembered for those we started."""
+        for pid in self.running:
+            self.killed_by[pid] = limit
+        try:
+            os.kill(-1, _signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def _on_child(self, events):
+        try:
+            os.read(self._wakeup, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status, usage = os.wait3(os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            process = self.running.get(pid)
+            if process is not None:  # else: an orphan that init adopted; reaping it was the job
+                process.exited(status, usage, self._ended)
+
+    def _ended(self, process, ending):
+        del self.running[process.pid]
+        limit = self.killed_by.pop(process.pid, None)
+        if limit:
+            ending["killed_by"] = limit
+        self.endings[process.pid] = ending
+        if len(self.endings) > KEPT_ENDINGS:
+            del self.endings[next(iter(self.endings))]
+        for stream in list(process.streams):
+            stream.end(ending)
+
+
+class Process:
+    """One program, its pipes or terminal, and the streams attached to it."""
+
+    def __init__(self, loop, ask, base_env):
+        self._loop = loop
+        self.argv = _with_shell(ask["argv"])
+        self.cwd = ask["cwd"]
+        self.is_pty = ask.get("pty") is not None
+        self.started = monotonic()
+        self.streams = []
+        self._sources = {}  # fd -> port
+        self._paused = set()
+        self._stdin = None
+        self._stdin_queue = []
+        self._stdin_bytes = 0
+        self._ending = None
+        self._on_ended = None
+        self._exec_error = b""
+        child_fds = self._open_terminal(ask["pty"]) if self.is_pty else self._open_pipes(ask)
+        failure_r, failure_w = os.pipe2(os.O_CLOEXEC)
+        environment = dict(base_env)
+        environment.update(ask.get("env") or {})
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(self.argv, environment, self.cwd, child_fds, failure_w, self.is_pty)
+        os.close(failure_w)
+        for fd in set(child_fds):
+            os.close(fd)
+        loop.watch(failure_r, lambda events: self._on_exec(failure_r))
+        for fd in self._sources:
+            loop.watch(fd, lambda events, fd=fd: self._on_output(fd))
+
+    def describe(self):
+        return {
+            "pid": self.pid,
+            "argv": self.argv,
+            "cwd": self.cwd,
+            "pty": self.is_pty,
+            "age": monotonic() - self.started,
+        }
+
+    def attach(self, stream):
+        self.streams.append(stream)
+        stream.on_data = lambda port, data: self._queue_stdin(data, stream)
+        stream.on_eof = lambda port: self._queue_stdin(None, stream)
+        stream.on_call = self._on_call
+        stream.on_close = lambda: self._detach(stream)
+        stream.on_room = self._resume
+
+    def signal(self, number):
+        """To the program's group and to whatever descends from it in another one."""
+        for pid in _descendants(self.pid):
+            _kill(os.kill, pid, number)
+        _kill(os.killpg, self.pid, number)
+
+    def exited(self, status, usage, on_ended):
+        self._ending = {
+            "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status),
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+            "duration": monotonic() - self.started,
+            "cpu": usage.ru_utime + usage.ru_stime,
+            "max_rss": usage.ru_maxrss << 10,
+        }
+        self._on_ended = on_ended
+        if self._exec_error is not None:
+            return  # the failure pipe has not closed yet: _on_exec goes on from here
+        self._finish_or_drain()
+
+    def _finish_or_drain(self):
+        if not self._sources:
+            self._finish()
+        else:
+            self._loop.after(DRAIN_S, self._finish)
+
+    def _finish(self):
+        if self._on_ended is None:
+            return
+        if self._paused and any(s.is_open for s in self.streams):
+            self._loop.after(DRAIN_S, self._finish)  # the host is slow, not the program: wait
+            return
+        on_ended, self._on_ended = self._on_ended, None
+        self._close_stdin()
+        on_ended(self, self._ending)
+        self.streams = []
+        self._resume()
+
+    def _open_pipes(self, ask):
+        out_r, out_w = os.pipe2(os.O_CLOEXEC)
+        err_r, err_w = os.pipe2(os.O_CLOEXEC)
+        if ask.get("stdin"):
+            in_r, in_w = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(in_w, False)
+            self._stdin = in_w
+        else:
+            in_r = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        os.set_blocking(out_r, False)
+        os.set_blocking(err_r, False)
+        self._sources = {out_r: 1, err_r: 2}
+        return (in_r, out_w, err_w)
+
+    def _open_terminal(self, size):
+        master, slave = os.openpty()
+        os.set_blocking(master, False)
+        os.set_inheritable(slave, False)
+        os.set_inheritable(master, False)
+        _resize(master, size)
+        self._sources = {master: 1}
+        self._stdin = os.dup(master)
+        return (slave, slave, slave)
+
+    def _on_exec(self, fd):
+        data = os.read(fd, 512)
+        self._loop.forget(fd)
+        os.close(fd)
+        self._exec_error = None
+        if data:
+            code, _, where = data.partition(b" ")
+            error = OSError(int(code), "")
+            for stream in list(self.streams):
+                stream.fail(error, os.fsdecode(where))
+            self.streams = []
+        else:
+            for stream in self.streams:
+                stream.event({"pid": self.pid})
+        if self._ending is not None:
+            self._finish_or_drain()
+
+    def _on_output(self, fd):
+        attached = [s for s in self.streams if s.is_open]
+        room = min([s.room for s in attached], default=wire.CHUNK)
+        if room <= 0:
+            self._paused.add(fd)
+            self._loop.forget(fd)
+            return
+        try:
+            data = os.read(fd, min(room, wire.CHUNK))
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the terminal's last user is gone
+            data = b""
+        if not data:
+            self._drop_source(fd)
+            return
+        for stream in attached:
+            stream.data(self._sources[fd], data)
+
+    def _drop_source(self, fd):
+        self._loop.forget(fd)
+        del self._sources[fd]
+        os.close(fd)
+        if not self._sources and self._ending is not None and self._exec_error is None:
+            self._finish()
+
+    def _resume(self):
+        while self._paused:
+            fd = self._paused.pop()
+            self._loop.watch(fd, lambda events, fd=fd: self._on_output(fd))
+
+    def _detach(self, stream):
+        if stream in self.streams:
+            self.streams.remove(stream)
+        self._resume()
+
+    def _on_call(self, call):
+        if call["op"] == "signal":
+            self.signal(call["signal"])
+        elif call["op"] == "resize" and self.is_pty:
+            for fd in self._sources:
+                _resize(fd, call)
+
+    def _queue_stdin(self, data, stream):
+        if self._stdin is None:
+            if data:
+                stream.give_credit(len(data))
+            return
+        if data is not None and self._stdin_bytes + len(data) > STDIN_QUEUE:
+            stream.fail(OSError(errno.ENOBUFS, ""), "stdin")
+            return
+        self._stdin_queue.append((data, stream))
+        self._stdin_bytes += len(data or b"")
+        if len(self._stdin_queue) == 1:
+            self._loop.watch(self._stdin, self._on_stdin, select.EPOLLOUT)
+
+    def _on_stdin(self, events):
+        data, stream = self._stdin_queue[0]
+        if data is None:
+            if self.is_pty:
+                os.write(self._stdin, b"\x04")  # a terminal has no end of file, only this key
+                self._stdin_queue.pop(0)
+                self._loop.forget(self._stdin)
+                return
+            self._close_stdin()
+            return
+        try:
+            sent = os.write(self._stdin, data)
+        except BlockingIOError:
+            return
+        except OSError:  # the program closed its stdin: what is left has no reader
+            self._close_stdin()
+            return
+        self._stdin_bytes -= sent
+        if stream.is_open:
+            stream.give_credit(sent)
+        if sent < len(data):
+            self._stdin_queue[0] = (data[sent:], stream)
+            return
+        self._stdin_queue.pop(0)
+        if not self._stdin_queue:
+            self._loop.forget(self._stdin)
+
+    def _close_stdin(self):
+        if self._stdin is None:
+            return
+        fd, self._stdin = self._stdin, None
+        self._loop.forget(fd)
+        os.close(fd)
+        for data, stream in self._stdin_queue:
+            if data and stream.is_open:
+                stream.give_credit(len(data))
+        self._stdin_queue = []
+
+
+def _with_shell(argv):
+    if argv[0] != "@shell":
+        return argv
+    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    return [shell] + argv[1:]
+
+
+def _become(argv, environment, cwd, fds, failure, is_pty):
+    """The child's side of fork: never returns. Only async-signal-safe things matter here."""
+    where = cwd
+    try:
+        _signal.set_wakeup_fd(-1)
+        for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT):
+            _signal.signal(number, _signal.SIG_DFL)
+        os.setsid()
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target)
+        failure = _lift(failure)
+        syscalls.close_from(4)
+        # Only now dumpable again: /proc/self is ours to write, and nothing of the guest is open.
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        _write_file("/proc/self/oom_score_adj", OOM_SCORE)
+        if is_pty:
+            fcntl.ioctl(0, TIOCSCTTY, 0)
+        os.chdir(cwd)
+        where = argv[0]
+        _exec(argv, environment)
+    except OSError as error:
+        os.write(failure, b"%d %s" % (error.errno, os.fsencode(where)))
+    except BaseException:  # pragma: no cover - reported as an impossible argument
+        os.write(failure, b"%d %s" % (errno.EINVAL, os.fsencode(where)))
+    os._exit(127)
+
+
+def _lift(failure):
+    """Moves the failure pipe to descriptor 3, so that everything above can be closed at once."""
+    if failure != 3:
+        os.dup2(failure, 3, inheritable=False)
+    return 3
+
+
+def _exec(argv, environment):
+    program = argv[0]
+    if "/" in program:
+        os.execve(program, argv, environment)
+    found = OSError(errno.ENOENT, "")
+    for directory in environment.get("PATH", "/usr/bin:/bin").split(":"):
+        try:
+            os.execve(os.path.join(directory or ".", program), argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            found = error
+    raise found
+
+
+def _resize(fd, size):
+    rows, cols = size["rows"], size["cols"]
+    fcntl.ioctl(fd, TIOCSWINSZ, rows.to_bytes(2, "little") + cols.to_bytes(2, "little") + bytes(4))
+
+
+def _write_file(path, content):
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+
+
+def _kill(how, pid, number):
+    try:
+        how(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _descendants(root):
+    """Pids below `root` by parentage, as /proc shows it now."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            parents[int(name)] = _parent(name)
+    found = set()
+    grew = {root}
+    while grew:
+        grew = {pid for pid, parent in parents.items() if parent in grew} - found
+        found |= grew
+    return found
+
+
+def _parent(name):
+    try:
+        with open("/proc/%s/stat" % name, "rb") as file:
+            return int(file.read(1024).rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,123 @@
+"""Directory watches (inotify) and file locks (flock) that the host holds through a stream."""
+
+import errno
+import fcntl
+import os
+from time import monotonic
+
+import _struct
+import syscalls
+
+_EVENT = _struct.Struct("iIII")
+_MASKS = {
+    0x100: "create", 0x2: "write", 0x8: "write", 0x200: "remove", 0x40: "rename", 0x80: "create",
+    0x4: "chmod",
+}  # fmt: skip
+_ALL = 0x100 | 0x2 | 0x200 | 0x40 | 0x80 | 0x4
+_IS_DIR = 0x40000000
+_OVERFLOW = 0x4000
+_ONLY_DIR = 0x01000000
+MAX_WATCHES = 4096
+LOCK_RETRY_S = 0.02
+
+
+def watch(loop, stream, ask):
+    try:
+        watcher = _Watcher(loop, stream, ask["path"], ask.get("recursive", False))
+    except OSError as error:
+        stream.fail(error, ask["path"])
+        return
+    stream.on_close = watcher.close
+    stream.event({"watching": True})
+
+
+class _Watcher:
+    def __init__(self, loop, stream, top, is_recursive):
+        self._loop = loop
+        self._stream = stream
+        self._is_recursive = is_recursive
+        self._paths = {}
+        self._fd = syscalls.inotify_init()
+        try:
+            self._add(top, "")
+        except OSError:
+            os.close(self._fd)
+            raise
+        self._top = top
+        loop.watch(self._fd, self._on_events)
+
+    def close(self):
+        self._loop.forget(self._fd)
+        os.close(self._fd)
+
+    def _add(self, path, relative):
+        if len(self._paths) >= MAX_WATCHES:
+            raise OSError(errno.ENOSPC, "")
+        self._paths[syscalls.inotify_add_watch(self._fd, path, _ALL | _ONLY_DIR)] = relative
+        if self._is_recursive:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        self._add(entry.path, _join(relative, entry.name))
+
+    def _on_events(self, events):
+        try:
+            data = os.read(self._fd, 65536)
+        except BlockingIOError:
+            return
+        at = 0
+        batch = []
+        while at < len(data):
+            wd, mask, _, size = _EVENT.unpack_from(data, at)
+            name = os.fsdecode(data[at + 16 : at + 16 + size].rstrip(b"\0"))
+            at += 16 + size
+            self._note(wd, mask, name, batch)
+        if batch:
+            self._stream.event({"changes": batch})
+
+    def _note(self, wd, mask, name, batch):
+        if mask & _OVERFLOW:
+            batch.append(["overflow", ""])
+            return
+        relative = _join(self._paths.get(wd, ""), name)
+        for bit, kind in _MASKS.items():
+            if mask & bit:
+                batch.append([kind, relative])
+        if self._is_recursive and mask & _IS_DIR and mask & (0x100 | 0x80):
+            try:
+                self._add(os.path.join(self._top, relative), relative)
+            except OSError:
+                pass  # gone again, or over the bound: its own creation was reported
+
+
+def lock(loop, stream, ask):
+    """Takes flock on the file (made if missing) and holds it until the stream closes."""
+    try:
+        fd = os.open(ask["path"], os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        stream.fail(error, ask["path"])
+        return
+    how = (fcntl.LOCK_SH if ask.get("shared") else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    deadline = monotonic() + ask["timeout"] if ask.get("timeout") is not None else None
+    stream.on_close = lambda: os.close(fd)
+
+    def attempt():
+        if not stream.is_open:
+            return
+        try:
+            fcntl.flock(fd, how)
+        except BlockingIOError as error:
+            if deadline is not None and monotonic() >= deadline:
+                os.close(fd)
+                stream.on_close = None
+                stream.fail(error, ask["path"])
+                return
+            loop.after(LOCK_RETRY_S, attempt)
+            return
+        stream.event({"locked": True})
+
+    attempt()
+
+
+def _join(directory, name):
+    return directory + "/" + name if directory else name

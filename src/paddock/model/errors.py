@@ -1,0 +1,91 @@
+"""Every error that Paddock raises on purpose, by whose fault it is. No logic lives here.
+
+Three families, so that a caller can tell them apart without reading text:
+`InvalidInput` (the caller's words are wrong), `HostCannot` (this machine cannot do it) and
+`SandboxError` (something happened to a sandbox or inside it).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.model.results import CommandResult
+
+
+class PaddockError(Exception):
+    """The root of all errors that Paddock raises."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{message}\n  hint: {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
+
+
+class InvalidInput(PaddockError, ValueError):
+    """The caller asked for something malformed: an unknown key, a bad unit, a missing source."""
+
+
+class HostCannot(PaddockError):
+    """This machine lacks something that the request needs."""
+
+
+class CannotEnforce(HostCannot):
+    """A part of the spec that this host cannot enforce; the sandbox is refused, not weakened."""
+
+
+class SandboxError(PaddockError):
+    """Something went wrong with a sandbox or inside it."""
+
+
+class SandboxDied(SandboxError):
+    """The sandbox ended while a call was waiting on it, or before the call was made."""
+
+    def __init__(self, sandbox_id: str, reason: str) -> None:
+        super().__init__(f"sandbox {sandbox_id} has ended: {reason}")
+        self.sandbox_id = sandbox_id
+        self.reason = reason
+
+
+class NotFound(SandboxError, LookupError):
+    """No sandbox, process, context, volume, snapshot or file of that name."""
+
+
+class FileError(SandboxError, OSError):
+    """A file operation inside the sandbox was refused by the kernel or by its own rules."""
+
+    def __init__(self, message: str, *, path: str, code: str) -> None:
+        SandboxError.__init__(self, f"{path}: {message}")
+        self.path = path
+        self.code = code
+
+
+class FileMissing(FileError, NotFound):
+    """The path does not exist inside the sandbox."""
+
+
+class TimeoutReached(SandboxError, TimeoutError):
+    """A call took longer than the time it was given; what it started has been stopped."""
+
+
+class IntegrityError(PaddockError):
+    """Stored state does not match its digest: it was changed or damaged, and is not used."""
+
+
+class Conflict(PaddockError):
+    """The thing exists already, is in use, or changed since it was looked at."""
+
+
+class CommandExitException(SandboxError):
+    """A foreground command ended with a non-zero status. The result is in the fields."""
+
+    def __init__(self, result: CommandResult) -> None:
+        tail = result.stderr.strip().splitlines()[-1:] or [""]
+        why = f", stopped by the {result.killed_by} limit" if result.killed_by else ""
+        super().__init__(f"command exited with {result.exit_code}{why}: {tail[0][:300]}")
+        self.result = result
+        self.stdout = result.stdout
+        self.stderr = result.stderr
+        self.exit_code = result.exit_code
+        self.killed_by = result.killed_by
+        self.error = result.error

@@ -1,0 +1,132 @@
+"""What calls on a sandbox give back: results, infos, events. Values only."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. `killed_by` names the limit that stopped it, if one did:
+    memory, time, output, disk, pids, cpu or timeout."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration_s: float
+    killed_by: str | None = None
+    limits_hit: tuple[str, ...] = ()
+    error: str | None = None
+    stdout_bytes: bytes = field(default=b"", repr=False)
+    stderr_bytes: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A process that was started through the API and still runs. `pid` is the sandbox's own."""
+
+    pid: int
+    cmd: str
+    args: tuple[str, ...]
+    cwd: str
+    is_pty: bool
+    started_at: float
+
+
+class FileType(enum.Enum):
+    """What a path is."""
+
+    FILE = "file"
+    DIR = "dir"
+    SYMLINK = "symlink"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """One file or directory inside the sandbox."""
+
+    name: str
+    path: str
+    type: FileType
+    size: int
+    mode: int
+    modified_at: float
+    symlink_target: str | None = None
+
+    @property
+    def permissions(self) -> str:
+        return "".join(
+            letter if self.mode >> (8 - i) & 1 else "-" for i, letter in enumerate("rwxrwxrwx")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change under a watched directory. `type`: create, write, remove, rename, chmod."""
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecEvent:
+    """One program that was really executed inside, whoever started it. Pids are the sandbox's."""
+
+    program: str
+    argv: tuple[str, ...]
+    cwd: str
+    pid: int
+    parent: int
+    started_at: float
+    is_truncated: bool = False
+    exit_code: int | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvent:
+    """One open or finished write of a file, as the kernel told it."""
+
+    path: str
+    access: str  # "read" | "write"
+    pid: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One sample of what a sandbox uses."""
+
+    at: float
+    cpu_used_s: float
+    cpu_percent: float
+    memory_bytes: int
+    memory_limit_bytes: int
+    pids: int
+    disk_bytes: int
+    disk_limit_bytes: int
+    io_read_bytes: int
+    io_write_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """What a sandbox is and what really holds it: `enforcement` maps each limit to its mechanism."""
+
+    sandbox_id: str
+    state: str  # running | paused | ended
+    template: str
+    started_at: datetime
+    end_at: datetime | None
+    limits: dict[str, Any]
+    enforcement: dict[str, str]
+    metadata: dict[str, str]
+    hostname: str
+    uid: int
+    isolation: str = "container"
+    ended_by: str | None = None
+    parent_id: str | None = None

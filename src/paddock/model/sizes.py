@@ -1,0 +1,50 @@
+"""Sizes and durations as people write them, parsed once into integers and floats."""
+
+from __future__ import annotations
+
+import re
+
+from paddock.model.errors import InvalidInput
+
+_SIZE_UNITS = {
+    "": 1, "b": 1,
+    "k": 1000, "kb": 1000, "kib": 1 << 10,
+    "m": 10**6, "mb": 10**6, "mib": 1 << 20,
+    "g": 10**9, "gb": 10**9, "gib": 1 << 30,
+    "t": 10**12, "tb": 10**12, "tib": 1 << 40,
+}  # fmt: skip
+_TIME_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(value: int | float | str, what: str) -> int:
+    """Bytes from `512MiB`, `1GB`, `4096`; `what` names the thing in the error."""
+    return int(_quantity(value, what, _SIZE_UNITS, "a size such as 512MiB, 1GiB or 4096"))
+
+
+def parse_duration(value: int | float | str, what: str) -> float:
+    """Seconds from `10m`, `1.5h`, `250ms`, `30`; `what` names the thing in the error."""
+    return _quantity(value, what, _TIME_UNITS, "a duration such as 30s, 10m or 1.5h")
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact-enough reading: 512MiB, 1.5GiB, 900B."""
+    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g}{unit}"
+    return f"{size_bytes}B"
+
+
+def _quantity(value: object, what: str, units: dict[str, float] | dict[str, int], say: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InvalidInput(f"{what}: {value!r} is not {say}")
+    if isinstance(value, int | float):
+        number, factor = float(value), 1.0
+    else:
+        match = _QUANTITY.fullmatch(value)
+        if match is None or match[2].lower() not in units:
+            raise InvalidInput(f"{what}: {value!r} is not {say}")
+        number, factor = float(match[1]), float(units[match[2].lower()])
+    if not 0 < number < float("inf"):
+        raise InvalidInput(f"{what}: {value!r} must be greater than zero")
+    return number * factor

@@ -1,0 +1,260 @@
+"""What a sandbox is asked to be: limits, mounts, environment. Parsed once, strictly, from plain
+dicts; everything behind this file trusts it. No I/O: whether a source exists is the fence's to say.
+"""
+
+from __future__ import annotations
+
+import enum
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from paddock.model.errors import InvalidInput
+from paddock.model.sizes import parse_duration, parse_size
+
+HOME = "/home/user"
+MAX_PATH_BYTES = 4095  # PATH_MAX less its NUL: longer never reaches the kernel anyway.
+RESERVED_TARGETS = ("/", "/proc", "/sys", "/dev", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64",
+                    "/lib32", "/libx32", "/run", "/.paddock", "/boot", "/root")  # fmt: skip
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class MountMode(enum.Enum):
+    """How a mount's writes are treated."""
+
+    READ = "read"
+    WRITE = "write"
+    OVERLAY = "overlay"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Hard ceilings of one sandbox. Sizes in bytes, times in seconds, cpu in cores."""
+
+    cpu: float = 1.0
+    memory: int = 512 << 20
+    pids: int = 128
+    disk: int = 1 << 30
+    files: int = 1024
+    output: int = 16 << 20
+    time: float | None = None
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any] | None) -> Limits:
+        """Limits from a plain dict; unknown keys and senseless values are errors."""
+        raw = dict(raw or {})
+        _forbid_unknown(raw, [f.name for f in fields(cls)], "limits")
+        parsed: dict[str, Any] = {}
+        for name, value in raw.items():
+            parsed[name] = _LIMIT_PARSERS[name](value, f"limits.{name}")
+        limits = cls(**parsed)
+        limits._check_floors()
+        return limits
+
+    def _check_floors(self) -> None:
+        # Below these the guest itself cannot start, and the failure would look like ours.
+        floors = {"cpu": 0.01, "memory": 32 << 20, "pids": 4, "disk": 1 << 20, "files": 32,
+                  "output": 1024}  # fmt: skip
+        for name, floor in floors.items():
+            if getattr(self, name) < floor:
+                raise InvalidInput(f"limits.{name}: must be at least {floor}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A host path or a volume, seen inside at `target`."""
+
+    target: str
+    mode: MountMode
+    source: str | None = None
+    volume: str | None = None
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Mount:
+        if not isinstance(raw, Mapping):
+            raise InvalidInput(f"mounts: {raw!r} is not a mapping with source, target and mode")
+        _forbid_unknown(raw, ["source", "target", "mode", "volume"], "mounts")
+        source, volume = raw.get("source"), raw.get("volume")
+        if (source is None) == (volume is None):
+            raise InvalidInput(f"mounts: {dict(raw)!r} needs either a source or a volume")
+        mode = _mount_mode(raw.get("mode", "read" if volume is None else "write"))
+        if volume is not None and mode is MountMode.OVERLAY:
+            raise InvalidInput(f"mounts: volume {volume!r} cannot be an overlay; use read or write")
+        if "target" not in raw:
+            raise InvalidInput(f"mounts: {dict(raw)!r} has no target, e.g. target: /workspace")
+        return cls(
+            target=mount_target(raw["target"]),
+            mode=mode,
+            source=None if source is None else host_path(source),
+            volume=None if volume is None else identifier(volume, "volume"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One sandbox as asked for."""
+
+    limits: Limits = field(default_factory=Limits)
+    mounts: tuple[Mount, ...] = ()
+    envs: tuple[tuple[str, str], ...] = ()
+    template: str = "host"
+    snapshot: str | None = None
+    timeout_s: float = 300.0
+    metadata: tuple[tuple[str, str], ...] = ()
+    audit_files: bool = True
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        mounts: Iterable[Mapping[str, Any]] | None = None,
+        envs: Mapping[str, str] | None = None,
+        template: str = "host",
+        snapshot: str | None = None,
+        timeout: float | str = 300,
+        metadata: Mapping[str, str] | None = None,
+        audit_files: bool = True,
+    ) -> Spec:
+        """A spec from what the caller wrote. Raises InvalidInput and names the key."""
+        parsed = tuple(Mount.parse(m) for m in mounts or ())
+        _forbid_overlap([m.target for m in parsed])
+        return cls(
+            limits=Limits.parse(limits),
+            mounts=parsed,
+            envs=parse_envs(envs),
+            template=template_name(template),
+            snapshot=None if snapshot is None else identifier(snapshot, "snapshot"),
+            timeout_s=parse_duration(timeout, "timeout"),
+            metadata=_text_pairs(metadata, "metadata"),
+            audit_files=bool(audit_files),
+        )
+
+    @property
+    def is_poolable(self) -> bool:
+        """A pooled machine is already running, so it can only serve a spec without own mounts."""
+        return not self.mounts and self.snapshot is None and self.template == "host"
+
+
+def parse_envs(envs: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Environment pairs; names must be shell names, values text without NUL."""
+    pairs = _text_pairs(envs, "envs")
+    for name, _ in pairs:
+        if not _ENV_NAME.fullmatch(name):
+            raise InvalidInput(f"envs: {name!r} is not a variable name (letters, digits, _)")
+    return pairs
+
+
+def sandbox_path(path: str, cwd: str = HOME) -> str:
+    """An absolute, lexically normal path inside the sandbox; relative ones start at the home."""
+    text = _text(path, "path")
+    if not text:
+        raise InvalidInput("path: empty; give a path inside the sandbox")
+    if len(text.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+        raise InvalidInput(f"path: longer than {MAX_PATH_BYTES} bytes: {text[:60]}...")
+    # Not normpath: `a/../b` must stay what the kernel would make of it when `a` is a link.
+    whole = text if text.startswith("/") else posixpath.join(cwd, text)
+    return "/" + "/".join(part for part in whole.split("/") if part not in ("", "."))
+
+
+def mount_target(target: Any) -> str:
+    """A canonical absolute mount target that does not cover a system path."""
+    text = _text(target, "mounts.target")
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise InvalidInput(f"mounts.target: {text!r} must be absolute and without '..'")
+    clean = "/" + "/".join(p for p in text.split("/") if p not in ("", "."))
+    for reserved in RESERVED_TARGETS:
+        inside = reserved != "/" and clean.startswith(reserved + "/")
+        if clean == reserved or inside:
+            raise InvalidInput(f"mounts.target: {text!r} would cover the system path {reserved}")
+    return clean
+
+
+def host_path(source: Any) -> str:
+    """A host path as the caller wrote it (resolved later by the fence, once)."""
+    text = _text(source, "mounts.source")
+    if not text:
+        raise InvalidInput("mounts.source: empty; give a directory or file of the host")
+    return text
+
+
+def identifier(value: Any, what: str) -> str:
+    """A name that is safe as one path component."""
+    text = _text(value, what)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", text):
+        raise InvalidInput(f"{what}: {text[:80]!r} is not a name (letters, digits, '.', '_', '-')")
+    return text
+
+
+def template_name(value: Any) -> str:
+    """`host`, `dir:/path/to/rootfs`, or the name of an added template."""
+    text = _text(value, "template")
+    if text.startswith("dir:"):
+        if not text[4:].startswith("/"):
+            raise InvalidInput(f"template: {text!r} needs an absolute path, as in dir:/srv/rootfs")
+        return text
+    return identifier(text, "template")
+
+
+def _mount_mode(value: Any) -> MountMode:
+    try:
+        return MountMode(value)
+    except ValueError:
+        raise InvalidInput(
+            f"mounts.mode: {value!r} is not a mode; use read, write or overlay"
+        ) from None
+
+
+def _forbid_unknown(raw: Mapping[str, Any], known: list[str], where: str) -> None:
+    for key in raw:
+        if key not in known:
+            raise InvalidInput(f"{where}: unknown key {key!r}; known keys are {', '.join(known)}")
+
+
+def _forbid_overlap(targets: list[str]) -> None:
+    seen: set[str] = set()
+    for target in targets:
+        if target in seen:
+            raise InvalidInput(f"mounts.target: {target!r} is used twice")
+        seen.add(target)
+
+
+def _text_pairs(raw: Mapping[str, str] | None, what: str) -> tuple[tuple[str, str], ...]:
+    if raw is not None and not isinstance(raw, Mapping):
+        raise InvalidInput(f"{what}: {raw!r} is not a mapping of names to text")
+    return tuple((_text(k, what), _text(v, f"{what}.{k}")) for k, v in (raw or {}).items())
+
+
+def _text(value: Any, what: str) -> str:
+    if hasattr(value, "__fspath__"):
+        value = value.__fspath__()
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: {value!r} is not text")
+    if "\0" in value:
+        raise InvalidInput(f"{what}: contains a NUL byte: {value[:60]!r}")
+    return value
+
+
+def _count(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise InvalidInput(f"{what}: {value!r} must be a whole number greater than zero")
+    return value
+
+
+def _cores(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10_000:
+        raise InvalidInput(f"{what}: {value!r} must be a number of cores greater than zero")
+    return float(value)
+
+
+_LIMIT_PARSERS: dict[str, Any] = {
+    "cpu": _cores,
+    "memory": parse_size,
+    "pids": _count,
+    "disk": parse_size,
+    "files": _count,
+    "output": parse_size,
+    "time": parse_duration,
+}

@@ -1,0 +1,1 @@
+"""What outlives a call: layers, snapshots, volumes, templates, leases. Knows no fence."""

@@ -1,0 +1,136 @@
+"""Bytes from one open file to another, by the fastest way that the kernel has. Knows no paths.
+
+Sizes are those that were seen when the file was opened: a file that an agent keeps growing is
+not followed, and a hole is never turned into disk blocks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+
+from paddock.model.errors import SandboxError
+
+CHUNK_BYTES = 1 << 20
+# A file with more pieces than this was made to exhaust whoever lists them.
+MAX_EXTENTS = 1_000_000
+_FICLONE = 0x40049409  # _IOW(0x94, 9, int): share all blocks of another file
+# The kernel or the file system cannot copy this pair of files by itself; plain reads still can.
+_NOT_BY_KERNEL = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+)
+
+Extents = tuple[tuple[int, int], ...]
+
+
+def data_extents(fd: int, size: int) -> Extents | None:
+    """Where the first `size` bytes really hold data, as (offset, length); None: no hole in them."""
+    if os.fstat(fd).st_blocks * 512 >= size:
+        return None
+    extents = tuple(_seek_extents(fd, size))
+    return None if extents == ((0, size),) else extents
+
+
+def reflink(source: int, target: int) -> bool:
+    """Makes `target` share the blocks of `source`; False where the file system cannot."""
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:
+        return False
+    return True
+
+
+def copy_file(source: int, target: int, size: int) -> None:
+    """Fills the empty file `target` with the first `size` bytes of `source`, holes kept."""
+    if not reflink(source, target):
+        extents = data_extents(source, size)
+        for offset, length in ((0, size),) if extents is None else extents:
+            copy_range(source, target, offset, offset, length)
+    os.ftruncate(target, size)
+
+
+def copy_range(source: int, target: int, source_at: int, target_at: int, length: int) -> None:
+    """Copies a range; stops early where the source has become shorter."""
+    done = _copy_by_kernel(source, target, source_at, target_at, length)
+    while done < length:
+        chunk = os.pread(source, min(CHUNK_BYTES, length - done), source_at + done)
+        if not chunk:
+            return
+        write_at(target, chunk, target_at + done)
+        done += len(chunk)
+
+
+def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """All of `data`, however often the kernel takes only a part."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """The bytes of some ranges, in pieces; ends early where the file has become shorter."""
+    for offset, length in ranges:
+        end = offset + length
+        while offset < end:
+            chunk = os.pread(fd, min(CHUNK_BYTES, end - offset), offset)
+            if not chunk:
+                return
+            yield chunk
+            offset += len(chunk)
+
+
+def digest_of(fd: int, size: int) -> str:
+    """SHA-256 of the first `size` bytes, as hex."""
+    state = hashlib.sha256()
+    for chunk in chunks(fd, ((0, size),)):
+        state.update(chunk)
+    return state.hexdigest()
+
+
+def sync_file_system(fd: int) -> None:
+    """Everything written to the file system of `fd` is on disk afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syncfs(fd) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def _copy_by_kernel(source: int, target: int, source_at: int, target_at: int, length: int) -> int:
+    """How much could be copied this way; the rest is left to plain reads."""
+    done = 0
+    while done < length:
+        try:
+            copied = os.copy_file_range(
+                source, target, length - done, source_at + done, target_at + done
+            )
+        except OSError as error:
+            if error.errno not in _NOT_BY_KERNEL:
+                raise
+            return done
+        if copied == 0:
+            return done
+        done += copied
+    return done
+
+
+def _seek_extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    offset = count = 0
+    while offset < size:
+        try:
+            start = os.lseek(fd, offset, os.SEEK_DATA)
+            end = min(os.lseek(fd, start, os.SEEK_HOLE), size)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return  # only a hole is left, or the file was cut meanwhile
+            raise
+        if start >= end:
+            return
+        yield start, end - start
+        offset, count = end, count + 1
+        if count > MAX_EXTENTS:
+            raise SandboxError(f"a file has more than {MAX_EXTENTS} separate pieces")

@@ -1,0 +1,194 @@
+"""Where Paddock keeps its state (`PADDOCK_HOME`), and which sandboxes in it are still held.
+
+A sandbox's directory has a `lease` file that its keeper holds locked for as long as it lives. A
+lease that can be locked has lost its keeper: whatever the sandbox left behind is to be swept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.model.errors import HostCannot
+
+_NEW_GRACE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The directory with all state of one user."""
+
+    root: Path
+
+    @classmethod
+    def find(cls) -> Home:
+        """`PADDOCK_HOME`, else the user's data directory. Made, private, when missing."""
+        chosen = os.environ.get("PADDOCK_HOME")
+        data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+        home = cls(Path(chosen) if chosen else Path(data) / "paddock")
+        home.make()
+        return home
+
+    def make(self) -> None:
+        try:
+            for path in (self.root, self.sandboxes, self.cache, self.sites):
+                path.mkdir(parents=True, exist_ok=True)
+            if self.root.stat().st_uid == os.geteuid():
+                self.root.chmod(0o700)
+        except OSError as error:
+            raise HostCannot(
+                f"cannot use {self.root} for Paddock's state: {error.strerror}",
+                hint="set PADDOCK_HOME to a directory that you may write",
+            ) from None
+
+    @property
+    def sandboxes(self) -> Path:
+        return self.root / "sandboxes"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
+    def sites(self) -> Path:
+        """Packages for the code interpreter; bound into every sandbox, filled when first used."""
+        return self.cache / "sites"
+
+    @property
+    def layers(self) -> Path:
+        return self.root / "layers"
+
+    @property
+    def pool_image(self) -> Path:
+        return self.root / "pool.btrfs"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.root / "snapshots"
+
+    @property
+    def templates(self) -> Path:
+        return self.root / "templates"
+
+    @property
+    def volumes(self) -> Path:
+        return self.root / "volumes"
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """One process at a time; released by the kernel however its holder ends."""
+        fd = os.open(self.root / f".{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What must be known of a sandbox to clean up after it, written before anything is made."""
+
+    sandbox_id: str
+    layer: str
+    cgroups: tuple[str, ...] = ()
+    init_pid: int = 0
+    init_started: int = 0
+    info: dict[str, Any] | None = None
+
+    def write(self, directory: Path) -> None:
+        content = {name: getattr(self, name) for name in self.__slots__}
+        temporary = directory / f".record-{secrets.token_hex(4)}"
+        temporary.write_text(json.dumps(content))
+        temporary.rename(directory / "record.json")
+
+    @classmethod
+    def read(cls, directory: Path) -> Record | None:
+        try:
+            content = json.loads((directory / "record.json").read_text())
+            content["cgroups"] = tuple(content["cgroups"])
+            return cls(**content)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def new_id() -> str:
+    """Sixty bits, as letters that are easy to read aloud and safe as a host name."""
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "".join(secrets.choice(alphabet) for _ in range(12))
+
+
+def claim(home: Home, sandbox_id: str) -> int:
+    """Makes the sandbox's directory with its lease locked; the descriptor is the claim."""
+    temporary = home.sandboxes / f".new-{sandbox_id}"
+    temporary.mkdir(mode=0o700)
+    fd = os.open(temporary / "lease", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    temporary.rename(home.sandboxes / sandbox_id)
+    return fd
+
+
+def held(directory: Path) -> bool:
+    """Whether a keeper still lives for this sandbox."""
+    fd = _try_lease(directory)
+    if fd is None:
+        return True
+    os.close(fd)
+    return False
+
+
+def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
+    """Directories whose keeper is gone, each with its lease now locked by us."""
+    try:
+        names = os.listdir(home.sandboxes)
+    except FileNotFoundError:
+        return
+    for name in names:
+        directory = home.sandboxes / name
+        fd = _try_lease(directory)
+        if fd is not None:
+            yield directory, fd
+
+
+def remove_tree(path: Path) -> None:
+    """Removes a tree that an agent may have filled: never follows links, fixes closed modes."""
+    shutil.rmtree(path, onerror=_open_up)
+
+
+def _open_up(function: Any, path: str, failure: Any) -> None:
+    if isinstance(failure[1], FileNotFoundError):
+        return
+    parent = os.path.dirname(path)
+    with contextlib.suppress(OSError):
+        os.chmod(parent, 0o700, follow_symlinks=True)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+
+
+def _try_lease(directory: Path) -> int | None:
+    try:
+        fd = os.open(directory / "lease", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # No lease yet: either being made right now, or left so by a crash.
+        with contextlib.suppress(OSError):
+            if time.time() - directory.stat().st_mtime > _NEW_GRACE_S:
+                shutil.rmtree(directory, ignore_errors=True)
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd

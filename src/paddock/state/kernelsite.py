@@ -1,0 +1,252 @@
+"""A directory with IPython and what it needs, for sandboxes that have none of their own.
+
+Copied from the distributions of the running interpreter into a cache, once per set of versions and
+Python. Pure Python only: the interpreter inside may be another one. Nothing here runs a cell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import Distribution, PackageNotFoundError
+from pathlib import Path, PurePath
+
+from paddock.model.errors import HostCannot
+from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
+
+ROOT = "ipython"
+_LAYOUT = 1  # counted up when the same versions must be copied in another way
+_BUILDING = ".building-"
+_RUN_LIMIT_S = 120.0
+# Bytes that another interpreter cannot use, and what IPython runs without: jedi's bundled stubs are
+# 30 MB for a completion that nobody asks for here, and tests are tests.
+_SKIPPED_SUFFIXES = (".pyc", ".pyo", ".so", ".pyd", ".pyi", ".pth")
+_SKIPPED_DIRECTORIES = {"__pycache__", "tests"}
+_SKIPPED_DATA = ("jedi", "third_party")
+# matplotlib finds its inline backend by entry point; some packages read their own version.
+_KEPT_METADATA = {"METADATA", "PKG-INFO", "entry_points.txt"}
+_FACTS = """import json, os, platform, sys
+print(json.dumps({"python_full_version": platform.python_version(),
+ "python_version": "%d.%d" % sys.version_info[:2], "os_name": os.name,
+ "sys_platform": sys.platform, "platform_machine": platform.machine(),
+ "platform_system": platform.system(), "platform_release": platform.release(),
+ "platform_version": platform.version(), "implementation_name": sys.implementation.name,
+ "platform_python_implementation": platform.python_implementation(),
+ "implementation_version": platform.python_version(), "tag": sys.implementation.cache_tag}))"""
+_IMPORTABLE = """import importlib, json, sys
+sys.path.append(sys.argv[1])
+broken = {}
+for name in sys.argv[2:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        broken[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(broken))"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One distribution to copy: the files, by their place below site-packages."""
+
+    files: tuple[tuple[PurePath, Path], ...]
+    is_compiled: bool
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What can be imported of it."""
+        tops = {place.parts[0] for place, _ in self.files if place.suffix == ".py"}
+        return tuple(sorted(top.removesuffix(".py") for top in tops))
+
+
+def kernel_site(cache: Path, python: str = "/usr/bin/python3") -> Path | None:
+    """The directory for the interpreter `python`, built if it is not there yet.
+
+    None when IPython is not installed on the host; `kernel_site_hint()` is then what to say.
+    Raises HostCannot when the installed IPython does not run on that interpreter.
+    """
+    facts = _facts(python)
+    dists = _collect(facts)
+    if not dists:
+        return None
+    target = cache / f"kernel-site-{facts['tag']}-{_digest(dists, facts)}"
+    if target.is_dir():
+        return target
+    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with _locked(cache / ".kernel-site.lock"):
+        if not target.is_dir():  # another process may have built it while we waited
+            _build(target, [_part(dist) for dist in dists.values()], python)
+    return target
+
+
+def kernel_site_hint() -> str:
+    """The sentence to show when there is no IPython to bring along."""
+    return (
+        "running code needs IPython: install it with `pip install 'paddock[code]'`, "
+        "or use a template whose python3 has IPython"
+    )
+
+
+@lru_cache(maxsize=16)
+def _facts(python: str) -> dict[str, str]:
+    """What markers ask about the interpreter inside, from itself."""
+    facts: dict[str, str] = json.loads(_run([python, "-I", "-c", _FACTS]))
+    return facts
+
+
+def _collect(facts: Mapping[str, str]) -> dict[str, Distribution]:
+    """IPython and all that it requires there, by name; empty when it is not installed."""
+    try:
+        root = importlib.metadata.distribution(ROOT)
+    except PackageNotFoundError:
+        return {}
+    wanted = root.metadata["Requires-Python"] or ""  # as the installed file says it, or nothing
+    if not satisfies(facts["python_full_version"], wanted):
+        raise HostCannot(
+            f"IPython {root.version} needs Python {wanted}, and the sandbox's interpreter is "
+            f"{facts['python_full_version']}",
+            hint="use a template with a newer python3, or install an older ipython on the host",
+        )
+    found: dict[str, Distribution] = {}
+    queue = [root]
+    while queue:
+        dist = queue.pop()
+        name = canonical_name(dist.metadata["Name"])
+        if name not in found:
+            found[name] = dist
+            queue.extend(_required(dist, facts))
+    return dict(sorted(found.items()))
+
+
+def _required(dist: Distribution, facts: Mapping[str, str]) -> Iterator[Distribution]:
+    for line in dist.requires or ():
+        name, marker = split_requirement(line)
+        if not applies(marker, facts):
+            continue
+        # A requirement of the sandbox's Python that the host's does not have cannot be brought
+        # along; whether IPython runs without it is tried when the directory is built.
+        with suppress(PackageNotFoundError):
+            yield importlib.metadata.distribution(name)
+
+
+def _part(dist: Distribution) -> _Part:
+    files, is_compiled = [], False
+    for place, source in _sources(dist):
+        is_compiled |= place.suffix in (".so", ".pyd")
+        if _is_wanted(place):
+            files.append((place, source))
+    return _Part(tuple(sorted(files)), is_compiled)
+
+
+def _sources(dist: Distribution) -> Iterator[tuple[PurePath, Path]]:
+    """Every file below site-packages; from the record, or by looking where there is none."""
+    if dist.files is not None:
+        for file in dist.files:
+            if ".." not in file.parts and not file.is_absolute():
+                yield PurePath(file), Path(str(file.locate()))
+        return
+    tops = (dist.read_text("top_level.txt") or dist.metadata["Name"].replace("-", "_")).split()
+    base = Path(str(dist.locate_file("")))
+    for top in tops:
+        for source in (base / f"{top}.py", *(base / top).rglob("*")):
+            if source.is_file():
+                yield source.relative_to(base), source
+
+
+def _is_wanted(place: PurePath) -> bool:
+    if place.parts[0].endswith((".dist-info", ".egg-info")):
+        return len(place.parts) == 2 and place.name in _KEPT_METADATA
+    if place.suffix in _SKIPPED_SUFFIXES:
+        return False
+    if place.parts[:2] == _SKIPPED_DATA:
+        return False
+    return not _SKIPPED_DIRECTORIES.intersection(place.parts)
+
+
+def _digest(dists: Mapping[str, Distribution], facts: Mapping[str, str]) -> str:
+    versions = {name: dist.version for name, dist in dists.items()}
+    said = json.dumps([_LAYOUT, facts["python_full_version"], versions])
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def _build(target: Path, parts: list[_Part], python: str) -> None:
+    for left in target.parent.glob(f"{_BUILDING}*"):  # ours to remove: we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=target.parent))
+    try:
+        for part in parts:
+            _copy(part, work)
+        _drop_unusable(work, parts, python)
+        # -s and -p: the code objects must name the place where they will be, not this one.
+        compile_all = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+        places = ["-s", str(work), "-p", str(target), str(work)]
+        _run([python, "-I", *compile_all, *places])
+        _open_to_all(work)
+        work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _copy(part: _Part, work: Path) -> None:
+    for place, source in part.files:
+        if source.is_file():
+            target = work / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def _drop_unusable(work: Path, parts: list[_Part], python: str) -> None:
+    """Takes out what cannot live without its compiled half, then makes sure that IPython can."""
+    compiled = {module: part for part in parts if part.is_compiled for module in part.modules}
+    for module in _broken(python, work, list(compiled)):
+        # Whole directories: an empty one would import as a package with nothing in it.
+        for top in {place.parts[0] for place, _ in compiled[module].files}:
+            shutil.rmtree(work / top, ignore_errors=True)
+    broken = _broken(python, work, ["IPython.core.interactiveshell", "stack_data"])
+    if broken:
+        raise HostCannot(
+            f"the host's IPython does not run on {python}: {'; '.join(broken.values())}",
+            hint="install ipython for that Python inside the sandbox's template",
+        )
+
+
+def _broken(python: str, work: Path, modules: list[str]) -> dict[str, str]:
+    answer = _run([python, "-I", "-B", "-c", _IMPORTABLE, str(work), *modules])
+    broken: dict[str, str] = json.loads(answer.splitlines()[-1])
+    return broken
+
+
+def _open_to_all(work: Path) -> None:
+    """The sandbox runs as another user than the one who built this, whatever the umask was."""
+    for directory, _, files in os.walk(work):
+        os.chmod(directory, 0o755)  # noqa: S103 (nothing in it is secret)
+        for name in files:
+            os.chmod(os.path.join(directory, name), 0o644)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run(command: list[str]) -> str:
+    hint = "give an interpreter that this machine can run"
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostCannot(f"{command[0]} cannot be run: {error}", hint=hint) from None
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()[-500:]
+        raise HostCannot(f"{command[0]} failed with {done.returncode}: {said}", hint=hint)
+    return done.stdout

@@ -1,0 +1,162 @@
+"""Snapshots: trees kept by content, each byte once, checked whenever they are read back.
+
+A store is a directory with `blobs/` (contents and trees, by SHA-256) and `manifests/` (one small
+file for each snapshot, naming its tree). It holds no paths, owners or other facts of the machine,
+so a copy of it is as good elsewhere. What a tree looks like inside lives in `entries`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.model.errors import IntegrityError, NotFound
+from paddock.state.blobs import BlobStore
+from paddock.state.capture import Capture
+from paddock.state.copying import digest_of
+from paddock.state.descent import Descent, shown
+from paddock.state.entries import MAX_LINE_BYTES, Entry, decode
+from paddock.state.manifests import Header, ManifestFiles, check_meta
+from paddock.state.restore import Owner, restore_tree
+from paddock.state.storelock import StoreLock
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """What is known of a snapshot without reading its tree."""
+
+    snapshot_id: str
+    created_at: float
+    entries: int
+    files: int
+    size_bytes: int
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A whole snapshot. `meta` is the caller's, with `skipped` (what could not be kept) added."""
+
+    snapshot_id: str
+    entries: tuple[Entry, ...]
+    meta: Mapping[str, Any]
+
+
+class SnapshotStore:
+    """The snapshots below one directory. Several processes may use it at once."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._manifests = ManifestFiles(root)
+        self._blobs = BlobStore(root)
+        self._lock = StoreLock(root / "lock")
+
+    def save(self, tree: Path | int, *, meta: Mapping[str, Any]) -> str:
+        """Stores a tree (a path, or the descriptor of an open directory) and gives its id. The
+        same tree with the same meta has the same id, and the second time nothing is written."""
+        check_meta(meta)
+        with self._lock.shared(), self._blobs.stage() as stage:
+            capture = Capture(stage)
+            root = os.dup(tree) if isinstance(tree, int) else tree
+            with Descent(root, lift=True) as descent:
+                digest, size = stage.put_chunks(capture.chunks(descent))
+            header = Header(
+                tree=digest,
+                tree_bytes=size,
+                entries=capture.entries,
+                files=capture.files,
+                links=capture.links,
+                size_bytes=capture.size_bytes,
+                meta={**meta, "skipped": dict(capture.skipped)},
+            )
+            # The manifest comes last: whoever sees it finds everything that it names.
+            stage.publish()
+            return self._manifests.publish(header)
+
+    def load(self, snapshot_id: str) -> Manifest:
+        """The whole snapshot, its manifest and tree checked against their digests."""
+        with self._lock.shared():
+            header = self._manifests.read(snapshot_id)
+            return Manifest(snapshot_id, tuple(self._entries(header)), header.meta)
+
+    def restore(self, snapshot_id: str, into: Path, *, owner: Owner | None = None) -> None:
+        """Writes the tree into an empty directory. A byte that is not what was saved means
+        `IntegrityError` with the file's name, and `into` is empty again."""
+        with self._lock.shared():
+            header = self._manifests.read(snapshot_id)
+            entries = self._entries(header)
+            restore_tree(entries, into, self._blobs, linked=self._linked(header), owner=owner)
+
+    def verify(self, snapshot_id: str) -> None:
+        """Reads everything that the snapshot needs; `IntegrityError` names the first bad file."""
+        with self._lock.shared():
+            checked: set[str] = set()
+            parts: list[str] = []
+            for entry in self._entries(self._manifests.read(snapshot_id)):
+                parts[max(entry.depth - 1, 0) :] = [entry.name]
+                if entry.blob is None or entry.blob in checked:
+                    continue
+                try:
+                    self._blobs.check(entry.blob, entry.stored_bytes)
+                except IntegrityError as error:
+                    raise IntegrityError(f"{shown('/'.join(parts))}: {error.message}") from None
+                checked.add(entry.blob)
+
+    def list(self) -> builtins.list[SnapshotInfo]:
+        """All snapshots, oldest first. A damaged one is left out; `load` says what is wrong."""
+        infos = []
+        for snapshot_id in self._manifests.ids():
+            with contextlib.suppress(IntegrityError, NotFound):
+                infos.append(self._info(snapshot_id))
+        return sorted(infos, key=lambda info: (info.created_at, info.snapshot_id))
+
+    def delete(self, snapshot_id: str) -> None:
+        """Forgets a snapshot; `gc` then frees what only it used."""
+        with self._lock.exclusive():
+            self._manifests.delete(snapshot_id)
+
+    def gc(self) -> int:
+        """Removes blobs that no snapshot uses, and leftovers of crashed saves; gives the bytes."""
+        with self._lock.exclusive():
+            self._manifests.sweep()
+            return self._blobs.sweep(self._used())
+
+    def _used(self) -> set[str]:
+        used: set[str] = set()
+        for snapshot_id in self._manifests.ids():
+            try:
+                header = self._manifests.read(snapshot_id)
+                used.add(header.tree)
+                used.update(entry.blob for entry in self._entries(header) if entry.blob)
+            except IntegrityError as error:
+                raise IntegrityError(
+                    f"cannot tell what {snapshot_id} uses: {error.message}",
+                    hint=f"delete {snapshot_id} first: it cannot be restored any more",
+                ) from None
+        return used
+
+    def _entries(self, header: Header) -> Iterator[Entry]:
+        fd = self._blobs.open(header.tree, header.tree_bytes)
+        with os.fdopen(fd, "rb") as lines:
+            if digest_of(fd, header.tree_bytes) != header.tree:
+                raise IntegrityError(f"the tree {header.tree} was changed or damaged")
+            while line := lines.readline(MAX_LINE_BYTES):
+                yield decode(line)
+
+    def _linked(self, header: Header) -> frozenset[int]:
+        """The numbers of the entries that others are hard links to."""
+        if not header.links:
+            return frozenset()
+        return frozenset(e.link for e in self._entries(header) if e.link is not None)
+
+    def _info(self, snapshot_id: str) -> SnapshotInfo:
+        header = self._manifests.read(snapshot_id)
+        created_at = self._manifests.created_at(snapshot_id)
+        return SnapshotInfo(
+            snapshot_id, created_at, header.entries, header.files, header.size_bytes, header.meta
+        )

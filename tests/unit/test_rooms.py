@@ -1,0 +1,268 @@
+"""The order of the rooms, and the size, name and docstring of every file, read from the source.
+
+Nothing of Paddock is imported here: a rule must be checkable on code that does not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "paddock"
+FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+# From top to bottom. Imports point down only; rooms on one line do not import each other.
+LINES = (
+    ("cli", "server"),
+    ("run",),
+    ("ladder",),
+    ("doors",),
+    ("world",),
+    ("gate",),
+    ("fence",),
+    ("policy", "journal", "state"),
+    ("model",),
+)
+LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
+GUEST = "paddock.fence.guest"
+# Inside the fence its files are top-level modules: `import wire`.
+GUEST_MODULES = {PurePosixPath(file).stem for file in FILES if file.startswith("fence/guest/")}
+KERNEL_EXTRAS = {"IPython", "matplotlib", "matplotlib_inline", "traitlets"}  # kernel*.py only
+WITHOUT_IO = ("model", "policy")
+# fmt: off
+IO_MODULES = frozenset({
+    "_io", "_posixsubprocess", "_socket", "aiofiles", "asyncio", "concurrent", "ctypes", "dbm",
+    "fcntl", "fileinput", "ftplib", "glob", "http", "httpx", "imaplib", "io", "logging", "mmap",
+    "multiprocessing", "os", "pathlib", "poplib", "posix", "pty", "requests", "select",
+    "selectors", "shelve", "shutil", "signal", "smtplib", "socket", "socketserver", "sqlite3",
+    "ssl", "subprocess", "syslog", "tempfile", "termios", "tty", "urllib.request", "webbrowser",
+    "xmlrpc",
+})
+# fmt: on
+IO_BUILTINS = frozenset({"open", "print", "input", "breakpoint"})
+BANNED_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
+MAX_LINES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One module that a file names, where, and whether it is loaded together with the file."""
+
+    module: str
+    line: int
+    is_eager: bool
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_point_down_the_rooms(file: str) -> None:
+    breaches = list(_breaches(file, (SOURCE / file).read_text()))
+    assert not breaches, "\n" + "\n".join(breaches)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file_is_not_longer_than_its_limit(file: str) -> None:
+    count = len((SOURCE / file).read_text().splitlines())
+    assert count <= MAX_LINES, f"{file}: {count} lines, at most {MAX_LINES}: find the missing noun"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file_is_named_after_what_lives_in_it(file: str) -> None:
+    banned = BANNED_NAMES.intersection(PurePosixPath(file).with_suffix("").parts)
+    assert not banned, f"{file}: {banned} says nothing; name the noun that lives here"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_module_opens_with_a_docstring(file: str) -> None:
+    docstring = ast.get_docstring(ast.parse((SOURCE / file).read_text()))
+    assert docstring, f"{file}:1: say in a sentence what lives here and what must not"
+
+
+def test_there_is_source_to_check() -> None:
+    assert FILES, f"no Python file below {SOURCE}"
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("model/a.py", "from paddock.state import b"),
+        ("state/a.py", "from paddock import journal"),
+        ("state/a.py", "def f():\n    import paddock.policy.rules"),
+        ("state/a.py", "from ..fence import b"),
+        ("state/a.py", "from importlib import import_module\nimport_module('paddock.gate')"),
+        ("server/a.py", "from paddock.cli.main import main"),
+        ("fence/a.py", "from paddock import Sandbox"),
+        ("fence/a.py", "import paddock"),
+        ("fence/a.py", "from paddock.attic import b"),
+        ("attic/a.py", "import json"),
+        ("stray.py", "import json"),
+        ("__init__.py", "from paddock.doors import machine"),
+        ("__init__.py", "if True:\n    import paddock.doors"),
+        ("fence/guest/a.py", "from paddock.fence.base import b"),
+        ("fence/guest/a.py", "from paddock.model.errors import NotFound"),
+        ("fence/guest/a.py", "from .. import base"),
+        ("fence/guest/a.py", "import IPython"),
+        ("fence/guest/kernel.py", "import numpy"),
+        ("model/a.py", "import pydantic"),
+        ("model/a.py", "import os.path"),
+        ("model/a.py", "from pathlib import Path"),
+        ("model/a.py", "from urllib import request"),
+        ("model/a.py", "def f(p):\n    return open(p)"),
+        ("policy/a.py", "import socket"),
+    ],
+)
+def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
+    found = list(_breaches(file, source))
+    assert len(found) == 1
+    assert found[0].startswith(f"src/paddock/{file}:")
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("cli/main.py", "from paddock import Sandbox\nfrom paddock.run import a\nimport click"),
+        ("cli/main.py", "from . import shell\nfrom paddock.cli.shell import run"),
+        ("__main__.py", "from paddock.cli.main import main"),
+        ("__init__.py", "def __getattr__(name):\n    from paddock.doors import machine"),
+        (
+            "__init__.py",
+            "import typing\nif typing.TYPE_CHECKING:\n    import paddock.run",
+        ),
+        ("fence/container/a.py", "from paddock.fence.guest import wire\nfrom ...state import b"),
+        ("fence/guest/a.py", "from paddock.fence.guest import wire\nfrom . import wire\nimport os"),
+        ("fence/guest/a.py", "".join(f"import {name}\n" for name in sorted(GUEST_MODULES))),
+        ("fence/guest/kernel.py", "import IPython.core\nimport matplotlib"),
+        ("model/__init__.py", "from .errors import NotFound\nfrom urllib.parse import urlsplit"),
+        ("policy/a.py", "import celpy\nfrom paddock.model import spec"),
+    ],
+)
+def test_what_the_order_allows_is_not_called_a_breach(file: str, source: str) -> None:
+    assert list(_breaches(file, source)) == []
+
+
+def _breaches(file: str, source: str) -> Iterator[str]:
+    """Every rule that the file breaks, as `file:line: what: the rule`."""
+    tree = ast.parse(source)
+    top = PurePosixPath(file).parts[0]
+    if top not in LINE_OF and file not in ("__init__.py", "__main__.py"):
+        yield _say(file, 1, "lives in no room", f"the rooms are {', '.join(LINE_OF)}")
+        return
+    for one in _imports(file, tree):
+        rule = _broken_rule(file, one)
+        if rule is not None:
+            yield _say(file, one.line, f"imports {one.module}", rule)
+    if top in WITHOUT_IO:
+        for call, line in _io_calls(tree):
+            yield _say(file, line, f"calls {call}()", f"{top} does no I/O")
+
+
+def _broken_rule(file: str, one: Import) -> str | None:
+    room = PurePosixPath(file).parts[0]
+    if file.startswith("fence/guest/"):
+        return _broken_guest_rule(file, one)
+    if one.module.split(".")[0] == "paddock":
+        return _broken_order(file, room, one)
+    if room in WITHOUT_IO and _is_io(one.module):
+        return f"{room} does no I/O"
+    if room == "model" and not _is_stdlib(one.module):
+        return "model uses the standard library only"
+    return None
+
+
+def _broken_order(file: str, room: str, one: Import) -> str | None:
+    target = one.module.split(".")[1] if "." in one.module else ""
+    if target not in LINE_OF and target:
+        return f"there is no room {target!r}"
+    if file == "__main__.py":
+        return None
+    if file == "__init__.py":
+        return "the package root loads rooms lazily, inside a function" if one.is_eager else None
+    if not target:
+        return None if LINE_OF[room] == 0 else "only the top rooms use the package's public face"
+    if target == room or LINE_OF[target] > LINE_OF[room]:
+        return None
+    if LINE_OF[target] == LINE_OF[room]:
+        return f"{room} and {target} are on one line, which do not import each other"
+    return f"{target} is above {room}; imports point down only"
+
+
+def _broken_guest_rule(file: str, one: Import) -> str | None:
+    if one.module == GUEST or one.module.startswith(GUEST + "."):
+        return None
+    is_kernel = PurePosixPath(file).name.startswith("kernel")
+    allowed = GUEST_MODULES | KERNEL_EXTRAS if is_kernel else GUEST_MODULES
+    if _is_stdlib(one.module) or one.module.split(".")[0] in allowed:
+        return None
+    return "the guest runs alone in the sandbox: standard library and fence/guest only"
+
+
+def _imports(file: str, tree: ast.Module) -> Iterator[Import]:
+    eager = set(map(id, _loaded_at_import(tree)))
+    for node in ast.walk(tree):
+        for module in _modules_named(file, node):
+            yield Import(module, node.lineno, id(node) in eager)  # type: ignore[attr-defined]
+
+
+def _modules_named(file: str, node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [name.name for name in names]
+        case ast.ImportFrom():
+            return _modules_of_from(file, node)
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if _is_import_call(node.func):
+            return [name]
+    return []
+
+
+def _modules_of_from(file: str, node: ast.ImportFrom) -> list[str]:
+    base = node.module or ""
+    if node.level:
+        package = ("paddock", *PurePosixPath(file).parent.parts)
+        above = package[: len(package) - node.level + 1]
+        base = ".".join((*above, base) if base else above)
+    if base == "paddock":  # `from paddock import state` names a room, `import Sandbox` the root.
+        names = (name.name for name in node.names)
+        return sorted({f"paddock.{name}" if name in LINE_OF else "paddock" for name in names})
+    if base == "urllib":
+        return [f"urllib.{name.name}" for name in node.names]
+    return [base]
+
+
+def _is_import_call(func: ast.expr) -> bool:
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def _loaded_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when the module is loaded: no function bodies, no TYPE_CHECKING."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from _loaded_at_import(child)
+
+
+def _io_calls(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in IO_BUILTINS:
+                yield name, node.lineno
+
+
+def _is_io(module: str) -> bool:
+    parts = module.split(".")
+    return any(".".join(parts[:size]) in IO_MODULES for size in range(1, len(parts) + 1))
+
+
+def _is_stdlib(module: str) -> bool:
+    return module.split(".")[0] in sys.stdlib_module_names
+
+
+def _say(file: str, line: int, what: str, rule: str) -> str:
+    return f"src/paddock/{file}:{line}: {what}: {rule}"
