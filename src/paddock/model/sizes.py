@@ -35,7 +35,9 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
-def _quantity(value: object, what: str, units: dict[str, float] | dict[str, int], say: str) -> float:
+def _quantity(
+    value: object, what: str, units: dict[str, float] | dict[str, int], say: str
+) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InvalidInput(f"{what}: {value!r} is not {say}")
     if isinstance(value, int | float):

@@ -65,9 +65,9 @@ def _only(entries: list[Any]) -> Any:
     different = {str(entry.get("Config")): entry for entry in entries}
     if len(different) == 1:
         return entries[0]
-    tags = [str(tag)[:80] for entry in entries for tag in entry.get("RepoTags") or ["untagged"]]
+    tags = sorted(ascii(entry.get("RepoTags"))[:80] for entry in entries)
     raise InvalidInput(
-        f"the archive holds {len(different)} images: {', '.join(sorted(tags)[:8]) or 'none'}",
+        f"the archive holds {len(different)} images: {', '.join(tags[:8]) or 'none'}",
         hint="save only one of them",
     )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import HostCannot
+from paddock.state import treewalk
 
 _NEW_GRACE_S = 60.0
 
@@ -160,21 +161,12 @@ def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a tree that an agent may have filled: never follows links, fixes closed modes."""
-    shutil.rmtree(path, onerror=_open_up)
-
-
-def _open_up(function: Any, path: str, failure: Any) -> None:
-    if isinstance(failure[1], FileNotFoundError):
-        return
-    parent = os.path.dirname(path)
-    with contextlib.suppress(OSError):
-        os.chmod(parent, 0o700, follow_symlinks=True)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            os.unlink(path)
+    """Removes a tree that an agent may have filled: never follows links, opens closed directories."""
+    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        treewalk.remove(path.name, fd)
+    finally:
+        os.close(fd)
 
 
 def _try_lease(directory: Path) -> int | None:

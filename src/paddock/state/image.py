@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,8 +81,9 @@ def image_of(config: Any, digest: str, layers: tuple[Layer, ...]) -> Image:
     )
     env = tuple((key, value) for key, equals, value in pairs if key and equals)
     workdir = as_text(start.get("WorkingDir") or "/", "WorkingDir")
-    if any("\0" in text for pair in env for text in pair) or "\0" in workdir:
-        raise InvalidInput("the image's config has a NUL character in Env or WorkingDir")
+    for text in (workdir, *(text for pair in env for text in pair)):
+        if "\0" in text or not _is_encodable(text):
+            raise InvalidInput(f"the image's Env or WorkingDir cannot be used: {ascii(text)[:80]}")
     return Image(digest, layers, env, workdir if workdir.startswith("/") else f"/{workdir}")
 
 
@@ -125,3 +127,12 @@ def as_text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"the image's {what} is not a JSON string")
     return value
+
+
+def _is_encodable(text: str) -> bool:
+    """JSON can spell half a surrogate pair, which no environment can hold."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

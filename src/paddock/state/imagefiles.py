@@ -91,7 +91,7 @@ class TarFiles:
         name = posixpath.normpath(member.name)
         self.ranges.pop(name, None)
         self.links.pop(name, None)
-        if member.isreg() and not getattr(member, "sparse", None):
+        if member.isreg() and not member.issparse():
             self.ranges[name] = (member.offset_data, member.size)
         elif member.issym():
             base = posixpath.dirname(name)

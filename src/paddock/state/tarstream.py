@@ -48,11 +48,11 @@ class TarStream:
             yield member
         if not self._reader.ended_with_mark:
             raise InvalidInput(f"{self._what} is damaged: the archive ends in the middle")
+        self._drain()  # a compressed file has its checksum behind the archive's own end
 
     def data(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         """The bytes that are stored for a regular file, in pieces."""
-        sparse: list[tuple[int, int]] = getattr(member, "sparse", None) or []
-        left = sum(length for _, length in sparse) if sparse else member.size
+        left = sum(length for _, length in stored_ranges(member))
         self._reader.seek(member.offset_data)
         while left > 0:
             chunk = self._reader.read(min(CHUNK_BYTES, left))
@@ -63,10 +63,13 @@ class TarStream:
 
     def digest(self) -> str:
         """Of the plain archive; reads what was not read yet."""
+        self._drain()
+        return f"sha256:{self._reader.hash.hexdigest()}" if self._reader.hash else ""
+
+    def _drain(self) -> None:
         self._reader.expect_data()
         while self._reader.read(CHUNK_BYTES):
             pass
-        return f"sha256:{self._reader.hash.hexdigest()}" if self._reader.hash else ""
 
     @contextlib.contextmanager
     def _naming_damage(self) -> Iterator[None]:
@@ -76,6 +79,12 @@ class TarStream:
             raise
         except (tarfile.TarError, OverflowError, LookupError, RecursionError, *DAMAGE) as error:
             raise InvalidInput(f"{self._what} is damaged or no tar archive: {error}") from None
+
+
+def stored_ranges(member: tarfile.TarInfo) -> list[tuple[int, int]]:
+    """Where the stored bytes of a file belong, as (offset, length); the rest are holes."""
+    sparse: list[tuple[int, int]] | None = getattr(member, "sparse", None)
+    return [(0, member.size)] if sparse is None else sparse
 
 
 class _ForwardReader:

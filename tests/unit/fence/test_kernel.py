@@ -125,9 +125,13 @@ def test_exception_group_is_an_error_like_any_other(kernel: Kernel) -> None:
     assert done.logs.stderr == ()
 
 
-def test_exception_that_cannot_be_printed_is_still_reported(kernel: Kernel) -> None:
-    done = kernel.run("class E(Exception):\n def __str__(self): return 1/0\nraise E")
-    assert done.error is not None
+@pytest.mark.parametrize(
+    "body",
+    ["def __str__(self): return 1/0", "def __str__(self): exit()", "def __len__(self): return 0"],
+    ids=["text fails", "text exits", "false"],
+)
+def test_exception_that_misbehaves_is_still_an_error(kernel: Kernel, body: str) -> None:
+    assert kernel.run(f"class E(Exception):\n {body}\nraise E").error is not None
     assert kernel.run("2").text == "2"
 
 

@@ -110,6 +110,7 @@ def test_background_thread_speaks_between_cells_with_no_id(kernel: Kernel) -> No
 def test_closed_or_replaced_stdout_does_not_lose_the_kernel(kernel: Kernel) -> None:
     kernel.run("import sys, io\nkept = sys.stdout\nsys.stdout = None")
     kernel.run("sys.stdout = io.StringIO(); print('swallowed'); sys.stdout.close()")
+    kernel.run("sys.stderr = None\n1 / 0")
     assert stdout_of(kernel, "sys.stdout = kept; print('back')") == "back\n"
 
 

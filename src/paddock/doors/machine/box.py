@@ -151,12 +151,12 @@ class Box:
         await self.machine.stop(reason)
         self._ended()
 
-    async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
+    def limits_hit(self, ending: dict[str, Any]) -> list[str]:
         """Which limits have bitten since the last ask; told to the command that ended now."""
         if self.machine.ended_by is not None:
             return []
         with contextlib.suppress(OSError):
-            hits = await self.machine.hits()
+            hits = self.machine.hits()
             for name, count in (ending.get("hits") or {}).items():
                 hits[name] = hits.get(name, 0) + int(count)
             new = [n for n, count in hits.items() if count > self._hits.get(n, 0)]

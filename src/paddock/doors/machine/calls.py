@@ -74,7 +74,11 @@ class CommandCalls:
         self._box = box
         self._loop = loop
 
-    async def start(
+    async def start(self, cmd: str | list[str], **options: Any) -> HandleCalls:
+        """A program in the background; takes what `run` takes."""
+        return HandleCalls(self._box, (await self._start(cmd, **options)).listen())
+
+    async def _start(
         self,
         cmd: str | list[str],
         *,
@@ -83,7 +87,7 @@ class CommandCalls:
         on_stdout: TextCallback | None = None,
         on_stderr: TextCallback | None = None,
         stdin: bool | str | bytes = False,
-    ) -> HandleCalls:
+    ) -> Running:
         box, engine = self._box, self._box.engine
         feed = stdin if isinstance(stdin, str | bytes) else None
         start = Start(
@@ -98,9 +102,8 @@ class CommandCalls:
         }
         running = await Running.start(box, start, deliver)
         if feed is not None:
-            await running.send_stdin(_bytes(feed))
-            running.close_stdin()
-        return HandleCalls(box, running)
+            await _feed(running.listen(), _bytes(feed))
+        return running
 
     async def run(
         self,
@@ -110,11 +113,11 @@ class CommandCalls:
         **options: Any,
     ) -> CommandResult:
         limit_s = _seconds(timeout)
-        handle = await self.start(cmd, **options)
+        running = await self._start(cmd, **options)
         try:
-            return checked(await handle.running.wait(limit_s))
+            return checked(await running.wait(limit_s))
         except asyncio.CancelledError:
-            handle.running.signal(signals.SIGKILL)  # nobody waits for it any more
+            running.signal(signals.SIGKILL)  # nobody waits for it any more
             raise
 
     async def connect(
@@ -128,7 +131,8 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        return HandleCalls(self._box, await Running.attach(self._box, int(pid), deliver))
+        running = await Running.attach(self._box, int(pid), deliver)
+        return HandleCalls(self._box, running.listen())
 
     async def list(self) -> list[ProcessInfo]:
         """Programs that were started through this API and still run."""
@@ -172,7 +176,7 @@ class PtyCalls:
             cols=cols,
         )
         deliver = {1: box.engine.callback(on_data, self._loop)}
-        return HandleCalls(box, await Running.start(box, start, deliver))
+        return HandleCalls(box, (await Running.start(box, start, deliver)).listen())
 
 
 class WatchCalls:
@@ -238,6 +242,12 @@ class FileCalls(FileCore):
         return await self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
 
 
+async def _feed(running: Running, content: bytes) -> None:
+    """All of a command's input; its output is read meanwhile, or both would wait for each other."""
+    await running.send_stdin(content)
+    running.close_stdin()
+
+
 async def close_stream(stream: Stream) -> None:
     stream.close()
 
@@ -272,5 +282,7 @@ def _bytes(data: str | bytes) -> bytes:
 
 def _terminal_size(rows: int, cols: int) -> tuple[int, int]:
     if not all(isinstance(n, int) and 0 < n < 10_000 for n in (rows, cols)):
-        raise InvalidInput(f"terminal size: {rows!r} x {cols!r} is not a number of rows and columns")
+        raise InvalidInput(
+            f"terminal size: {rows!r} x {cols!r} is not a number of rows and columns"
+        )
     return rows, cols

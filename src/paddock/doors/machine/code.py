@@ -76,9 +76,7 @@ class Kernel:
         self._number = 0
 
     @classmethod
-    async def start(
-        cls, box: Box, context: CodeContext, envs: dict[str, str], site: str
-    ) -> Kernel:
+    async def start(cls, box: Box, context: CodeContext, envs: dict[str, str], site: str) -> Kernel:
         stream = box.channel.open(
             "exec", argv=_command(site), cwd=context.cwd, env=box.envs(envs), stdin=True, pty=None
         )
@@ -122,7 +120,9 @@ class Kernel:
             self.end()
         partial = work.result() if done else builder.build()
         kept = "its state is kept" if done else "it ignored the interrupt and was ended"
-        error = ExecutionError("TimeoutError", f"the cell ran longer than {timeout_s} s; {kept}", "")
+        error = ExecutionError(
+            "TimeoutError", f"the cell ran longer than {timeout_s} s; {kept}", ""
+        )
         return Execution(partial.results, partial.logs, error, partial.execution_count)
 
     async def _send(self, request: dict[str, Any]) -> None:
@@ -147,11 +147,13 @@ class Kernel:
         self, builder: ExecutionBuilder, ending: dict[str, Any], noise: bytes
     ) -> Execution:
         partial = builder.build()
-        hit = await self._box.limits_hit(ending)
+        hit = self._box.limits_hit(ending)
         limit = ending.get("killed_by") or (hit[0] if hit else None)
         why = f"stopped by the {limit} limit" if limit else f"exit status {ending.get('exit')}"
         text = noise.decode("utf-8", "replace")
-        error = partial.error or ExecutionError("InterpreterDied", f"{why}; its state is lost", text)
+        error = partial.error or ExecutionError(
+            "InterpreterDied", f"{why}; its state is lost", text
+        )
         return Execution(partial.results, partial.logs, error, partial.execution_count)
 
 
@@ -192,7 +194,9 @@ class CodeCore:
         return found
 
     def remove(self, context: CodeContext | str) -> None:
-        kernel = self._box.contexts.pop(context.id if isinstance(context, CodeContext) else context, None)
+        kernel = self._box.contexts.pop(
+            context.id if isinstance(context, CodeContext) else context, None
+        )
         if kernel is not None:
             kernel.end()
 
@@ -209,6 +213,8 @@ class CodeCore:
 
 def _command(site: str) -> list[str]:
     """The sandbox's own Python if it has one, so that its packages are there; else ours."""
-    ours = "/.paddock/python/lib/ld* --library-path /.paddock/python/lib /.paddock/python/bin/python3"
+    ours = (
+        "/.paddock/python/lib/ld* --library-path /.paddock/python/lib /.paddock/python/bin/python3"
+    )
     run = f"-I {_SCRIPT} /.paddock/site/{site}"
     return ["/bin/sh", "-c", f"{_PYTHONS} {run}; done; exec {ours} {run}"]

@@ -45,7 +45,9 @@ class Start:
         if not self.argv or not all(isinstance(a, str) for a in self.argv):
             raise InvalidInput(f"command: {self.argv!r} is not a text or a list of texts")
         sizes = [len(a.encode("utf-8", "surrogateescape")) + 1 for a in self.argv]
-        sizes += [len(k) + len(v.encode("utf-8", "surrogateescape")) + 2 for k, v in self.envs.items()]
+        sizes += [
+            len(k) + len(v.encode("utf-8", "surrogateescape")) + 2 for k, v in self.envs.items()
+        ]
         if any("\0" in a for a in self.argv):
             raise InvalidInput("command: contains a NUL byte")
         if max(sizes) > MAX_ARGUMENT_BYTES or sum(sizes) > MAX_ARGV_BYTES:
@@ -69,6 +71,7 @@ class Running:
         self.output = {1: bytearray(), 2: bytearray()}
         self._decoders = {p: codecs.getincrementaldecoder("utf-8")("replace") for p in (1, 2)}
         self._limit: str | None = None
+        self._early: dict[str, Any] | None = None
         self._reader: asyncio.Task[CommandResult] | None = None
 
     @classmethod
@@ -81,6 +84,13 @@ class Running:
         running = cls(box, stream, deliver, pty is not None)
         await running._begin(" ".join(start.argv)[:200])
         return running
+
+    def listen(self) -> Running:
+        """Reads the program's stream in the background from now on."""
+        if self._reader is None:
+            self._reader = asyncio.ensure_future(self._read())
+            self._reader.add_done_callback(lambda t: t.cancelled() or t.exception())
+        return self
 
     @classmethod
     async def attach(cls, box: Box, pid: int, deliver: dict[int, Deliver]) -> Running:
@@ -97,21 +107,22 @@ class Running:
         if isinstance(first, End):
             if "exit" in first.value:  # it had ended before we attached
                 self.pid = 0
-                self._reader = asyncio.ensure_future(self._result(first.value))
+                self._early = first.value
                 return
             raise _start_error(first.value, what)
         assert isinstance(first, Event)
         self.pid = first.value.get("pid", 0)
-        self._reader = asyncio.ensure_future(self._read())
-        self._reader.add_done_callback(lambda t: t.cancelled() or t.exception())
 
     async def wait(self, timeout_s: float | None = None) -> CommandResult:
         """The ending. Beyond the time-out: SIGTERM, a moment, SIGKILL, and the limit is named."""
-        assert self._reader is not None
+        timer = self._stop_after(timeout_s) if timeout_s is not None else None
         try:
-            return await asyncio.wait_for(asyncio.shield(self._reader), timeout_s)
-        except asyncio.TimeoutError:
-            return await self._stop_for("timeout")
+            if self._reader is None:  # a foreground command: nobody else listens
+                return await self._read()
+            return await asyncio.shield(self._reader)
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def send_stdin(self, data: bytes) -> None:
         await self._stream.send(data)
@@ -135,11 +146,13 @@ class Running:
         return self.output[port].decode("utf-8", "replace")
 
     async def _read(self) -> CommandResult:
+        if self._early is not None:
+            return self._result(self._early)
         try:
             while True:
                 item = await self._stream.next()
                 if isinstance(item, End):
-                    return await self._result(item.value)
+                    return self._result(item.value)
                 if isinstance(item, Data):
                     await self._take(item)
         finally:
@@ -162,21 +175,22 @@ class Running:
             self._limit = "output"
             self.signal(signal.SIGKILL)
 
-    async def _stop_for(self, limit: str) -> CommandResult:
-        assert self._reader is not None
-        self._limit = self._limit or limit
-        with contextlib.suppress(SandboxError):
-            self.signal(signal.SIGTERM)
-        done, _ = await asyncio.wait([self._reader], timeout=TERM_GRACE_S)
-        if not done:
-            with contextlib.suppress(SandboxError):
-                self.signal(signal.SIGKILL)
-        return await self._reader
+    def _stop_after(self, delay_s: float) -> asyncio.TimerHandle:
+        loop = asyncio.get_running_loop()
 
-    async def _result(self, ending: dict[str, Any]) -> CommandResult:
+        def stop(number: int) -> None:
+            self._limit = self._limit or "timeout"
+            with contextlib.suppress(SandboxError):
+                self.signal(number)
+            if number != signal.SIGKILL and not self._stream.is_ended:
+                loop.call_later(TERM_GRACE_S, stop, signal.SIGKILL)
+
+        return loop.call_later(delay_s, stop, signal.SIGTERM)
+
+    def _result(self, ending: dict[str, Any]) -> CommandResult:
         if "error" in ending:
             raise _start_error(ending, "stdin")
-        hit = await self._box.limits_hit(ending)
+        hit = self._box.limits_hit(ending)
         exit_code = int(ending.get("exit", -1))
         killed_by = self._limit or ending.get("killed_by")
         if killed_by is None and exit_code != 0 and hit:
@@ -231,5 +245,7 @@ def _start_error(value: dict[str, Any], what: str) -> SandboxError:
         return NotFound(f"no process {place} was started through this API, or it ended long ago")
     return SandboxError(
         f"cannot run {what!r}: {place}: {error.get('message', 'unknown reason')}",
-        hint="the working directory or the program is not there" if error.get("errno") == 2 else None,
+        hint="the working directory or the program is not there"
+        if error.get("errno") == 2
+        else None,
     )

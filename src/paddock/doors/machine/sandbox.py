@@ -123,7 +123,9 @@ class Pty(Face):
 
     _calls: PtyCalls
 
-    def create(self, rows: int = 24, cols: int = 80, on_data: Any = None, **options: Any) -> CommandHandle:
+    def create(
+        self, rows: int = 24, cols: int = 80, on_data: Any = None, **options: Any
+    ) -> CommandHandle:
         """A shell (or `cmd`) on a terminal; `on_data` gets the raw bytes."""
         calls = self._engine.call(self._calls.start(rows, cols, on_data, **options))
         return CommandHandle(self._engine, calls)

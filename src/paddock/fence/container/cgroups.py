@@ -31,8 +31,6 @@ class Counters:
     pids: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
-    oom_kills: int = 0
-    pids_refused: int = 0
 
 
 class Group(Protocol):
@@ -49,6 +47,8 @@ class Group(Protocol):
     def freeze(self, is_frozen: bool) -> None: ...
 
     def counters(self) -> Counters: ...
+
+    def hits(self) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,13 @@ class GroupV2:
             pids=_number(self.path / "pids.current"),
             read_bytes=sum(int(w[7:]) for w in io if w.startswith("rbytes=")),
             written_bytes=sum(int(w[7:]) for w in io if w.startswith("wbytes=")),
-            oom_kills=_pairs(self.path / "memory.events").get("oom_kill", 0),
-            pids_refused=_pairs(self.path / "pids.events").get("max", 0),
         )
+
+    def hits(self) -> dict[str, int]:
+        return {
+            "memory": _pairs(self.path / "memory.events").get("oom_kill", 0),
+            "pids": _pairs(self.path / "pids.events").get("max", 0),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +191,14 @@ class GroupV1:
             pids=_number(self.by_controller["pids"] / "pids.current"),
             read_bytes=io.get("Read", 0),
             written_bytes=io.get("Write", 0),
-            oom_kills=_pairs(memory / "memory.oom_control").get("oom_kill", 0),
-            pids_refused=_pairs(self.by_controller["pids"] / "pids.events").get("max", 0),
         )
+
+    def hits(self) -> dict[str, int]:
+        # Read after every command, so no more than the two lines that matter.
+        return {
+            "memory": _pairs(self.by_controller["memory"] / "memory.oom_control").get("oom_kill", 0),
+            "pids": _pairs(self.by_controller["pids"] / "pids.events").get("max", 0),
+        }
 
     def _io(self) -> dict[str, int]:
         totals: dict[str, int] = {}

@@ -20,7 +20,7 @@ from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
 _GUEST = Path(__file__).parent.parent / "guest"
-_GUEST_MODULES = ("wire", "syscalls", "loop", "processes", "files", "watches", "limits", "main")
+_GUEST_MODULES = ("wire", "syscalls", "loop", "spawn", "processes", "files", "watches", "limits", "main")
 _KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
 _OLDEST_GUEST_PYTHON = (3, 9)
 _FLAGS = ("-I", "-S", "-B", "-c")

@@ -99,18 +99,10 @@ class ContainerMachine:
         self.layers.set_quota(self.layer, limits.disk)
         self.limits = limits
 
-    def counters(self) -> Counters:
-        """What the kernel counted; zeros where there is no group."""
-        return self._parts.group.counters() if self._parts.group is not None else Counters()
-
-    async def hits(self) -> dict[str, int]:
+    def hits(self) -> dict[str, int]:
         """How often each limit has bitten so far; two readings tell what a command ran into."""
-        if self._parts.group is not None:
-            counters = self._parts.group.counters()
-            memory, pids = counters.oom_kills, counters.pids_refused
-        else:
-            memory = pids = 0
-        return {"memory": memory, "pids": pids, "disk": self._disk_hits}
+        counted = self._parts.group.hits() if self._parts.group is not None else {}
+        return {**counted, "disk": self._disk_hits}
 
     def is_disk_full(self) -> bool:
         """Whether a hard quota is reached: within a block of it nothing more can be written."""
@@ -173,7 +165,7 @@ class ContainerMachine:
 
     def _explain(self, reason: str) -> str:
         with contextlib.suppress(OSError):
-            if self._parts.group is not None and self._parts.group.counters().oom_kills:
+            if self._parts.group is not None and self._parts.group.hits()["memory"]:
                 return "killed by the memory limit"
         return reason
 
@@ -185,24 +177,25 @@ class ContainerMachine:
             cpu_s=usage["cpu"],
             memory_bytes=usage["memory"],
             pids=usage["pids"],
-            read_bytes=usage["read"],
-            written_bytes=usage["written"],
         )
 
     async def _watch_disk(self) -> None:
         """Without a hard quota: count, and over the limit stop, count exactly, kill."""
         while True:
             began = time.monotonic()
-            used = await asyncio.to_thread(self.layers.used_bytes, self.layer)
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
-                if used > self.limits.disk:
+                if not self.is_frozen and await self._used_bytes() > self.limits.disk:
                     await self._enforce_disk()
             # A large tree takes long to count: never spend more than a third of a core on it.
             await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
 
+    async def _used_bytes(self) -> int:
+        hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
+        return await asyncio.to_thread(self.layers.used_bytes, self.layer) + int(hidden["bytes"])
+
     async def _enforce_disk(self) -> None:
         await self.channel.ask("freeze")
-        if await asyncio.to_thread(self.layers.used_bytes, self.layer) > self.limits.disk:
+        if await self._used_bytes() > self.limits.disk:
             self._disk_hits += 1
             await self.channel.ask("kill_all", limit="disk")
         else:

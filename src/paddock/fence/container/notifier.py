@@ -164,7 +164,9 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent | None:
 
 
 def _is_there(pid: int, program: bytes) -> bool:
-    base = f"/proc/{pid}/root".encode() if program.startswith(b"/") else f"/proc/{pid}/cwd/".encode()
+    base = (
+        f"/proc/{pid}/root".encode() if program.startswith(b"/") else f"/proc/{pid}/cwd/".encode()
+    )
     try:
         os.lstat(base + program)
     except (FileNotFoundError, NotADirectoryError):

@@ -121,17 +121,44 @@ def rename(stream, ask):
     _answer(stream, ask["path"], do)
 
 
-def remove(stream, ask):
-    def do():
-        path = ask["path"]
-        info = os.lstat(path)
-        if not _stat.S_ISDIR(info.st_mode):
+def remove(loop, stream, ask):
+    path = ask["path"]
+    try:
+        if not _stat.S_ISDIR(os.lstat(path).st_mode):
             os.unlink(path)
-        else:
-            _remove_tree(path)
-        return {}
+            stream.end({})
+            return
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        stream.fail(error, path)
+        return
+    # In a child: a tree of a million files must not keep everybody else waiting.
+    if os.fork() == 0:
+        os._exit(_remove_in_child(path, writer))
+    os.close(writer)
 
-    _answer(stream, ask["path"], do)
+    def finished(events):
+        said = os.read(reader, 64)
+        loop.forget(reader)
+        os.close(reader)
+        if said == b"0":
+            stream.end({})
+        else:
+            stream.fail(OSError(int(said or errno.EIO), ""), path)
+
+    loop.watch(reader, finished)
+
+
+def _remove_in_child(path, writer):
+    code = 0
+    try:
+        _remove_tree(path)
+    except OSError as error:
+        code = error.errno or errno.EIO
+    except RecursionError:
+        code = errno.ENAMETOOLONG
+    os.write(writer, b"%d" % code)
+    return 0
 
 
 def _answer(stream, path, do):

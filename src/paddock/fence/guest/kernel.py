@@ -35,19 +35,15 @@ sys.path.pop()
 def main() -> None:
     gc.disable()  # start-up makes much and drops little: a collection finds nothing
     interrupts = kernel_link.Interrupts()
-    interrupts.expect_cell()
-    interrupts.disarm()
+    interrupts.install()
     link = kernel_link.Link(interrupts)
     kernel_link.open_streams()
     faulthandler.enable()  # a crash in C code says on stderr where it was
     try:
         shell = load_shell(link, sys.argv[1] if len(sys.argv) > 1 else None)
     except Exception as error:
-        link.fail(
-            "KernelStartError",
-            f"{type(error).__name__}: {error}",
-            kernel_display.plain_traceback(error),
-        )
+        said = f"{type(error).__name__}: {error}"
+        link.fail("KernelStartError", said, kernel_display.plain_traceback(error))
     sys.argv = [""]
     sys.path.insert(0, "")  # a cell's own modules; not before, or they could break our imports
     gc.freeze()
@@ -78,7 +74,6 @@ class Cells:
 
     def _execute(self, request: dict[str, Any]) -> BaseException | None:
         """Runs the cell and tells of its error, if it ended with one."""
-        error: BaseException | None
         try:
             if request.get("op") != "execute" or not isinstance(request.get("code"), str):
                 raise ValueError("the request is neither a ping nor an execute with code")
@@ -88,10 +83,9 @@ class Cells:
             error = failure
         text = self._shell.take_traceback(error)
         if error is not None and self._link.is_ours:
-            name, value = type(error).__name__, kernel_display.text_of(error)
-            self._link.send("error", name=name, value=value, traceback=kernel_display.cut(text))
+            self._link.send("error", **kernel_display.describe(error, text))
         elif text:
-            print(text, file=sys.stderr)
+            kernel_link.complain(text)
         return error
 
     def _run(self, code: str) -> BaseException | None:
@@ -105,7 +99,9 @@ class Cells:
         except BaseException as outside:  # an interrupt just before or just after the cell
             self._interrupts.disarm()
             return outside
-        error: BaseException | None = result.error_before_exec or result.error_in_exec
+        # Not `or`: an exception may well be false.
+        early, late = result.error_before_exec, result.error_in_exec
+        error: BaseException | None = late if early is None else early
         return error
 
 
@@ -136,18 +132,19 @@ class ShellPart:
     """What differs from IPython's own shell; mixed in below, once IPython is known to import."""
 
     link: Any = None
+    scratch = ""
     user_ns: dict[str, Any]
     var_expand: Any
     classes: tuple[Any, Any] = (None, None)
     _traceback: tuple[BaseException | None, str] | None = None
 
     def init_ipython_dir(self, _: Any) -> None:
-        self.ipython_dir = os.environ["IPYTHONDIR"]  # looked up by IPython, it costs 7 ms
+        self.ipython_dir = self.scratch  # looked up by IPython, it costs 7 ms
 
     def init_profile_dir(self, _: Any) -> None:
         from IPython.core.profiledir import ProfileDir
 
-        self.profile_dir = ProfileDir(location=os.environ["IPYTHONDIR"])
+        self.profile_dir = ProfileDir(location=self.scratch)
 
     def init_completer(self) -> None:
         """Nobody presses Tab here: the completer is loaded when something asks for it."""
@@ -228,7 +225,7 @@ class ShellPart:
 
     def _print_pending(self) -> None:
         if self._traceback is not None:
-            print(self._traceback[1], file=sys.stderr)
+            kernel_link.complain(self._traceback[1])
             self._traceback = None
 
 
@@ -261,7 +258,7 @@ class HookPart:
 def load_shell(link: kernel_link.Link, extra: str | None) -> Any:
     """The shell, with the sandbox's own IPython or else with ours."""
     ShellPart.link = link
-    os.environ["IPYTHONDIR"] = _scratch_directory()
+    ShellPart.scratch = os.environ["IPYTHONDIR"] = _scratch_directory()
     _extend_path(extra)
     sys.meta_path.insert(0, kernel_display.PlotHook())
     known = set(sys.modules)
@@ -312,14 +309,14 @@ def make_shell() -> Any:
 def _extend_path(extra: str | None) -> None:
     """What -I left out: PYTHONPATH and the user's own packages. Then the extra site, last."""
     given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    system, sys.path[:] = sys.path[:], []
-    with contextlib.suppress(Exception):  # the code of a .pth file may do anything
-        # Also when it is not there yet: a cell may install the first package into it.
-        mine = site.getusersitepackages()
-        site.addsitedir(mine)
-        sys.path[:] = sys.path or [mine]
+    system = list(sys.path)
+    if sys.prefix == sys.base_prefix:  # a virtual environment has no part in them
+        with contextlib.suppress(Exception):  # the code of a .pth file may do anything
+            # Also when it is not there yet: a cell may install the first package into it.
+            site.addsitedir(site.getusersitepackages())
+    mine = [path for path in sys.path if path not in system]
     at = next((i for i, path in enumerate(system) if path.endswith("-packages")), len(system))
-    sys.path[:] = [*given, *system[:at], *sys.path, *system[at:]]
+    sys.path[:] = [*given, *system[:at], *mine, *system[at:]]
     if extra is not None:
         sys.path.append(extra)
 
@@ -359,7 +356,7 @@ def _leave() -> NoReturn:
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     kernel_link.flush_streams()
-    shutil.rmtree(os.environ["IPYTHONDIR"], ignore_errors=True)
+    shutil.rmtree(ShellPart.scratch, ignore_errors=True)
     os._exit(0)
 
 

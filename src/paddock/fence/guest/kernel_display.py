@@ -113,11 +113,13 @@ class PlotHook:
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def text_of(error: BaseException) -> str:
+def describe(error: BaseException, traceback: str) -> dict[str, str]:
+    """The fields of an error message. An exception can be made so that asking it fails."""
     try:
-        return cut(str(error))
-    except Exception:
-        return f"<{type(error).__name__} that cannot say what it is>"
+        name, value = f"{type(error).__name__}", str(error)
+    except BaseException:
+        name, value = "Exception", "<an exception that cannot say what it is>"
+    return {"name": cut(name), "value": cut(value), "traceback": cut(traceback)}
 
 
 def cut(text: str) -> str:

@@ -137,10 +137,13 @@ class Interrupts:
         self._is_starting = self._is_armed = self._is_due = False
         self._holds = 0
 
+    def install(self) -> None:
+        signal.signal(signal.SIGINT, self._on_signal)
+
     def expect_cell(self) -> None:
         """A request is here. Also undoes what an earlier cell did to the signal."""
         self._is_starting, self._is_due = True, False
-        signal.signal(signal.SIGINT, self._on_signal)
+        self.install()
 
     def arm(self) -> None:
         self._is_starting, self._is_armed = False, True
@@ -265,6 +268,13 @@ def flush_streams() -> None:
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         with contextlib.suppress(Exception):  # a cell may have put anything there
             getattr(sys, name).flush()
+
+
+def complain(text: str) -> None:
+    """To stderr, whatever a cell has put in the place of `sys.stderr`."""
+    flush_streams()
+    with contextlib.suppress(OSError):
+        write_all(2, text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _start(relay: Relay, closing: tuple[int, ...]) -> None:

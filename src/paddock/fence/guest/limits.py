@@ -11,19 +11,23 @@ INTERVAL_S = 0.05
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class MemoryWatch:
-    """Kills the largest program when all together use more than the limit."""
+class Watch:
+    """Kills the largest program when all together use more memory than the limit, and notes when
+    the number of processes (which the kernel bounds) has reached its own."""
 
-    def __init__(self, loop, table, limit_bytes):
+    def __init__(self, loop, table, limit_bytes, limit_pids):
         self._loop = loop
         self._table = table
         self._limit = limit_bytes
-        self.hits = 0
+        self._limit_pids = limit_pids
+        self.hits = table.hits
         loop.after(INTERVAL_S, self._look)
 
     def _look(self):
         self._loop.after(INTERVAL_S, self._look)
         sizes = {pid: resident(pid) for pid in pids()}
+        if len(sizes) + 1 >= self._limit_pids:
+            self.hits["pids"] += 1
         if sum(sizes.values()) <= self._limit:
             return
         # Resident pages that processes share were counted twice: ask the exact question only now.
@@ -32,7 +36,7 @@ class MemoryWatch:
             self._kill_largest(sizes)
 
     def _kill_largest(self, sizes):
-        self.hits += 1
+        self.hits["memory"] += 1
         largest = max(sizes, key=lambda pid: sizes[pid])
         started = _ancestor_in(largest, self._table.running)
         if started is not None:
@@ -67,9 +71,9 @@ def proportional(pid, fallback):
     return fallback
 
 
-def usage(stream, table, watch):
+def usage(stream, ask):
     """What everything in here uses, for hosts without cgroups."""
-    memory = cpu = read = written = 0
+    memory = cpu = 0
     found = pids()
     for pid in found + [1]:
         memory += resident(pid)
@@ -79,11 +83,26 @@ def usage(stream, table, watch):
             "memory": memory,
             "cpu": cpu / os.sysconf("SC_CLK_TCK"),
             "pids": len(found) + 1,
-            "read": read,
-            "written": written,
-            "memory_hits": watch.hits if watch else 0,
         }
     )
+
+
+def deleted_bytes(stream, ask):
+    """What files hold that have no name any more but are still open: no walk of the tree sees it."""
+    seen = {}
+    for pid in pids():
+        try:
+            names = os.listdir("/proc/%d/fd" % pid)
+        except OSError:
+            continue
+        for name in names:
+            try:
+                info = os.stat("/proc/%d/fd/%s" % (pid, name))
+            except OSError:
+                continue
+            if info.st_nlink == 0:
+                seen[(info.st_dev, info.st_ino)] = info.st_blocks * 512
+    stream.end({"bytes": sum(seen.values())})
 
 
 def freeze(stream, ask):

@@ -35,10 +35,9 @@ def serve(channel_fd, boot_fd):
     config = boot(boot_fd)
     loop = Loop()
     table = processes.Table(loop, config["env"])
-    watch = None
     if config.get("watch_memory"):
-        watch = limits.MemoryWatch(loop, table, config["watch_memory"])
-    Channel(channel_fd, loop, operations(loop, table, watch))
+        limits.Watch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
+    Channel(channel_fd, loop, operations(loop, table))
     gc.collect()
     gc.freeze()  # what exists now is shared with every forked child: keep the collector off it
     loop.run()
@@ -72,7 +71,7 @@ def boot(fd):
     return config
 
 
-def operations(loop, table, watch):
+def operations(loop, table):
     """The table of what the host may ask for."""
     known = {
         "exec": table.start,
@@ -85,12 +84,13 @@ def operations(loop, table, watch):
         "list": files.listing,
         "make_dir": files.make_dir,
         "rename": files.rename,
-        "remove": files.remove,
+        "remove": lambda stream, ask: files.remove(loop, stream, ask),
         "watch": lambda stream, ask: watches.watch(loop, stream, ask),
         "lock": lambda stream, ask: watches.lock(loop, stream, ask),
         "freeze": limits.freeze,
         "thaw": limits.thaw,
-        "usage": lambda stream, ask: limits.usage(stream, table, watch),
+        "usage": limits.usage,
+        "deleted_bytes": limits.deleted_bytes,
         "kill_all": lambda stream, ask: (table.kill_everything(ask["limit"]), stream.end({})),
         "ping": lambda stream, ask: stream.end({}),
     }

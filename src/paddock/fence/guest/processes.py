@@ -11,14 +11,13 @@ from time import monotonic
 
 import _signal
 import select
-import syscalls
+import spawn
 import wire
 
 DRAIN_S = 0.1  # after exit, how long to wait for a pipe that a daemonised child still holds
 KEPT_ENDINGS = 256  # how many finished pids `attach` can still ask about
 STDIN_QUEUE = 4 << 20  # hard bound on stdin bytes kept for a program that does not read
-TIOCSCTTY, TIOCSWINSZ = 0x540E, 0x5414
-OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memory runs out
+TIOCSWINSZ = 0x5414
 
 
 class Table:
@@ -29,6 +28,7 @@ class Table:
         self._base_env = base_env
         self.running = {}
         self.endings = {}
+        self.hits = {"memory": 0, "pids": 0}
         self.killed_by = {}  # pid -> limit, set by whoever enforces one from in here
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
@@ -40,10 +40,11 @@ class Table:
         try:
             process = Process(self._loop, ask, self._base_env)
         except OSError as error:
-            stream.fail(error, ask.get("cwd"))
+            stream.fail(error, error.filename or ask["cwd"])
             return
         self.running[process.pid] = process
         process.attach(stream)
+        stream.event({"pid": process.pid})
 
     def attach(self, stream, ask):
         pid = ask["pid"]
@@ -91,6 +92,7 @@ class Table:
 
     def _ended(self, process, ending):
         del self.running[process.pid]
+        ending["hits"] = dict(self.hits)
         limit = self.killed_by.pop(process.pid, None)
         if limit:
             ending["killed_by"] = limit
@@ -106,7 +108,7 @@ class Process:
 
     def __init__(self, loop, ask, base_env):
         self._loop = loop
-        self.argv = _with_shell(ask["argv"])
+        self.argv = spawn.with_shell(ask["argv"])
         self.cwd = ask["cwd"]
         self.is_pty = ask.get("pty") is not None
         self.started = monotonic()
@@ -118,18 +120,17 @@ class Process:
         self._stdin_bytes = 0
         self._ending = None
         self._on_ended = None
-        self._exec_error = b""
-        child_fds = self._open_terminal(ask["pty"]) if self.is_pty else self._open_pipes(ask)
-        failure_r, failure_w = os.pipe2(os.O_CLOEXEC)
         environment = dict(base_env)
         environment.update(ask.get("env") or {})
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become(self.argv, environment, self.cwd, child_fds, failure_w, self.is_pty)
-        os.close(failure_w)
-        for fd in set(child_fds):
-            os.close(fd)
-        loop.watch(failure_r, lambda events: self._on_exec(failure_r))
+        theirs, actions = self._open_terminal(ask["pty"]) if self.is_pty else self._open_pipes(ask)
+        try:
+            self.pid = spawn.start(self.argv, environment, self.cwd, actions)
+        except BaseException:
+            self._close_ours()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
         for fd in self._sources:
             loop.watch(fd, lambda events, fd=fd: self._on_output(fd))
 
@@ -165,11 +166,6 @@ class Process:
             "max_rss": usage.ru_maxrss << 10,
         }
         self._on_ended = on_ended
-        if self._exec_error is not None:
-            return  # the failure pipe has not closed yet: _on_exec goes on from here
-        self._finish_or_drain()
-
-    def _finish_or_drain(self):
         if not self._sources:
             self._finish()
         else:
@@ -196,10 +192,11 @@ class Process:
             self._stdin = in_w
         else:
             in_r = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        theirs = (in_r, out_w, err_w)
         os.set_blocking(out_r, False)
         os.set_blocking(err_r, False)
         self._sources = {out_r: 1, err_r: 2}
-        return (in_r, out_w, err_w)
+        return theirs, [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(theirs)]
 
     def _open_terminal(self, size):
         master, slave = os.openpty()
@@ -209,24 +206,17 @@ class Process:
         _resize(master, size)
         self._sources = {master: 1}
         self._stdin = os.dup(master)
-        return (slave, slave, slave)
+        # Opened by the leader of a new session, the terminal becomes its controlling one.
+        name = os.ttyname(slave)
+        actions = [(os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        return (slave,), actions
 
-    def _on_exec(self, fd):
-        data = os.read(fd, 512)
-        self._loop.forget(fd)
-        os.close(fd)
-        self._exec_error = None
-        if data:
-            code, _, where = data.partition(b" ")
-            error = OSError(int(code), "")
-            for stream in list(self.streams):
-                stream.fail(error, os.fsdecode(where))
-            self.streams = []
-        else:
-            for stream in self.streams:
-                stream.event({"pid": self.pid})
-        if self._ending is not None:
-            self._finish_or_drain()
+    def _close_ours(self):
+        for fd in self._sources:
+            os.close(fd)
+        if self._stdin is not None:
+            os.close(self._stdin)
 
     def _on_output(self, fd):
         attached = [s for s in self.streams if s.is_open]
@@ -251,7 +241,7 @@ class Process:
         self._loop.forget(fd)
         del self._sources[fd]
         os.close(fd)
-        if not self._sources and self._ending is not None and self._exec_error is None:
+        if not self._sources and self._ending is not None:
             self._finish()
 
     def _resume(self):
@@ -323,73 +313,9 @@ class Process:
         self._stdin_queue = []
 
 
-def _with_shell(argv):
-    if argv[0] != "@shell":
-        return argv
-    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-    return [shell] + argv[1:]
-
-
-def _become(argv, environment, cwd, fds, failure, is_pty):
-    """The child's side of fork: never returns. Only async-signal-safe things matter here."""
-    where = cwd
-    try:
-        _signal.set_wakeup_fd(-1)
-        for number in (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT):
-            _signal.signal(number, _signal.SIG_DFL)
-        os.setsid()
-        for target, fd in enumerate(fds):
-            os.dup2(fd, target)
-        failure = _lift(failure)
-        syscalls.close_from(4)
-        # Only now dumpable again: /proc/self is ours to write, and nothing of the guest is open.
-        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
-        _write_file("/proc/self/oom_score_adj", OOM_SCORE)
-        if is_pty:
-            fcntl.ioctl(0, TIOCSCTTY, 0)
-        os.chdir(cwd)
-        where = argv[0]
-        _exec(argv, environment)
-    except OSError as error:
-        os.write(failure, b"%d %s" % (error.errno, os.fsencode(where)))
-    except BaseException:  # pragma: no cover - reported as an impossible argument
-        os.write(failure, b"%d %s" % (errno.EINVAL, os.fsencode(where)))
-    os._exit(127)
-
-
-def _lift(failure):
-    """Moves the failure pipe to descriptor 3, so that everything above can be closed at once."""
-    if failure != 3:
-        os.dup2(failure, 3, inheritable=False)
-    return 3
-
-
-def _exec(argv, environment):
-    program = argv[0]
-    if "/" in program:
-        os.execve(program, argv, environment)
-    found = OSError(errno.ENOENT, "")
-    for directory in environment.get("PATH", "/usr/bin:/bin").split(":"):
-        try:
-            os.execve(os.path.join(directory or ".", program), argv, environment)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except PermissionError as error:
-            found = error
-    raise found
-
-
 def _resize(fd, size):
     rows, cols = size["rows"], size["cols"]
     fcntl.ioctl(fd, TIOCSWINSZ, rows.to_bytes(2, "little") + cols.to_bytes(2, "little") + bytes(4))
-
-
-def _write_file(path, content):
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)
 
 
 def _kill(how, pid, number):
