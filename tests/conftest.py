@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -26,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not _made:
         return
-    if "paddock.doors.machine.engine" in __import__("sys").modules:
+    if "paddock.doors.machine.engine" in sys.modules:
         from paddock.doors.machine.engine import close_all
 
         close_all()

@@ -18,6 +18,8 @@ from paddock.model.errors import InvalidInput, SandboxDied
 
 MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
 _CREDIT_STEP = wire.WINDOW // 4
+_LARGE_BYTES = 64 << 10  # such a payload is received in place, without a copy
+_JOINED_BYTES = 4096  # below this one copy is cheaper than a second system call
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Data:
     """Bytes on one port of a stream: 1 is stdout or file content, 2 is stderr."""
 
     port: int
-    content: bytes
+    content: bytes | bytearray
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(wire.CHUNK)
         self._view = memoryview(self._buffer)
+        self._partial: tuple[int, int, int, bytearray] | None = None
+        self._filled = 0
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._lost: str | None = None
@@ -85,9 +89,15 @@ class Channel(asyncio.BufferedProtocol):
         with self.open(op, **arguments) as stream:
             return await stream.end()
 
-    def send(self, kind: int, number: int, payload: bytes) -> None:
-        if self._transport is not None and self._lost is None:
-            self._transport.writelines((wire.HEADER.pack(len(payload), kind, number), payload))
+    def send(self, kind: int, number: int, payload: bytes | memoryview, port: int = 0) -> None:
+        if self._transport is None or self._lost is not None:
+            return
+        header = wire.HEADER.pack(len(payload), kind, port, number)
+        if len(payload) < _JOINED_BYTES:
+            self._transport.write(header + payload)
+        else:
+            self._transport.write(header)
+            self._transport.write(payload)
 
     async def writable(self) -> None:
         await self._can_write.wait()
@@ -120,17 +130,35 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._view
+        if self._partial is None:
+            return self._view
+        return memoryview(self._partial[3])[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
+            if self._partial is not None:
+                self._fill(nbytes)
+                return
             frames = self._decoder.feed(self._view[:nbytes])  # type: ignore[no-untyped-call]
-            for kind, number, payload in frames:
-                stream = self._streams.get(number)
-                if stream is not None:
-                    stream.receive(kind, payload)
+            for kind, port, number, payload in frames:
+                self._dispatch(kind, port, number, payload)
+            partial = self._decoder.take_partial(_LARGE_BYTES)  # type: ignore[no-untyped-call]
+            if partial is not None:
+                self._partial, self._filled = partial[:4], partial[4]
         except wire.WireError as error:
             self.lose(f"the guest broke the protocol: {error}")
+
+    def _fill(self, nbytes: int) -> None:
+        assert self._partial is not None
+        self._filled += nbytes
+        if self._filled == len(self._partial[3]):
+            frame, self._partial = self._partial, None
+            self._dispatch(*frame)
+
+    def _dispatch(self, kind: int, port: int, number: int, payload: bytes | bytearray) -> None:
+        stream = self._streams.get(number)
+        if stream is not None:
+            stream.receive(kind, port, payload)
 
     def eof_received(self) -> bool:
         self.lose("the guest exited")
@@ -219,20 +247,20 @@ class Stream:
             if self.is_ended:
                 return  # the ending says why; the caller reads it
             await self._channel.writable()
-            chunk = bytes(view[: min(wire.CHUNK, max(self._send_credit, 0))])
+            chunk = view[: min(wire.CHUNK, max(self._send_credit, 0))]
             self._send_credit -= len(chunk)
             view = view[len(chunk) :]
-            self._channel.send(wire.DATA, self._number, bytes((port,)) + chunk)
+            self._channel.send(wire.DATA, self._number, chunk, port)
 
     def send_eof(self, port: int = 0) -> None:
-        self._channel.send(wire.EOF, self._number, bytes((port,)))
+        self._channel.send(wire.EOF, self._number, b"", port)
 
-    def receive(self, kind: int, payload: bytes) -> None:
+    def receive(self, kind: int, port: int, payload: bytes | bytearray) -> None:
         if kind == wire.DATA:
-            self._receive_credit -= len(payload) - 1
-            if self._receive_credit < 0 or not payload:
+            self._receive_credit -= len(payload)
+            if self._receive_credit < 0:
                 raise wire.WireError("data beyond credit")
-            self._put(Data(payload[0], payload[1:]))
+            self._put(Data(port, payload))
         elif kind == wire.EVENT:
             self._event_bytes += len(payload)
             if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
@@ -286,6 +314,6 @@ def _packed(value: Mapping[str, Any]) -> bytes:
     return payload
 
 
-def _unpacked(payload: bytes) -> dict[str, Any]:
+def _unpacked(payload: bytes | bytearray) -> dict[str, Any]:
     value: dict[str, Any] = wire.unpack_map(payload)  # type: ignore[no-untyped-call]
     return value

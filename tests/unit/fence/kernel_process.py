@@ -99,13 +99,14 @@ class Kernel:
                     return message
             self.read()
 
-    def interrupt(self, code: str, *, after_s: float = 0.0, group: bool = False) -> Execution:
-        """Starts a cell that prints `ready`, and interrupts it after that."""
+    def interrupt(self, code: str, *, group: bool = False) -> Execution:
+        """Starts a cell that prints `ready`, and interrupts what it does after that."""
         builder = self.begin(code)
         while "ready\n" not in "".join(builder.build().logs.stdout):
             for message in self.read():
                 builder.feed(message)
-        time.sleep(after_s)
+        # A signal that comes just before a system call is seen by Python only after that call.
+        time.sleep(0.3)
         send = os.killpg if group else os.kill
         send(self.process.pid, signal.SIGINT)
         return self.finish(builder)

@@ -94,7 +94,7 @@ def test_oversized_display_value_is_replaced_by_a_note(kernel: Kernel) -> None:
 
 
 def test_oversized_structure_is_replaced_by_a_note(kernel: Kernel) -> None:
-    done = kernel.run("display({'application/json': [[]] * 2_000_000}, raw=True)")
+    done = kernel.run("display({'application/json': [[]] * 1_500_000}, raw=True)")
     assert done.results[0].json is None
     assert "application/json left out" in str(done.text or done.results[0].text)
 

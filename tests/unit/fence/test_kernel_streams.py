@@ -131,7 +131,7 @@ def test_closed_or_replaced_stdout_does_not_lose_the_kernel(kernel: Kernel) -> N
 )
 def test_interrupt_ends_the_cell_and_state_survives(kernel: Kernel, code: str) -> None:
     kernel.run("kept = 5")
-    error = kernel.interrupt(code, after_s=0.2).error
+    error = kernel.interrupt(code).error
     assert error is not None
     assert error.name == "KeyboardInterrupt"
     assert "Cell In[2]" in error.traceback
@@ -140,7 +140,7 @@ def test_interrupt_ends_the_cell_and_state_survives(kernel: Kernel, code: str) -
 
 
 def test_interrupt_of_the_group_ends_the_programs_of_the_cell_too(kernel: Kernel) -> None:
-    done = kernel.interrupt("print('ready')\n!sleep 61; echo gone on", after_s=0.3, group=True)
+    done = kernel.interrupt("print('ready')\n!sleep 61; echo gone on", group=True)
     assert done.error is not None
     assert "gone on" not in "".join(done.logs.stdout)
     assert programs_of(kernel, "sleep") == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import posixpath
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -30,12 +31,16 @@ class FileCore:
         self._box = box
 
     async def read_bytes(self, path: str) -> bytes:
-        chunks = bytearray()
-        async for chunk in self.stream(path):
-            chunks += chunk
-        return bytes(chunks)
+        content = io.BytesIO()  # hands its buffer out without a copy, as a list of parts would not
+        async for chunk in self._chunks(path):
+            content.write(chunk)
+        return content.getvalue()
 
     async def stream(self, path: str) -> AsyncIterator[bytes]:
+        async for chunk in self._chunks(path):
+            yield bytes(chunk)
+
+    async def _chunks(self, path: str) -> AsyncIterator[bytes | bytearray]:
         place = sandbox_path(path)
         with self._box.channel.open("read", path=place) as stream:
             while True:

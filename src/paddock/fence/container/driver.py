@@ -29,7 +29,8 @@ from paddock.model.spec import HOME, Limits, Spec
 from paddock.state.home import Home
 
 BOOT_TIMEOUT_S = 30.0
-_SOCKET_BUFFER = 4 << 20
+_SOCKET_BUFFER = 1 << 20
+_SO_SNDBUFFORCE = 32
 PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV = {
     "PATH": PATH,
@@ -341,6 +342,7 @@ def _socketpair(kind: int) -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
     ours.setblocking(False)
     for sock in (ours, theirs):
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+        with contextlib.suppress(PermissionError):  # root may go beyond the system's ceiling
+            sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SOCKET_BUFFER)
     return ours, theirs

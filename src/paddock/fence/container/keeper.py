@@ -221,7 +221,7 @@ class Keeper:
                 btrfs.make_image(self._home.pool_image)
             device = btrfs.attach_loop(self._home.pool_image)
             try:
-                mounts.mount(device, f"{RUN}/pool", "btrfs", "discard=async")
+                mounts.mount(device, f"{RUN}/pool", "btrfs", "discard=async,nodatacow")
             finally:
                 btrfs.release_loops()
             fd = os.open(f"{RUN}/pool", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -31,7 +31,8 @@ _LENGTH, _ORDER = struct.Struct(">I"), struct.Struct(">cI")
 
 
 def to_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 def read_exactly(fd: int, size: int) -> bytes | None:

@@ -11,6 +11,8 @@ import select
 import wire
 
 HIGH_WATER = 1 << 20  # bytes queued towards the host above which sources are paused
+SMALL = 64 << 10  # what is read at once while no large frame is under way
+LARGE = 32 << 10
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -69,6 +71,9 @@ class Channel:
         self._loop = loop
         self._open_stream = open_stream
         self._decoder = wire.Decoder()
+        self._view = memoryview(bytearray(SMALL))
+        self._partial = None  # a large frame under way: what follows is read straight into it
+        self._filled = 0
         self._out = []
         self._out_bytes = 0
         self._is_waiting = False
@@ -80,9 +85,11 @@ class Channel:
     def is_congested(self):
         return self._out_bytes > HIGH_WATER
 
-    def send(self, kind, stream, payload):
-        self._out.append(wire.frame(kind, stream, payload))
-        self._out_bytes += len(payload) + 9
+    def send(self, kind, stream, payload, port=0):
+        self._out.append(wire.header(kind, stream, payload, port))
+        self._out_bytes += len(payload) + wire.HEADER_BYTES
+        if payload:
+            self._out.append(payload)
         if not self._is_waiting:
             self._flush()
 
@@ -93,25 +100,38 @@ class Channel:
             self._receive()
 
     def _receive(self):
+        into = self._view if self._partial is None else memoryview(self._partial[3])[self._filled :]
         try:
-            data = os.read(self._fd, wire.CHUNK)
+            size = os.readv(self._fd, [into])
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             os._exit(0)  # pid 1 gone: the kernel ends everything else in the sandbox
-        for kind, number, payload in self._decoder.feed(data):
-            self._dispatch(kind, number, payload)
+        if self._partial is not None:
+            self._fill(size)
+            return
+        for kind, port, number, payload in self._decoder.feed(self._view[:size]):
+            self._dispatch(kind, port, number, payload)
+        partial = self._decoder.take_partial(LARGE)
+        if partial is not None:
+            self._partial, self._filled = partial[:4], partial[4]
 
-    def _dispatch(self, kind, number, payload):
+    def _fill(self, size):
+        self._filled += size
+        if self._filled == len(self._partial[3]):
+            frame, self._partial = self._partial, None
+            self._dispatch(*frame)
+
+    def _dispatch(self, kind, port, number, payload):
         if kind == wire.OPEN:
             stream = self.streams[number] = Stream(self, number)
             self._open_stream(stream, wire.unpack_map(payload))
             return
         stream = self.streams.get(number)
         if stream is not None:  # else: it ended while the frame was under way
-            stream.receive(kind, payload)
+            stream.receive(kind, port, payload)
 
     def _flush(self):
         out = self._out
@@ -122,7 +142,7 @@ class Channel:
                 while out and sent >= len(out[0]):
                     sent -= len(out.pop(0))
                 if sent:
-                    out[0] = out[0][sent:]
+                    out[0] = memoryview(out[0])[sent:]
         except BlockingIOError:
             pass
         except OSError:
@@ -164,10 +184,10 @@ class Stream:
 
     def data(self, port, payload):
         self.credit -= len(payload)
-        self._channel.send(wire.DATA, self.number, bytes((port,)) + payload)
+        self._channel.send(wire.DATA, self.number, payload, port)
 
     def eof(self, port):
-        self._channel.send(wire.EOF, self.number, bytes((port,)))
+        self._channel.send(wire.EOF, self.number, b"", port)
 
     def event(self, value):
         self._channel.send(wire.EVENT, self.number, wire.pack(value))
@@ -187,14 +207,14 @@ class Stream:
         text = os.strerror(code) if code else str(error)
         self.end({"error": {"errno": code or 0, "message": text, "path": path}})
 
-    def receive(self, kind, payload):
+    def receive(self, kind, port, payload):
         if kind == wire.DATA and self.on_data is not None:
-            self.on_data(payload[0], payload[1:])
+            self.on_data(port, payload)
         elif kind == wire.CREDIT:
             self.credit += wire.U32.unpack(payload)[0]
             self.wake()
         elif kind == wire.EOF and self.on_eof is not None:
-            self.on_eof(payload[0])
+            self.on_eof(port)
         elif kind == wire.CALL and self.on_call is not None:
             self.on_call(wire.unpack_map(payload))
         elif kind == wire.CLOSE:

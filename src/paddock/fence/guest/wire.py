@@ -1,6 +1,6 @@
 """Frames between host and guest: pure bytes in, frames out. No I/O lives here.
 
-A frame is a 4-byte length, a 1-byte kind and a 4-byte stream number, then the payload. Control
+A frame is a 4-byte length, a kind, a port, a 4-byte stream number, then the payload. Control
 payloads are MessagePack (the part of it that has nil, bool, int, float, str, bin, array, map),
 written here because both ends must start in milliseconds and one of them may import nothing.
 Each end treats the other as hostile: lengths are checked before bytes are kept.
@@ -9,40 +9,36 @@ Each end treats the other as hostile: lengths are checked before bytes are kept.
 import _struct
 
 OPEN = 1  # host: begin an operation on a new stream (map)
-DATA = 2  # both: one port byte, then raw bytes; spends credit
-EOF = 3  # both: one port byte; no more data on that port
+DATA = 2  # both: raw bytes on a port; spends credit
+EOF = 3  # both: no more data on that port
 CREDIT = 4  # both: u32, so many more data bytes may be sent on this stream
 CALL = 5  # host: a request within an open stream (map)
 EVENT = 6  # guest: something happened on this stream (map)
 END = 7  # guest: the stream is over (map: result or error)
 CLOSE = 8  # host: forget this stream
 
-HEADER = _struct.Struct(">IBI")
+HEADER = _struct.Struct(">IBBI")
+HEADER_BYTES = 10
 U32 = _struct.Struct(">I")
 MAX_PAYLOAD = 4 << 20  # a control map with a 2 MiB argv (the kernel's own ceiling) still fits
 MAX_DEPTH = 16
 CHUNK = 256 << 10  # one data frame; large enough that per-frame cost vanishes
-WINDOW = 1 << 20  # data bytes that may be under way on one stream without credit
+WINDOW = 2 << 20  # data bytes that may be under way on one stream without credit
 
 
 class WireError(Exception):
     """The other end sent something that is not the protocol."""
 
 
-def frame(kind, stream, payload=b""):
-    """One frame as bytes."""
+def header(kind, stream, payload, port=0):
+    """What goes before the payload."""
     if len(payload) > MAX_PAYLOAD:
         raise WireError("frame of %d bytes is over the limit of %d" % (len(payload), MAX_PAYLOAD))
-    return HEADER.pack(len(payload), kind, stream) + payload
-
-
-def message(kind, stream, value):
-    """One frame with a packed map as payload."""
-    return frame(kind, stream, pack(value))
+    return HEADER.pack(len(payload), kind, port, stream)
 
 
 class Decoder:
-    """Collects bytes and hands out whole frames as (kind, stream, payload)."""
+    """Collects bytes and hands out whole frames as (kind, port, stream, payload)."""
 
     def __init__(self):
         self._buffer = bytearray()
@@ -56,19 +52,34 @@ class Decoder:
         end = len(buffer)
         view = memoryview(buffer)
         try:
-            while end - at >= 9:
-                size, kind, stream = HEADER.unpack_from(view, at)
+            while end - at >= HEADER_BYTES:
+                size, kind, port, stream = HEADER.unpack_from(view, at)
                 if size > MAX_PAYLOAD or not OPEN <= kind <= CLOSE:
                     raise WireError("bad frame: kind %d, %d bytes" % (kind, size))
-                if end - at - 9 < size:
+                begin = at + HEADER_BYTES
+                if end - begin < size:
                     break
-                frames.append((kind, stream, bytes(view[at + 9 : at + 9 + size])))
-                at += 9 + size
+                frames.append((kind, port, stream, bytes(view[begin : begin + size])))
+                at = begin + size
         finally:
             view.release()
         if at:
             del buffer[:at]
         return frames
+
+    def take_partial(self, least):
+        """A frame of at least `least` bytes that is under way, as (kind, port, stream, payload,
+        filled): whoever reads on may put the rest straight into the payload."""
+        if len(self._buffer) < HEADER_BYTES:
+            return None
+        size, kind, port, stream = HEADER.unpack_from(self._buffer)
+        if size < least:
+            return None
+        payload = bytearray(size)
+        filled = len(self._buffer) - HEADER_BYTES
+        payload[:filled] = memoryview(self._buffer)[HEADER_BYTES:]
+        self._buffer = bytearray()
+        return kind, port, stream, payload, filled
 
 
 def pack(value):

@@ -1,0 +1,187 @@
+"""Other people's sandboxes that run here, made ready to be timed: bubblewrap itself, runc, runsc,
+srt. Knows their command lines; what they are compared with is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.fence.container.rootfs import bubblewrap
+from paddock.model.errors import HostCannot
+
+OPTIONAL = ("runc", "runsc", "srt")
+_NOBODY = 65534
+_CLOSE_S = 10.0
+# Times from a small process: fork and exec out of the bench itself, with its threads and memory,
+# would make every peer look slower than it is. It drops to the given uid itself, because an
+# interpreter in a closed home cannot be executed under another.
+_SPAWNER = """
+import os, sys, time
+uid, argv = int(sys.argv[1]), sys.argv[2:]
+if uid:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+null = os.open(os.devnull, os.O_RDWR)
+actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
+while sys.stdin.readline():
+    began = time.perf_counter()
+    pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(time.perf_counter() - began, status, flush=True)
+"""
+
+
+class Spawner:
+    """Runs one command line again and again and tells how long each run took."""
+
+    def __init__(self, name: str, argv: list[str], *, uid: int = 0) -> None:
+        self.name = name
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _SPAWNER, str(uid), *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def run(self) -> float:
+        """Seconds from the start of the command to its end; raises HostCannot when it fails."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        words = self._process.stdout.readline().split()
+        if len(words) != 2 or words[1] != "0":
+            raise HostCannot(f"{self.name} could not run: {self._last_words()}")
+        return float(words[0])
+
+    def close(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate(timeout=_CLOSE_S)
+        self._errors.close()
+
+    def __enter__(self) -> Spawner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else "it ended without a word"
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """bubblewrap, which is always here, and what else could be found and run."""
+
+    bwrap: Spawner
+    others: tuple[Spawner, ...]
+    absent: dict[str, str]  # name to the reason
+
+
+@contextlib.contextmanager
+def open_peers(scratch: Path) -> Iterator[Peers]:
+    """Every peer that really runs on this machine, tried once; ended with the block."""
+    with contextlib.ExitStack() as stack:
+        bwrap = stack.enter_context(_bwrap())
+        others, absent = [], {}
+        for name in OPTIONAL:
+            program = shutil.which(name)
+            if program is None:
+                absent[name] = "not installed"
+                continue
+            peer = stack.enter_context(Spawner(name, _command(name, program, scratch)))
+            try:
+                peer.run()
+                others.append(peer)
+            except HostCannot as error:
+                absent[name] = error.message
+        yield Peers(bwrap, tuple(others), absent)
+
+
+def _bwrap() -> Spawner:
+    """A plan like ours: all namespaces, /usr to read, proc, dev, tmpfs, no capability."""
+    argv = [bubblewrap(), "--unshare-all", "--uid", "1000", "--gid", "1000", "--die-with-parent",
+            "--cap-drop", "ALL", "--clearenv", "--ro-bind", "/usr", "/usr"]  # fmt: skip
+    for name, target in _top_links():
+        argv += ["--symlink", target, f"/{name}"]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/tmp"]  # noqa: S108
+    argv += ["--remount-ro", "/", "--chdir", "/", "--", "/usr/bin/true"]
+    return Spawner("bwrap", argv, uid=_NOBODY if os.geteuid() == 0 else 0)
+
+
+def _command(name: str, program: str, scratch: Path) -> list[str]:
+    if name == "srt":
+        return [program, "/usr/bin/true"]
+    bundle = scratch / f"bundle-{name}"
+    _write_bundle(bundle)
+    words = [program, "--root", str(scratch / f"state-{name}")]
+    if name == "runsc":
+        words += ["--network=none", "--ignore-cgroups"]
+        words += [] if os.geteuid() == 0 else ["--rootless"]
+    return [*words, "run", "--bundle", str(bundle), f"paddock-bench-{os.getpid()}"]
+
+
+def _write_bundle(bundle: Path) -> None:
+    """An OCI bundle with the same view: the host's /usr to read, proc, dev, tmpfs."""
+    rootfs = bundle / "rootfs"
+    for name in ("usr", "proc", "dev", "tmp"):
+        (rootfs / name).mkdir(parents=True)
+    for name, target in _top_links():
+        (rootfs / name).symlink_to(target)
+    (bundle / "config.json").write_text(json.dumps(_oci_config()))
+
+
+def _oci_config() -> dict[str, Any]:
+    namespaces = ["pid", "network", "ipc", "uts", "mount"]
+    linux: dict[str, Any] = {}
+    if os.geteuid() != 0:
+        namespaces.append("user")
+        linux["uidMappings"] = [{"containerID": 0, "hostID": os.geteuid(), "size": 1}]
+        linux["gidMappings"] = [{"containerID": 0, "hostID": os.getegid(), "size": 1}]
+    linux["namespaces"] = [{"type": name} for name in namespaces]
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": ["/usr/bin/true"],
+            "env": ["PATH=/usr/bin:/bin"],
+            "cwd": "/",
+            "noNewPrivileges": True,
+        },
+        "root": {"path": "rootfs", "readonly": True},
+        "hostname": "bench",
+        "mounts": [
+            _oci_mount("/usr", "bind", "/usr", ["rbind", "ro"]),
+            _oci_mount("/proc", "proc", "proc", []),
+            _oci_mount("/dev", "tmpfs", "tmpfs", ["nosuid", "mode=755"]),
+            _oci_mount("/tmp", "tmpfs", "tmpfs", ["nosuid", "nodev"]),  # noqa: S108
+        ],
+        "linux": linux,
+    }
+
+
+def _oci_mount(target: str, kind: str, source: str, options: list[str]) -> dict[str, Any]:
+    return {"destination": target, "type": kind, "source": source, "options": options}
+
+
+def _top_links() -> list[tuple[str, str]]:
+    """`bin`, `lib` and their like, which are links into /usr on every merged system."""
+    names = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+    return [(name, os.readlink(f"/{name}")) for name in names if os.path.islink(f"/{name}")]

@@ -1,0 +1,70 @@
+"""One changed path, and what the ways of finding changes share. Knows neither layers nor scans."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Literal
+
+from paddock.model.errors import SandboxError
+from paddock.model.results import FileType
+
+Kind = Literal["added", "modified", "deleted"]
+
+# All paths of one answer together. An agent can nest directories so that paths of ordinary names
+# grow with the square of their number.
+MAX_PATHS_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One changed path, relative to the tree's top. Bytes that are no UTF-8 stand in it as
+    surrogates, as everywhere in Python."""
+
+    path: str
+    kind: Kind
+    type: FileType
+    size: int
+
+
+def file_type(mode: int) -> FileType:
+    if stat.S_ISREG(mode):
+        return FileType.FILE
+    if stat.S_ISDIR(mode):
+        return FileType.DIR
+    return FileType.SYMLINK if stat.S_ISLNK(mode) else FileType.OTHER
+
+
+def size_of(st: os.stat_result) -> int:
+    """The size that a change reports: bytes of a file, nothing for all else."""
+    return st.st_size if stat.S_ISREG(st.st_mode) else 0
+
+
+def permissions(st: os.stat_result) -> int:
+    """The part of a mode that counts as a change."""
+    return st.st_mode & 0o777
+
+
+def link_target(name: str, dir_fd: int) -> str | None:
+    """Where a link points; None when it is none any more."""
+    try:
+        return os.readlink(name, dir_fd=dir_fd)
+    except OSError:
+        return None
+
+
+class PathRoom:
+    """Counts the paths of one answer, and refuses one that would fill the memory."""
+
+    def __init__(self) -> None:
+        self._room = MAX_PATHS_BYTES
+
+    def take(self, path: str) -> str:
+        self._room -= len(path)
+        if self._room < 0:
+            raise SandboxError(
+                f"the paths of the changes are longer than {MAX_PATHS_BYTES} bytes together",
+                hint="the tree is nested too deeply to be listed; take a snapshot instead",
+            )
+        return path
