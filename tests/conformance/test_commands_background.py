@@ -69,14 +69,18 @@ def test_kill_by_pid(shared_box: Sandbox) -> None:
 
 
 def test_any_signal_can_be_sent(shared_box: Sandbox) -> None:
-    script = "trap 'echo caught; exit 0' USR1; echo ready; while :; do sleep 0.02; done"
-    handle = shared_box.commands.run(["bash", "-c", script], background=True)
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit('caught'))\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n"
+    )
+    handle = shared_box.commands.run(["python3", "-c", program], background=True)
     eventually(lambda: "ready" in handle.stdout)
     handle.send_signal(signal.SIGUSR1)
-    with pytest.raises(CommandExitException):  # its `sleep` gets the signal too, and dies of it
-        result = handle.wait()
-        assert "caught" in result.stdout
-        raise CommandExitException(result)
+    with pytest.raises(CommandExitException) as caught:
+        handle.wait()
+    assert (caught.value.exit_code, caught.value.stderr) == (1, "caught\n")
 
 
 def test_wait_with_a_timeout_stops_the_program(shared_box: Sandbox) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 from paddock import Sandbox
 from paddock.cli.bench_figures import Figure, Limit, alternate, median, median_ms, timed
@@ -71,7 +68,7 @@ def files(rig: Rig) -> list[Figure]:
 def cpu(rig: Rig) -> list[Figure]:
     """The same loop in the same interpreter, inside and native by turns."""
     cores = len(os.sched_getaffinity(0))
-    with _looping(cores) as box:
+    with Sandbox.create(limits={"cpu": cores}) as box:
         loops = int(_TRIAL_LOOPS * rig.count(20, 7) / 10 / _native_loop(_TRIAL_LOOPS))
         inside, native = alternate(
             rig.count(9, 5), lambda: _inside_loop(box, loops), lambda: _native_loop(loops)
@@ -110,12 +107,6 @@ def _round_trip(
         peer_value=median_ms(theirs),
         limit=Limit(2, is_ratio=True),
     )
-
-
-@contextlib.contextmanager
-def _looping(cores: int) -> Iterator[Sandbox]:
-    with Sandbox.create(limits={"cpu": cores}) as box:
-        yield box
 
 
 def _inside_loop(box: Sandbox, loops: int) -> float:

@@ -54,7 +54,7 @@ class Channel(asyncio.BufferedProtocol):
         self._machine_id = machine_id
         self._on_lost = on_lost
         self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, Any] = {}
         self._next = 1
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(wire.CHUNK)
@@ -83,6 +83,14 @@ class Channel(asyncio.BufferedProtocol):
         stream = self._streams[number] = Stream(self, number)
         self.send(wire.OPEN, number, payload)
         return stream
+
+    def relay(self, receiver: Any, payload: bytes) -> int:
+        """Begins an operation whose frames go to `receiver` as they come; it keeps the credit."""
+        self.check_alive()
+        number, self._next = self._next, self._next + 1
+        self._streams[number] = receiver
+        self.send(wire.OPEN, number, payload)
+        return number
 
     async def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         """An operation with nothing but an ending."""
@@ -158,6 +166,8 @@ class Channel(asyncio.BufferedProtocol):
     def _dispatch(self, kind: int, port: int, number: int, payload: bytes | bytearray) -> None:
         stream = self._streams.get(number)
         if stream is not None:
+            if kind == wire.END:
+                self.forget(number)
             stream.receive(kind, port, payload)
 
     def eof_received(self) -> bool:
@@ -271,7 +281,6 @@ class Stream:
             self._wake_sender()
         elif kind == wire.END:
             self.is_ended = True
-            self._channel.forget(self._number)
             self._put(End(_unpacked(payload)))
             self._wake_sender()
 

@@ -15,6 +15,7 @@ Kind = Literal["added", "modified", "deleted"]
 # All paths of one answer together. An agent can nest directories so that paths of ordinary names
 # grow with the square of their number.
 MAX_PATHS_BYTES = 512 << 20
+_LEAST_COST_BYTES = 100  # what a change takes beside its path, so their number is bounded too
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,12 @@ def link_target(name: str, dir_fd: int) -> str | None:
         return None
 
 
+def walk_order(path: str) -> bytes:
+    """A key that sorts a directory before what is in it, and that before the next directory. It
+    works because no name has a NUL in it."""
+    return os.fsencode(path).replace(b"/", b"\0")
+
+
 class PathRoom:
     """Counts the paths of one answer, and refuses one that would fill the memory."""
 
@@ -61,10 +68,10 @@ class PathRoom:
         self._room = MAX_PATHS_BYTES
 
     def take(self, path: str) -> str:
-        self._room -= len(path)
+        self._room -= len(path) + _LEAST_COST_BYTES
         if self._room < 0:
             raise SandboxError(
-                f"the paths of the changes are longer than {MAX_PATHS_BYTES} bytes together",
-                hint="the tree is nested too deeply to be listed; take a snapshot instead",
+                f"the list of changes is longer than {MAX_PATHS_BYTES} bytes",
+                hint="the tree has too many or too deeply nested files; take a snapshot instead",
             )
         return path

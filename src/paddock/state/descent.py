@@ -90,11 +90,24 @@ class Descent:
 
     def go_to(self, parts: Sequence[str]) -> None:
         """Moves to another directory of the tree by way of the nearest common parent."""
+        self.rise_towards(parts)
+        for name in parts[self.depth :]:
+            self.enter(name)
+
+    def rise_towards(self, parts: Sequence[str]) -> None:
+        """Moves up until we are on the way to a directory, or in it."""
         common = _common_prefix(self.parts, parts)
         while self.depth > common:
             self.leave()
-        for name in parts[common:]:
-            self.enter(name)
+
+    def reset(self) -> None:
+        """Back to the root without passing through the directories between, for when one of them
+        is not where it was."""
+        while len(self._levels) > 1:
+            level = self._levels.pop()
+            if level.fd >= 0:
+                _close_level(level)
+        self.parts.clear()
 
     def make_writable(self) -> None:
         """Gives the owner back all rights on the current directory, where we are the owner."""
@@ -103,13 +116,9 @@ class Descent:
             os.fchmod(self.fd, stat.S_IMODE(st.st_mode) | 0o700)
 
     def close(self) -> None:
-        for level in reversed(self._levels):
-            if level.fd < 0:
-                continue
-            if level.lifted_from is not None:
-                os.fchmod(level.fd, level.lifted_from)
-            os.close(level.fd)
-        self._levels.clear()
+        self.reset()
+        while self._levels:
+            _close_level(self._levels.pop())
 
     def __enter__(self) -> Descent:
         return self
@@ -160,6 +169,14 @@ def shown(path: str, limit: int = 200) -> str:
     """An untrusted path as it may stand in a message: no control characters, not endless."""
     safe = ascii(path)[1:-1]
     return safe if len(safe) <= limit else f"...{safe[-limit:]}"
+
+
+def _close_level(level: _Level) -> None:
+    try:
+        if level.lifted_from is not None:
+            os.fchmod(level.fd, level.lifted_from)
+    finally:
+        os.close(level.fd)
 
 
 def _identity(st: os.stat_result) -> tuple[int, int]:

@@ -65,6 +65,11 @@ class Home:
         return self.cache / "sites"
 
     @property
+    def hosts(self) -> Path:
+        """Control sockets, one for each process that holds sandboxes."""
+        return self.root / "hosts"
+
+    @property
     def layers(self) -> Path:
         return self.root / "layers"
 

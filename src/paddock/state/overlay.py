@@ -156,7 +156,5 @@ def _is_same_content(above: Descent, below: Descent, name: str, size: int) -> bo
             os.close(fd)
 
 
-def _change(
-    room: PathRoom, descent: Descent, name: str, kind: Kind, st: os.stat_result
-) -> Change:
+def _change(room: PathRoom, descent: Descent, name: str, kind: Kind, st: os.stat_result) -> Change:
     return Change(room.take(descent.path_of(name)), kind, file_type(st.st_mode), size_of(st))

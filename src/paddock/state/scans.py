@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.results import FileType
-from paddock.state.change import Change, PathRoom, file_type, link_target, permissions, size_of
+from paddock.state.change import (
+    Change,
+    PathRoom,
+    file_type,
+    link_target,
+    permissions,
+    size_of,
+    walk_order,
+)
 from paddock.state.descent import Descent
 from paddock.state.treewalk import walk
 
@@ -37,8 +45,7 @@ def scan(tree: Path) -> dict[str, Stamp]:
 def scan_changes(before: Mapping[str, Stamp], tree: Path) -> list[Change]:
     """What has changed in a tree since it was scanned."""
     found = _compared(before, scan(tree))
-    # No name has a NUL in it, so this is the order of a walk: parents, then what is in them.
-    return sorted(found, key=lambda change: os.fsencode(change.path).replace(b"/", b"\0"))
+    return sorted(found, key=lambda change: walk_order(change.path))
 
 
 def _stamps(descent: Descent) -> Iterator[tuple[str, Stamp]]:

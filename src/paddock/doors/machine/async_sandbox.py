@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
 
-from paddock.doors.machine.box import Box
 from paddock.doors.machine.calls import (
     COMMAND_TIMEOUT_S,
     CommandCalls,
@@ -23,7 +22,7 @@ from paddock.doors.machine.calls import (
 )
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, asynced
-from paddock.doors.machine.lifecycle import BoxCalls, create_box, resize_pool
+from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
 from paddock.model.results import CommandResult
 
 
@@ -158,7 +157,7 @@ class AsyncSandbox(Face):
 
     _calls: BoxCalls
 
-    def __init__(self, engine: Engine, box: Box) -> None:
+    def __init__(self, engine: Engine, box: Any) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(engine, BoxCalls(box, loop))
         self.sandbox_id: str = box.sandbox_id
@@ -171,6 +170,12 @@ class AsyncSandbox(Face):
         """A new sandbox; takes what Sandbox.create takes."""
         engine = await asyncio.to_thread(Engine.current)
         return cls(engine, await engine.acall(create_box(engine, **spec)))
+
+    @classmethod
+    async def connect(cls, sandbox_id: str) -> AsyncSandbox:
+        """A sandbox that runs already, also one of another process of the same user."""
+        engine = await asyncio.to_thread(Engine.current)
+        return cls(engine, await engine.acall(connect_box(engine, sandbox_id)))
 
     @classmethod
     async def pool(cls, size: int) -> None:

@@ -22,7 +22,7 @@ from paddock.model.sizes import parse_duration
 
 COMMAND_TIMEOUT_S = 60.0
 Loop = asyncio.AbstractEventLoop | None
-TextCallback = Callable[[str], Any]
+TextCallback = Callable[[Any], Any]  # text, or bytes when binary=True
 # The guest picks bash where the root has it, else sh: one exec, whatever the template.
 SHELL = "@shell"
 
@@ -87,6 +87,7 @@ class CommandCalls:
         on_stdout: TextCallback | None = None,
         on_stderr: TextCallback | None = None,
         stdin: bool | str | bytes = False,
+        binary: bool = False,
     ) -> Running:
         box, engine = self._box, self._box.engine
         feed = stdin if isinstance(stdin, str | bytes) else None
@@ -100,7 +101,7 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        running = await Running.start(box, start, deliver)
+        running = await Running.start(box, start, deliver, is_binary=binary)
         if feed is not None:
             await _feed(running.listen(), _bytes(feed))
         return running

@@ -37,6 +37,7 @@ class Engine:
         self.loop = asyncio.new_event_loop()
         self.boxes: dict[str, Any] = {}
         self.pool: Any = None
+        self.control: Any = None
         self._bases: dict[str, int] = {}
         self._driver: asyncio.Task[ContainerDriver] | None = None
         self._callbacks = concurrent.futures.ThreadPoolExecutor(
@@ -140,6 +141,8 @@ class Engine:
             await self.pool.drain()
         stops = [box.end("the host process is closing") for box in list(self.boxes.values())]
         await asyncio.gather(*stops, return_exceptions=True)
+        if self.control is not None:
+            self.control.close()
         if self.opened_driver is not None:
             self.opened_driver.close()
 

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from paddock.doors.machine.box import Box
+from paddock.doors.machine.control import Control
 from paddock.doors.machine.code import CodeContext, CodeCore, Listeners
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.pool import Pool
+from paddock.doors.machine.remote import RemoteBox
 from paddock.doors.machine.workspace import Changes, changes_of
 from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
-from paddock.model.spec import HOME, Spec, parse_envs
+from paddock.model.spec import HOME, Spec, identifier, parse_envs
 
 CODE_TIMEOUT_S = 300.0
 Loop = asyncio.AbstractEventLoop | None
@@ -24,8 +26,8 @@ Loop = asyncio.AbstractEventLoop | None
 class BoxCalls:
     """One sandbox as its callers see it."""
 
-    def __init__(self, box: Box, loop: Loop) -> None:
-        self.box = box
+    def __init__(self, box: Box | RemoteBox, loop: Loop) -> None:
+        self.box: Any = box
         self.loop = loop
         self.code = CodeCore(box)
 
@@ -47,10 +49,11 @@ class BoxCalls:
 
     async def get_info(self) -> SandboxInfo:
         """What it is, how long it has, and what enforces each limit."""
-        return self.box.info()
+        box = self.box
+        return await box.fetch_info() if isinstance(box, RemoteBox) else box.info()
 
     async def is_running(self) -> bool:
-        return self.box.state == "running"
+        return (await self.get_info()).state == "running"
 
     async def metrics(self) -> Metrics:
         """CPU, memory, processes, disk and I/O now."""
@@ -141,7 +144,20 @@ async def create_box(
         audit_files=audit_files,
     )
     engine_pool(engine)
+    await _open_control(engine)
     return await Box.create(engine, spec)
+
+
+async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:
+    """A sandbox that exists: ours, or one of another process of the same user."""
+    own: Box | None = engine.boxes.get(sandbox_id)
+    return own or await RemoteBox.connect(engine, identifier(sandbox_id, "sandbox"))
+
+
+async def _open_control(engine: Engine) -> None:
+    if engine.control is None:
+        engine.control = Control(engine)
+        await engine.control.open()
 
 
 def engine_pool(engine: Engine) -> Pool:

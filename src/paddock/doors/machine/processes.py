@@ -70,18 +70,22 @@ class Running:
         self.began = time.monotonic()
         self.output = {1: bytearray(), 2: bytearray()}
         self._decoders = {p: codecs.getincrementaldecoder("utf-8")("replace") for p in (1, 2)}
+        self._is_binary = is_pty
         self._limit: str | None = None
         self._early: dict[str, Any] | None = None
         self._reader: asyncio.Task[CommandResult] | None = None
 
     @classmethod
-    async def start(cls, box: Box, start: Start, deliver: dict[int, Deliver]) -> Running:
+    async def start(
+        cls, box: Box, start: Start, deliver: dict[int, Deliver], *, is_binary: bool = False
+    ) -> Running:
         start.check()
         pty = {"rows": start.rows, "cols": start.cols} if start.rows and start.cols else None
         stream = box.channel.open(
             "exec", argv=start.argv, cwd=start.cwd, env=start.envs, stdin=start.stdin, pty=pty
         )
         running = cls(box, stream, deliver, pty is not None)
+        running._is_binary = is_binary or pty is not None
         await running._begin(" ".join(start.argv)[:200])
         return running
 
@@ -169,7 +173,7 @@ class Running:
             kept += content
         deliver = self._deliver.get(item.port)
         if deliver is not None and content:
-            value = content if self.is_pty else self._decoders[item.port].decode(content)
+            value = bytes(content) if self._is_binary else self._decoders[item.port].decode(content)
             await deliver(value)
         if len(content) < len(item.content) and self._limit is None:
             self._limit = "output"

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Literal, overload
 
-from paddock.doors.machine.box import Box
 from paddock.doors.machine.calls import (
     COMMAND_TIMEOUT_S,
     CommandCalls,
@@ -20,7 +19,7 @@ from paddock.doors.machine.calls import (
 )
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, synced
-from paddock.doors.machine.lifecycle import BoxCalls, create_box, resize_pool
+from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
 from paddock.model.results import CommandResult
 
 
@@ -69,6 +68,7 @@ class Commands(Face):
         on_stdout: TextCallback | None = ...,
         on_stderr: TextCallback | None = ...,
         stdin: bool | str | bytes = ...,
+        binary: bool = ...,
         timeout: float | str | None = ...,
     ) -> CommandResult: ...
 
@@ -83,6 +83,7 @@ class Commands(Face):
         on_stdout: TextCallback | None = ...,
         on_stderr: TextCallback | None = ...,
         stdin: bool | str | bytes = ...,
+        binary: bool = ...,
         timeout: float | str | None = ...,
     ) -> CommandHandle: ...
 
@@ -200,7 +201,7 @@ class Sandbox(Face):
 
     _calls: BoxCalls
 
-    def __init__(self, engine: Engine, box: Box) -> None:
+    def __init__(self, engine: Engine, box: Any) -> None:
         super().__init__(engine, BoxCalls(box, None))
         self.sandbox_id: str = box.sandbox_id
         self.commands = Commands(engine, CommandCalls(box, None))
@@ -234,6 +235,12 @@ class Sandbox(Face):
             audit_files=audit_files,
         )
         return cls(engine, engine.call(made))
+
+    @classmethod
+    def connect(cls, sandbox_id: str) -> Sandbox:
+        """A sandbox that runs already, also one of another process of the same user."""
+        engine = Engine.current()
+        return cls(engine, engine.call(connect_box(engine, sandbox_id)))
 
     @classmethod
     def pool(cls, size: int) -> SandboxPool:

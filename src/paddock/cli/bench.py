@@ -1,0 +1,83 @@
+"""`paddock bench`: measures Paddock beside its peers on this machine and says which limits it keeps.
+How a thing is measured lives in the `bench_*` files; here is only the order of things.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+from paddock.cli import bench_fork, bench_memory, bench_start, bench_work
+from paddock.cli.bench_figures import Figure, failed
+from paddock.cli.bench_report import as_json, as_text, host_facts
+from paddock.cli.bench_rig import Rig, open_rig
+from paddock.model.errors import PaddockError
+
+MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
+    "create-cold": bench_start.create_cold,
+    "create-pool": bench_start.create_pool,
+    "create-100": bench_start.create_crowd,
+    "command": bench_work.command,
+    "files": bench_work.files,
+    "fork": bench_fork.fork,
+    "memory": bench_memory.memory,
+    "cpu": bench_work.cpu,
+    "cli-start": bench_start.cli_start,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the bench. 0 when all was measured, be a limit missed or not; 1 when something failed."""
+    options = _parse(arguments)
+    with open_rig(is_quick=options.quick) as rig:
+        host = host_facts(rig.peers, is_quick=options.quick)
+        figures = _measure(rig, options.only)
+    if options.json:
+        print(json.dumps(as_json(host, figures), indent=2))
+    else:
+        sys.stdout.write(as_text(host, figures, is_terminal=sys.stdout.isatty()))
+    return int(any(figure.value is None for figure in figures))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="paddock bench",
+        description="Measures Paddock beside its peers on this machine.",
+        epilog=f"Names for --only: {', '.join(MEASUREMENTS)}.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--quick", action="store_true", help="fewer samples: under a minute")
+    parser.add_argument(
+        "--only", metavar="NAME,...", type=_names, default=[*MEASUREMENTS], help="only these"
+    )
+    return parser.parse_args(arguments)
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in MEASUREMENTS]
+    if unknown or not names:
+        known = ", ".join(MEASUREMENTS)
+        raise argparse.ArgumentTypeError(f"no figure {', '.join(unknown) or text!r}; there are {known}")
+    return names
+
+
+def _measure(rig: Rig, names: list[str]) -> list[Figure]:
+    figures: list[Figure] = []
+    for number, name in enumerate(names, 1):
+        _progress(f"measuring {name} ({number} of {len(names)}) ...")
+        try:
+            figures += MEASUREMENTS[name](rig)
+        except (PaddockError, OSError, subprocess.SubprocessError, ExceptionGroup) as error:
+            figures.append(failed(name, error))  # the other figures are still worth having
+    _progress("")
+    return figures
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()

@@ -1,0 +1,111 @@
+"""Measures forks: one of a workspace with many files, and a hundred of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from paddock import AsyncSandbox, Sandbox
+from paddock.cli.bench_figures import Figure, Limit, alternate, median_ms, timed
+from paddock.cli.bench_rig import TRUE, Rig, file_system
+
+_FILES = 10_000
+_FEW_FILES = 100  # a hundred whole copies of 10,000 files would measure the disk for minutes
+_FORKS = 100
+_PER_DIRECTORY = 100
+_FILL = """
+import os, sys
+root, count, each = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for number in range(count):
+    directory = f"{root}/d{number // each}"
+    if number % each == 0:
+        os.makedirs(directory)
+    with open(f"{directory}/f{number % each}", "w") as file:
+        file.write(f"file {number}\\n" * 10)
+"""
+
+
+def fork(rig: Rig) -> list[Figure]:
+    """Both figures of forking; on a disk that cannot share blocks they carry no limit."""
+    one, disk = _one_fork(rig)
+    is_shared = disk.startswith("btrfs")
+    return [one, *_many_forks(rig, _FILES if is_shared else _FEW_FILES, is_shared=is_shared)]
+
+
+def _one_fork(rig: Rig) -> tuple[Figure, str]:
+    tree, copy = rig.scratch / "tree", rig.scratch / "copy"
+    subprocess.run(_fill(str(tree), _FILES), check=True)
+    with Sandbox.create() as box:
+        box.commands.run(_fill("work", _FILES))
+        disk = box.get_info().enforcement["disk"]
+        count = rig.count(11, 3)
+        ours, theirs = alternate(count, lambda: _timed_fork(box), lambda: _timed_copy(tree, copy))
+    shutil.rmtree(tree)
+    is_shared = disk.startswith("btrfs")
+    where = file_system(rig.scratch)
+    note = f"layers: {disk if is_shared else f'copied on {where}'}; cp on {where}"
+    figure = Figure(
+        name="fork",
+        title=f"fork of a workspace with {_FILES:,} files",
+        value=median_ms(ours),
+        unit="ms",
+        n=count,
+        peer="cp -a of it",
+        peer_value=median_ms(theirs),
+        limit=Limit(50) if is_shared else None,
+        note=note,
+    )
+    return figure, disk
+
+
+def _many_forks(rig: Rig, files: int, *, is_shared: bool) -> list[Figure]:
+    rounds = [asyncio.run(_fork_many(files)) for _ in range(rig.count(3, 1))]
+    limit = Limit(1000) if is_shared else None
+    note = f"a workspace with {files:,} files"
+    title = f"{_FORKS} forks at once"
+    forked, used = ([taken[part] for taken in rounds] for part in (0, 1))
+    return [
+        Figure("fork-100", title, median_ms(forked), "ms", len(rounds), limit=limit, note=note),
+        Figure(
+            name="fork-100-command",
+            title=f"{title}, and each ran a command",
+            value=median_ms(used),
+            unit="ms",
+            n=len(rounds),
+            limit=limit,
+            note=note,
+        ),
+    ]
+
+
+async def _fork_many(files: int) -> tuple[float, float]:
+    """Seconds until all forks were there, and until each had run a command."""
+    async with await AsyncSandbox.create() as box:
+        await box.commands.run(_fill("work", files))
+        began = time.perf_counter()
+        forks = await box.fork(_FORKS)
+        try:
+            forked = time.perf_counter() - began
+            await asyncio.gather(*(one.commands.run(TRUE) for one in forks))
+            return forked, time.perf_counter() - began
+        finally:
+            await asyncio.gather(*(one.kill() for one in forks))
+
+
+def _timed_fork(box: Sandbox) -> float:
+    began = time.perf_counter()
+    with box.fork():
+        return time.perf_counter() - began
+
+
+def _timed_copy(tree: Path, copy: Path) -> float:
+    taken = timed(lambda: subprocess.run(["/bin/cp", "-a", str(tree), str(copy)], check=True))()
+    shutil.rmtree(copy)
+    return taken
+
+
+def _fill(root: str, files: int) -> list[str]:
+    return ["/usr/bin/python3", "-I", "-S", "-c", _FILL, root, str(files), str(_PER_DIRECTORY)]

@@ -1,0 +1,89 @@
+"""`paddock exec`: one command in a sandbox, its input, output and status passed through."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+from typing import Any
+
+from paddock.cli.options import add_spec_options, spec_from
+from paddock.doors.machine.sandbox import Sandbox
+from paddock.model.errors import CommandExitException, InvalidInput
+
+_STDIN_CHUNK = 64 << 10
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="paddock exec",
+        description="Run a command in a new sandbox, or with --id in a running one.",
+        usage="paddock exec [options] [--] COMMAND [ARGUMENT ...]",
+    )
+    add_spec_options(parser)
+    parser.add_argument("--id", metavar="SANDBOX", help="a running sandbox instead of a new one")
+    parser.add_argument("--cwd", help="directory inside (the home)")
+    parser.add_argument("--command-timeout", default=None, help="stop the command after this")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args(words)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
+    if options.id:
+        return _run(Sandbox.connect(options.id), command, options)
+    with Sandbox.create(**spec_from(options)) as box:
+        return _run(box, command, options)
+
+
+def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
+    is_fed = not sys.stdin.isatty() if sys.stdin is not None else False
+    listeners = {} if options.json else {"on_stdout": _out, "on_stderr": _err}
+    handle = box.commands.run(
+        command, background=True, cwd=options.cwd, stdin=is_fed, binary=True, **listeners
+    )
+    if is_fed:
+        _feed(handle)
+    try:
+        result = handle.wait(options.command_timeout)
+    except CommandExitException as error:
+        result = error.result
+    except KeyboardInterrupt:
+        handle.kill()
+        raise
+    if options.json:
+        print(json.dumps(_plain(result)))
+    elif result.killed_by:
+        print(f"paddock: stopped by the {result.killed_by} limit", file=sys.stderr)
+    return int(result.exit_code)
+
+
+def _feed(handle: Any) -> None:
+    """Passes our input on in a thread: the command may end without ever reading it."""
+    import threading
+
+    def pump() -> None:
+        with contextlib.suppress(Exception):
+            while chunk := sys.stdin.buffer.read1(_STDIN_CHUNK):
+                handle.send_stdin(chunk)
+            handle.close_stdin()
+
+    threading.Thread(target=pump, daemon=True).start()
+
+
+def _plain(result: Any) -> dict[str, Any]:
+    fields = dataclasses.asdict(result)
+    del fields["stdout_bytes"], fields["stderr_bytes"]
+    return fields
+
+
+def _out(content: bytes) -> None:
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def _err(content: bytes) -> None:
+    sys.stderr.buffer.write(content)
+    sys.stderr.buffer.flush()

@@ -1,0 +1,80 @@
+"""`paddock`: reads the command line and hands over to one module. No work is done here.
+
+Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 this host cannot, and for `exec` and
+`shell` whatever the program inside ended with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+
+EXIT_FAILED, EXIT_USAGE, EXIT_HOST = 1, 2, 3
+COMMANDS = {
+    "shell": "a terminal in a sandbox, new or running",
+    "exec": "run one command in a sandbox, new or running",
+    "ps": "list the sandboxes of this user",
+    "kill": "end sandboxes",
+    "template": "add, list and remove root file systems",
+    "volume": "make, list and remove volumes",
+    "snapshot": "list, verify and remove snapshots",
+    "doctor": "what can be enforced on this host, what not, and why",
+    "bench": "measure, side by side with peers",
+    "demo": "a sandbox, a command, and three escapes that fail",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in COMMANDS:
+        return _run(words[0], words[1:])
+    parser = argparse.ArgumentParser(
+        prog="paddock",
+        description="A sandbox for AI agents, enforced below the model.",
+        epilog="\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
+    options = parser.parse_args(words)
+    if options.version:
+        from paddock import __version__
+
+        print(f"paddock {__version__}")
+        return 0
+    if options.command is not None:
+        print(f"paddock: no command {options.command!r}; see paddock --help", file=sys.stderr)
+        return EXIT_USAGE
+    parser.print_help()
+    return 0
+
+
+def _run(command: str, words: list[str]) -> int:
+    try:
+        module = importlib.import_module(f"paddock.cli.{command}")
+        code: int = module.main(words)
+        return code
+    except InvalidInput as error:
+        return _fail(error, EXIT_USAGE)
+    except HostCannot as error:
+        return _fail(error, EXIT_HOST)
+    except PaddockError as error:
+        return _fail(error, EXIT_FAILED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away: nothing more to say, and no traceback about it
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _fail(error: PaddockError, code: int) -> int:
+    print(f"paddock: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""`paddock ps`: the sandboxes of this user, of whatever process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from paddock.cli.table import age, table
+from paddock.doors.machine.remote import living
+from paddock.state.home import Home
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="paddock ps", description="List running sandboxes.")
+    parser.add_argument("--json", action="store_true", help="one JSON array")
+    parser.add_argument("--quiet", "-q", action="store_true", help="ids alone")
+    options = parser.parse_args(words)
+    records = living(Home.find())
+    infos = [{"sandbox_id": r.sandbox_id, "pid": r.init_pid, **(r.info or {})} for r in records]
+    if options.json:
+        print(json.dumps(infos))
+    elif options.quiet:
+        print("".join(f"{i['sandbox_id']}\n" for i in infos), end="")
+    elif infos:
+        rows = [
+            (
+                i["sandbox_id"],
+                age(time.time() - i.get("started_at", time.time())),
+                i.get("template", "?"),
+                i.get("host_pid", "?"),
+                " ".join(f"{k}={v}" for k, v in i.get("metadata", {}).items()),
+            )
+            for i in infos
+        ]
+        print(table(("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA"), rows))
+    return 0

@@ -1,0 +1,136 @@
+"""A sandbox of another process of the same user, reached through that process's control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from datetime import datetime
+from typing import Any
+
+from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.files import FileCore
+from paddock.fence.channel import Channel
+from paddock.model.errors import Conflict, NotFound, SandboxDied, SandboxError
+from paddock.model.results import Metrics, SandboxInfo
+from paddock.model.spec import Limits, Spec
+from paddock.state.home import Home, Record, held
+
+_CONNECT_S = 5.0
+
+
+class RemoteBox:
+    """What `Box` is for our own sandboxes, as far as it works from afar."""
+
+    def __init__(self, engine: Engine, sandbox_id: str, channel: Channel) -> None:
+        self.engine = engine
+        self.sandbox_id = sandbox_id
+        self.channel = channel
+        self.contexts: dict[str, Any] = {}
+        self.files = FileCore(self)  # type: ignore[arg-type]
+        self.spec = Spec()
+        self._envs: dict[str, str] = {}
+
+    @classmethod
+    async def connect(cls, engine: Engine, sandbox_id: str) -> RemoteBox:
+        record = find(engine.home, sandbox_id)
+        sock = await asyncio.to_thread(_connected, engine.home, record)
+        channel = await Channel.connect(sock, sandbox_id, lambda reason: None)
+        answer = await asyncio.wait_for(channel.ask("host.attach", id=sandbox_id), _CONNECT_S)
+        if not answer.get("found"):
+            raise NotFound(f"sandbox {sandbox_id} has just ended")
+        box = cls(engine, sandbox_id, channel)
+        limits = (await box._host("info"))["info"]["limits"]
+        box.spec = Spec(limits=Limits(**limits))
+        return box
+
+    @property
+    def machine(self) -> Any:
+        raise Conflict(
+            f"sandbox {self.sandbox_id} belongs to another process",
+            hint="fork, changes and events work in the process that made it",
+        )
+
+    def envs(self, more: dict[str, str] | None) -> dict[str, str]:
+        return {**self._envs, **(more or {})}
+
+    def limits_hit(self, ending: dict[str, Any]) -> list[str]:
+        return []
+
+    async def pause(self) -> None:
+        await self._host("pause")
+
+    async def resume(self) -> None:
+        await self._host("resume")
+
+    async def end(self, reason: str) -> None:
+        with contextlib.suppress(SandboxDied):  # the connection ends with the sandbox
+            await self._host("kill")
+
+    def set_timeout(self, timeout_s: float) -> None:
+        self.channel.open("host.set_timeout", timeout=timeout_s)
+
+    async def snapshot(self) -> str:
+        return str((await self._host("snapshot"))["id"])
+
+    async def metrics(self) -> Metrics:
+        return Metrics(**(await self._host("metrics"))["metrics"])
+
+    async def fetch_info(self) -> SandboxInfo:
+        raw = (await self._host("info"))["info"]
+        for name in ("started_at", "end_at"):
+            raw[name] = datetime.fromisoformat(raw[name]) if raw[name] else None
+        return SandboxInfo(**raw)
+
+    async def fork(self, count: int) -> list[Any]:
+        return [self.machine]  # raises
+
+    async def _host(self, op: str, **values: Any) -> dict[str, Any]:
+        answer = await self.channel.ask(f"host.{op}", **values)
+        if "error" in answer:
+            raise SandboxError(str(answer["error"].get("message")))
+        return answer
+
+
+def find(home: Home, sandbox_id: str) -> Record:
+    """The record of a living sandbox; an unambiguous beginning of its id is enough."""
+    names = [n for n in os.listdir(home.sandboxes) if n.startswith(sandbox_id) and n[0] != "."]
+    living = [n for n in names if held(home.sandboxes / n)]
+    if len(living) > 1 and sandbox_id not in living:
+        raise NotFound(f"{sandbox_id!r} could be {', '.join(sorted(living))}; write more of it")
+    record = Record.read(home.sandboxes / (sandbox_id if sandbox_id in living else (living or ["-"])[0]))
+    if not living or record is None:
+        raise NotFound(f"no sandbox {sandbox_id!r} runs here", hint="paddock ps lists them")
+    return record
+
+
+def living(home: Home) -> list[Record]:
+    """Records of all sandboxes that have a keeper, of any process; the pool's own are left out."""
+    records = []
+    for name in sorted(os.listdir(home.sandboxes)):
+        if not name.startswith(".") and held(home.sandboxes / name):
+            record = Record.read(home.sandboxes / name)
+            if record is not None and record.init_pid:
+                records.append(record)
+    return records
+
+
+def _connected(home: Home, record: Record) -> socket.socket:
+    pid = (record.info or {}).get("host_pid", 0)
+    directory = os.open(home.hosts, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(_CONNECT_S)
+    try:
+        sock.connect(f"/proc/self/fd/{directory}/{pid}.sock")
+    except OSError as error:
+        sock.close()
+        raise SandboxError(
+            f"process {pid}, which holds sandbox {record.sandbox_id}, does not answer:"
+            f" {error.strerror or error}",
+            hint=f"kill {pid} ends it and all its sandboxes",
+        ) from None
+    finally:
+        os.close(directory)
+    sock.setblocking(False)
+    return sock
