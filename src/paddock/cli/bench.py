@@ -61,7 +61,9 @@ def _names(text: str) -> list[str]:
     unknown = [name for name in names if name not in MEASUREMENTS]
     if unknown or not names:
         known = ", ".join(MEASUREMENTS)
-        raise argparse.ArgumentTypeError(f"no figure {', '.join(unknown) or text!r}; there are {known}")
+        raise argparse.ArgumentTypeError(
+            f"no figure {', '.join(unknown) or text!r}; there are {known}"
+        )
     return names
 
 

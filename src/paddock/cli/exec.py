@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from typing import Any
 
@@ -40,9 +41,14 @@ def main(words: list[str]) -> int:
 
 def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
     is_fed = not sys.stdin.isatty() if sys.stdin is not None else False
-    listeners = {} if options.json else {"on_stdout": _out, "on_stderr": _err}
     handle = box.commands.run(
-        command, background=True, cwd=options.cwd, stdin=is_fed, binary=True, **listeners
+        command,
+        background=True,
+        cwd=options.cwd,
+        stdin=is_fed,
+        binary=True,
+        on_stdout=None if options.json else _out,
+        on_stderr=None if options.json else _err,
     )
     if is_fed:
         _feed(handle)
@@ -66,7 +72,7 @@ def _feed(handle: Any) -> None:
 
     def pump() -> None:
         with contextlib.suppress(Exception):
-            while chunk := sys.stdin.buffer.read1(_STDIN_CHUNK):
+            while chunk := os.read(sys.stdin.fileno(), _STDIN_CHUNK):
                 handle.send_stdin(chunk)
             handle.close_stdin()
 

@@ -204,7 +204,7 @@ class MessageReader:
         """Whether an end of the stream now would cut a message."""
         return bool(self._buffer)
 
-    def feed(self, data: bytes) -> list[dict[str, Any]]:
+    def feed(self, data: bytes | bytearray) -> list[dict[str, Any]]:
         """The messages that are complete now. After an error the stream is lost, and stays so."""
         if self._fault is not None:
             raise self._fault

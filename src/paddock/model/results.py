@@ -115,7 +115,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """What a sandbox is and what really holds it: `enforcement` maps each limit to its mechanism."""
+    """What a sandbox is; `enforcement` maps each limit to the mechanism that keeps it."""
 
     sandbox_id: str
     state: str  # running | paused | ended

@@ -166,7 +166,7 @@ def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a tree that an agent may have filled: never follows links, opens closed directories."""
+    """Removes a tree that an agent may have filled: no link is followed, closed parts too."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         treewalk.remove(path.name, fd)

@@ -28,6 +28,7 @@ def why_link_leaves(place: Descent, parents: Sequence[str], target: str) -> str 
         return "it is a link that leads out of the tree"
     if ".." in names[ups:]:
         return "it is a link whose path goes down and up again"
+    place.reset()  # whatever it stood in may have been replaced by an earlier change
     place.go_to(parents)
     return _follow(place, names)
 
@@ -47,7 +48,9 @@ def _follow(place: Descent, names: list[str]) -> str | None:
         elif st is not None and stat.S_ISLNK(st.st_mode):
             target = os.readlink(name, dir_fd=place.fd)
             links += 1
-            if target.startswith("/") or links > _MAX_LINKS:
+            if links > _MAX_LINKS:
+                return None  # a loop: it leads nowhere
+            if target.startswith("/"):
                 return "it is a link that leads out of the tree by way of another link"
             pending.extend(reversed(_names(target)))
         else:

@@ -44,7 +44,7 @@ class _Frame:
 def _walk(above: Descent, below: Descent) -> Iterator[Change]:
     """Walks the upper layer with the lower one beside it, as far as both are directories."""
     room = PathRoom()
-    frames = [_frame(above, below, has_lower=True)]
+    frames = [_frame(above, below, has_lower=True, is_opaque=False)]
     while frames:
         frame = frames[-1]
         name = next(frame.names, None)
@@ -62,7 +62,7 @@ def _walk(above: Descent, below: Descent) -> Iterator[Change]:
                 yield _change(room, above, name, "deleted", old)
         elif stat.S_ISDIR(new.st_mode):
             change = _directory_change(room, above, name, new, old)
-            inner = _entered(above, below, name, old)
+            inner = _entered(above, below, name, old, is_opaque=frame.is_opaque)
             if inner is not None:
                 frames.append(inner)
                 if change is not None:
@@ -73,8 +73,10 @@ def _walk(above: Descent, below: Descent) -> Iterator[Change]:
             yield _change(room, above, name, "modified", new)
 
 
-def _frame(above: Descent, below: Descent, *, has_lower: bool) -> _Frame:
-    is_opaque = has_lower and _is_opaque(above.fd)
+def _frame(above: Descent, below: Descent, *, has_lower: bool, is_opaque: bool) -> _Frame:
+    """`is_opaque` is the parent's: below an opaque directory nothing shows through any more, and
+    the kernel does not mark the directories in it again."""
+    is_opaque = has_lower and (is_opaque or _is_opaque(above.fd))
     names = listing(above.fd)
     if is_opaque:
         names = sorted({*names, *listing(below.fd)}, key=os.fsencode)
@@ -82,7 +84,7 @@ def _frame(above: Descent, below: Descent, *, has_lower: bool) -> _Frame:
 
 
 def _entered(
-    above: Descent, below: Descent, name: str, old: os.stat_result | None
+    above: Descent, below: Descent, name: str, old: os.stat_result | None, *, is_opaque: bool
 ) -> _Frame | None:
     """Goes into a directory of the upper layer, and into that of the lower one where it shows
     through. A lower one that we may not read did not show anything to the agent either."""
@@ -102,7 +104,7 @@ def _entered(
         except OSError as error:
             if error.errno not in CHANGED_UNDERNEATH:
                 raise
-    return _frame(above, below, has_lower=has_lower)
+    return _frame(above, below, has_lower=has_lower, is_opaque=is_opaque)
 
 
 def _directory_change(

@@ -35,7 +35,7 @@ def tree_bytes(top: Path) -> int:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Makes `target` a copy of the layer `source`. The kernel's overlay work directories stay empty."""
+    """Makes `target` a copy of the layer `source`; overlay work directories stay empty."""
     target.mkdir(mode=0o700)
     links: dict[int, str] = {}
     directories: list[tuple[str, os.stat_result]] = []

@@ -1,5 +1,6 @@
-"""The core of a sandbox: its machine, its clock, its forks and snapshots. Runs on the engine's loop;
-callers meet it through the faces in `sandbox`.
+"""The core of a sandbox: its machine, its clock, its forks and snapshots.
+
+It runs on the engine's loop; callers meet it through the faces in `sandbox`.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class Box:
                 await self.machine.thaw()
 
     async def fork(self, count: int) -> list[Box]:
-        """Sandboxes with the files of this moment. Processes, identities and secrets stay behind."""
+        """Sandboxes with the files of this moment; processes and identities stay behind."""
         layers = self.layers
         base = f"base-{int(time.time())}-{new_id()}"
         async with self.still():

@@ -17,8 +17,8 @@ from paddock.doors.machine.processes import Running, Start, checked, running_pro
 from paddock.fence.channel import Stream
 from paddock.model.errors import InvalidInput
 from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
-from paddock.model.spec import HOME, parse_envs, sandbox_path
 from paddock.model.sizes import parse_duration
+from paddock.model.spec import HOME, parse_envs, sandbox_path
 
 COMMAND_TIMEOUT_S = 60.0
 Loop = asyncio.AbstractEventLoop | None

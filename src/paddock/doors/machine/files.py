@@ -166,10 +166,10 @@ async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
     if not hasattr(content, "read"):
         raise InvalidInput(f"data: {type(content).__name__} is not text, bytes or an open file")
     while True:
-        chunk = await asyncio.to_thread(content.read, CHUNK)
+        chunk: str | bytes = await asyncio.to_thread(content.read, CHUNK)
         if not chunk:
             return
-        yield chunk.encode() if isinstance(chunk, str) else chunk
+        yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)
 
 
 def entry(raw: Mapping[str, Any]) -> EntryInfo:

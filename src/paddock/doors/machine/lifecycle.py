@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from paddock.doors.machine.box import Box
-from paddock.doors.machine.control import Control
 from paddock.doors.machine.code import CodeContext, CodeCore, Listeners
+from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.remote import RemoteBox
@@ -27,9 +27,10 @@ class BoxCalls:
     """One sandbox as its callers see it."""
 
     def __init__(self, box: Box | RemoteBox, loop: Loop) -> None:
-        self.box: Any = box
+        # A remote box raises for the few calls that only work in its own process.
+        self.box = cast(Box, box)
         self.loop = loop
-        self.code = CodeCore(box)
+        self.code = CodeCore(self.box)
 
     async def pause(self) -> None:
         """Freezes everything inside; its time-out stands still too."""
@@ -49,7 +50,7 @@ class BoxCalls:
 
     async def get_info(self) -> SandboxInfo:
         """What it is, how long it has, and what enforces each limit."""
-        box = self.box
+        box: Box | RemoteBox = self.box
         return await box.fetch_info() if isinstance(box, RemoteBox) else box.info()
 
     async def is_running(self) -> bool:

@@ -1,4 +1,4 @@
-"""Warm machines, booted before they are asked for, so that a sandbox is there in a millisecond or so.
+"""Warm machines, booted before they are asked for, so that a sandbox is there at once.
 
 A pooled machine runs with the default spec; taking it applies the limits of the spec at hand. What
 it cannot become (own mounts, a template, a snapshot) is started cold.
@@ -131,5 +131,9 @@ class Pool:
             with contextlib.suppress(PaddockError, OSError):
                 driver.link.layers.destroy(name)
             raise
-        machine.on_end.append(lambda _: machine in self._ready and self._ready.remove(machine))
+        machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)
+
+    def _lost(self, machine: ContainerMachine) -> None:
+        if machine in self._ready:
+            self._ready.remove(machine)

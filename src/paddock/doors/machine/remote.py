@@ -99,7 +99,9 @@ def find(home: Home, sandbox_id: str) -> Record:
     living = [n for n in names if held(home.sandboxes / n)]
     if len(living) > 1 and sandbox_id not in living:
         raise NotFound(f"{sandbox_id!r} could be {', '.join(sorted(living))}; write more of it")
-    record = Record.read(home.sandboxes / (sandbox_id if sandbox_id in living else (living or ["-"])[0]))
+    record = Record.read(
+        home.sandboxes / (sandbox_id if sandbox_id in living else (living or ["-"])[0])
+    )
     if not living or record is None:
         raise NotFound(f"no sandbox {sandbox_id!r} runs here", hint="paddock ps lists them")
     return record

@@ -221,7 +221,7 @@ class Sandbox(Face):
         metadata: Mapping[str, str] | None = None,
         audit_files: bool = True,
     ) -> Sandbox:
-        """A new sandbox. Raises CannotEnforce rather than start one with a limit that would not hold."""
+        """A new sandbox. CannotEnforce is raised rather than a limit not kept."""
         engine = Engine.current()
         made = create_box(
             engine,
@@ -256,7 +256,7 @@ class Sandbox(Face):
     def fork(self, count: int) -> list[Sandbox]: ...
 
     def fork(self, count: int | None = None) -> Sandbox | list[Sandbox]:
-        """A second sandbox (or `count` of them) with the files of this moment, independent after."""
+        """A second sandbox (or a list of `count`) with the files of this moment."""
         boxes = self._engine.call(self._calls.fork(1 if count is None else count))
         made = [Sandbox(self._engine, box) for box in boxes]
         return made[0] if count is None else made

@@ -1,4 +1,4 @@
-"""Volumes: named directories that outlive sandboxes, with a quota, shared by those that mount them."""
+"""Volumes: named directories that outlive sandboxes, with a quota, shared by who mounts them."""
 
 from __future__ import annotations
 

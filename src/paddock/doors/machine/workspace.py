@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from paddock.fence.container.rootfs import resolve_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, MountMode
 from paddock.state.apply import Applied, apply_changes
-from paddock.state.changes import Change, overlay_changes, scan, scan_changes
+from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -122,9 +122,9 @@ def changes_of(box: Box) -> Changes:
     return Changes(box, found)
 
 
-def _start_stamps(box: Box) -> dict[str, object]:
+def _start_stamps(box: Box) -> Mapping[str, Stamp]:
     if box.start.base_layer is not None:
-        return dict(scan(box.layers.path(box.start.base_layer) / "home"))
+        return scan(box.layers.path(box.start.base_layer) / "home")
     return box.start.stamps
 
 

@@ -196,7 +196,9 @@ class GroupV1:
     def hits(self) -> dict[str, int]:
         # Read after every command, so no more than the two lines that matter.
         return {
-            "memory": _pairs(self.by_controller["memory"] / "memory.oom_control").get("oom_kill", 0),
+            "memory": _pairs(self.by_controller["memory"] / "memory.oom_control").get(
+                "oom_kill", 0
+            ),
             "pids": _pairs(self.by_controller["pids"] / "pids.events").get("max", 0),
         }
 

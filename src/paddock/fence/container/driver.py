@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import secrets
 import socket
 import time
@@ -277,11 +276,11 @@ class _Launch:
 async def _booted(boot: socket.socket, errors: int) -> tuple[int, int]:
     """Waits for the guest's word; its pid comes from the kernel, its listener as a descriptor."""
     loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-    loop.add_reader(boot.fileno(), lambda: readable.done() or readable.set_result(None))
+    readable = asyncio.Event()
+    loop.add_reader(boot.fileno(), readable.set)
     try:
-        await asyncio.wait_for(readable, BOOT_TIMEOUT_S)
-    except asyncio.TimeoutError:
+        await asyncio.wait_for(readable.wait(), BOOT_TIMEOUT_S)
+    except TimeoutError:
         raise HostCannot(f"the sandbox did not boot within {BOOT_TIMEOUT_S:.0f} s") from None
     finally:
         loop.remove_reader(boot.fileno())
@@ -321,10 +320,10 @@ def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, st
         return None, f"the host has {len(available)} CPUs"
     if cpu != int(cpu):
         raise CannotEnforce(
-            f"limits.cpu = {cpu:g}: {hierarchy.why_not}, and without it only whole CPUs can be kept",
+            f"limits.cpu = {cpu:g}: {hierarchy.why_not}; without it only whole CPUs can be kept",
             hint=hierarchy.fix or "use a whole number of CPUs, or run as root",
         )
-    chosen = random.Random(secrets.randbits(64)).sample(available, int(cpu))
+    chosen = secrets.SystemRandom().sample(available, int(cpu))
     return chosen, f"pinned to {int(cpu)} CPU"
 
 

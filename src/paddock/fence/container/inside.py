@@ -20,9 +20,20 @@ from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
 _GUEST = Path(__file__).parent.parent / "guest"
-_GUEST_MODULES = ("wire", "syscalls", "loop", "spawn", "processes", "files", "watches", "limits", "main")
+_GUEST_MODULES = (
+    "wire",
+    "syscalls",
+    "loop",
+    "spawn",
+    "processes",
+    "files",
+    "watches",
+    "limits",
+    "main",
+)
 _KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
 _OLDEST_GUEST_PYTHON = (3, 9)
+_BROUGHT = "/.paddock/python"
 _FLAGS = ("-I", "-S", "-B", "-c")
 # Links into /etc and data that programs in /usr expect; nothing here is private to the host.
 _ETC_COPIES = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",
@@ -99,9 +110,9 @@ def interpreter(home: Home, *, is_host_root: bool) -> Interpreter:
     if is_host_root and system is not None:
         return Interpreter((system, *_FLAGS))
     brought = brought_interpreter(home)
-    loader = f"/.paddock/python/lib/{_loader_name(brought)}"
-    words = (loader, "--library-path", "/.paddock/python/lib", "--argv0", "/.paddock/python/bin/python3",
-             "/.paddock/python/bin/python3")  # fmt: skip
+    loader = f"{_BROUGHT}/lib/{_loader_name(brought)}"
+    python = f"{_BROUGHT}/bin/python3"
+    words = (loader, "--library-path", f"{_BROUGHT}/lib", "--argv0", python, python)
     return Interpreter((*words, *_FLAGS), brought)
 
 
@@ -118,7 +129,7 @@ def brought_interpreter(home: Home) -> Path:
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), b"2")
 
     def build(directory: Path) -> None:
-        prefix, stdlib, tag = _query(python)
+        stdlib, tag = _query(python)
         for name in ("bin", "lib"):
             (directory / name).mkdir()
         shutil.copyfile(python, directory / "bin" / "python3")
@@ -192,22 +203,22 @@ def _compile(python: str, directory: Path) -> None:
     subprocess.run([python, "-I", "-S", "-c", program, str(directory)], check=False)
 
 
-def _query(python: str) -> tuple[str, str, str]:
+def _query(python: str) -> tuple[str, str]:
     program = (
-        "import sys, os; print(sys.base_prefix); print(os.path.dirname(os.__file__));"
+        "import sys, os; print(os.path.dirname(os.__file__));"
         "print('python%d.%d' % sys.version_info[:2])"
     )
     done = subprocess.run([python, "-I", "-S", "-c", program], capture_output=True, text=True)
     lines = done.stdout.split("\n")
-    if done.returncode != 0 or len(lines) < 3:
+    if done.returncode != 0 or len(lines) < 2:
         raise HostCannot(f"the interpreter {python} does not run", hint="apt-get install python3")
-    return lines[0], lines[1], lines[2]
+    return lines[0], lines[1]
 
 
 def _libraries(files: list[Path]) -> set[Path]:
     found: set[Path] = set()
     for file in files:
-        listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True)
+        listed = subprocess.run(["/usr/bin/ldd", str(file)], capture_output=True, text=True)
         for line in listed.stdout.splitlines():
             words = [w for w in line.split() if w.startswith("/")]
             found.update(Path(w) for w in words if os.path.exists(w))

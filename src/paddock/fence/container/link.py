@@ -43,7 +43,7 @@ class KeeperLink:
         """Starts the keeper and waits until it has swept and has its layers ready."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: ASYNC220 - a vfork; nothing to wait for
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), _SOURCE],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -84,6 +84,7 @@ class KeeperLink:
             raise HostCannot(self._lost)
         self._number += 1
         data: bytes = wire.pack({"number": self._number, **message})  # type: ignore[no-untyped-call]
+        future: asyncio.Future[tuple[dict[str, Any], list[int]]]
         future = asyncio.get_running_loop().create_future()
         self._waiting[self._number] = future
         await self._send(data, fds or [])

@@ -191,7 +191,8 @@ class ContainerMachine:
 
     async def _used_bytes(self) -> int:
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
-        return await asyncio.to_thread(self.layers.used_bytes, self.layer) + int(hidden["bytes"])
+        named: int = await asyncio.to_thread(self.layers.used_bytes, self.layer)
+        return named + int(hidden["bytes"])
 
     async def _enforce_disk(self) -> None:
         await self.channel.ask("freeze")

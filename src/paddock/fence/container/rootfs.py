@@ -119,7 +119,7 @@ def overlay_directories(layer: Path, name: str) -> None:
 
 
 def _write_accounts(rootfs: Path, upper: Path) -> None:
-    """A name for the agent's uid, and the links that the guest fills, in the sandbox's own layer."""
+    """A name for the agent's uid and the links that the guest fills, in the own layer."""
     etc = upper / "etc"
     if etc.exists():
         return  # a fork or a restored snapshot has them already

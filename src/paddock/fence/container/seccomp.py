@@ -35,7 +35,7 @@ class Refusal:
 
 
 REFUSALS = (
-    Refusal(("unshare", "setns"), "new namespaces carry capabilities that reach kernel attack surface"),
+    Refusal(("unshare", "setns"), "a new namespace carries capabilities and reaches more of the kernel"),
     Refusal(
         ("clone3",),
         "its flags are behind a pointer that a filter cannot read; libc falls back to clone",
@@ -48,7 +48,8 @@ REFUSALS = (
         "the mount table is the fence",
     ),
     Refusal(
-        ("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp"),
+        ("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd",
+         "kcmp"),
         "no process may look into or steer another, the guest above all",
     ),
     Refusal(("bpf",), "loads code into the kernel"),

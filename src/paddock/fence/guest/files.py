@@ -5,10 +5,10 @@ the sandbox's mount namespace. Only regular files are read or written: a FIFO or
 hold the guest for ever.
 """
 
+import _stat
 import errno
 import os
 
-import _stat
 import wire
 
 LIST_BATCH = 500  # entries in one event; keeps a frame well under its limit

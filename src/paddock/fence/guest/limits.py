@@ -3,9 +3,8 @@ programs together, and stopping everything without a freezer. Pid 1 cannot be si
 outrun by what it watches, and sees every process of the sandbox.
 """
 
-import os
-
 import _signal
+import os
 
 INTERVAL_S = 0.05
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -54,7 +53,7 @@ def pids():
 
 def resident(pid):
     try:
-        with open("/proc/%d/statm" % pid, "rb") as file:
+        with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
@@ -62,7 +61,7 @@ def resident(pid):
 
 def proportional(pid, fallback):
     try:
-        with open("/proc/%d/smaps_rollup" % pid, "rb") as file:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) << 10
@@ -75,7 +74,7 @@ def usage(stream, ask):
     """What everything in here uses, for hosts without cgroups."""
     memory = cpu = 0
     found = pids()
-    for pid in found + [1]:
+    for pid in [*found, 1]:
         memory += resident(pid)
         cpu += _cpu_ticks(pid)
     stream.end(
@@ -88,16 +87,16 @@ def usage(stream, ask):
 
 
 def deleted_bytes(stream, ask):
-    """What files hold that have no name any more but are still open: no walk of the tree sees it."""
+    """What nameless files hold that are still open: no walk of the tree sees them."""
     seen = {}
     for pid in pids():
         try:
-            names = os.listdir("/proc/%d/fd" % pid)
+            names = os.listdir(f"/proc/{pid}/fd")
         except OSError:
             continue
         for name in names:
             try:
-                info = os.stat("/proc/%d/fd/%s" % (pid, name))
+                info = os.stat(f"/proc/{pid}/fd/{name}")
             except OSError:
                 continue
             if info.st_nlink == 0:
@@ -148,7 +147,7 @@ def _ancestor_in(pid, running):
 
 def _stat_fields(pid):
     try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(1024).rpartition(b")")[2].split()
     except OSError:
         return []

@@ -5,9 +5,9 @@ channel is not congested, and is asked again when that changes.
 """
 
 import os
+import select
 from time import monotonic
 
-import select
 import wire
 
 HIGH_WATER = 1 << 20  # bytes queued towards the host above which sources are paused

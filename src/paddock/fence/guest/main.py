@@ -5,12 +5,12 @@ set, capabilities are gone, no new privileges, the seccomp filter is on and its 
 host's hands. Only then is the first operation of the host's read.
 """
 
+import _socket
+import gc
 import os
 import resource
 
-import _socket
 import files
-import gc
 import limits
 import processes
 import syscalls
@@ -98,12 +98,12 @@ def operations(loop, table):
     def open_stream(stream, ask):
         operation = known.get(ask.get("op"))
         if operation is None:
-            stream.fail(ValueError("unknown operation %r" % (ask.get("op"),)))
+            stream.fail(ValueError("unknown operation {!r}".format(ask.get("op"))))
             return
         try:
             operation(stream, ask)
         except (KeyError, TypeError, ValueError) as error:
-            stream.fail(ValueError("bad request: %r" % (error,)))
+            stream.fail(ValueError(f"bad request: {error!r}"))
 
     return open_stream
 
@@ -112,7 +112,7 @@ def _write_hosts(hostname):
     # /etc is shared and read-only; its hosts file is a link to this one.
     try:
         with open("/run/hosts", "w") as file:
-            file.write("127.0.0.1 localhost %s\n::1 localhost\n" % hostname)
+            file.write(f"127.0.0.1 localhost {hostname}\n::1 localhost\n")
         with open("/run/hostname", "w") as file:
             file.write(hostname + "\n")
     except OSError:

@@ -4,13 +4,13 @@ A process outlives the stream that started it: streams attach and detach. Output
 attached to is read and dropped, so that a disconnected program never blocks on a full pipe.
 """
 
+import _signal
 import errno
 import fcntl
 import os
+import select
 from time import monotonic
 
-import _signal
-import select
 import spawn
 import wire
 
@@ -341,7 +341,7 @@ def _descendants(root):
 
 def _parent(name):
     try:
-        with open("/proc/%s/stat" % name, "rb") as file:
+        with open(f"/proc/{name}/stat", "rb") as file:
             return int(file.read(1024).rpartition(b")")[2].split()[1])
     except (OSError, IndexError, ValueError):
         return 0

@@ -6,10 +6,9 @@ the kernel has let the exec through, which the host answers at once. Everything 
 is close-on-exec, so descriptors 0, 1 and 2 are all that a program gets.
 """
 
+import _signal
 import errno
 import os
-
-import _signal
 
 OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memory runs out
 _DEFAULTS = [_signal.SIGPIPE, _signal.SIGINT, _signal.SIGCHLD, _signal.SIGXFSZ]
@@ -31,7 +30,7 @@ def with_shell(argv):
     if argv[0] != "@shell":
         return argv
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-    return [shell] + argv[1:]
+    return [shell, *argv[1:]]
 
 
 def _spawn(argv, environment, actions):
@@ -65,7 +64,7 @@ def _candidates(program, environment):
 
 def _prefer_for_oom(pid):
     try:
-        fd = os.open("/proc/%d/oom_score_adj" % pid, os.O_WRONLY | os.O_CLOEXEC)
+        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
         return  # it has ended already
     try:

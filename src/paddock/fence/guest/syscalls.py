@@ -3,9 +3,8 @@
 `import ctypes` would cost a third of the guest's start-up; `_ctypes` alone costs next to nothing.
 """
 
-import os
-
 import _ctypes
+import os
 
 _NR = {  # x86_64, aarch64
     "x86_64": {"seccomp": 317, "capset": 126, "close_range": 436},
@@ -40,7 +39,7 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Long
 
 
-_libc = _ctypes.dlopen(None, 0)
+_libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
 
 
 def _function(name):

@@ -1,11 +1,11 @@
 """Directory watches (inotify) and file locks (flock) that the host holds through a stream."""
 
+import _struct
 import errno
 import fcntl
 import os
 from time import monotonic
 
-import _struct
 import syscalls
 
 _EVENT = _struct.Struct("iIII")

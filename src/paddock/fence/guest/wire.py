@@ -33,7 +33,7 @@ class WireError(Exception):
 def header(kind, stream, payload, port=0):
     """What goes before the payload."""
     if len(payload) > MAX_PAYLOAD:
-        raise WireError("frame of %d bytes is over the limit of %d" % (len(payload), MAX_PAYLOAD))
+        raise WireError(f"frame of {len(payload)} bytes is over the limit of {MAX_PAYLOAD}")
     return HEADER.pack(len(payload), kind, port, stream)
 
 
@@ -55,7 +55,7 @@ class Decoder:
             while end - at >= HEADER_BYTES:
                 size, kind, port, stream = HEADER.unpack_from(view, at)
                 if size > MAX_PAYLOAD or not OPEN <= kind <= CLOSE:
-                    raise WireError("bad frame: kind %d, %d bytes" % (kind, size))
+                    raise WireError(f"bad frame: kind {kind}, {size} bytes")
                 begin = at + HEADER_BYTES
                 if end - begin < size:
                     break
@@ -94,9 +94,9 @@ def unpack(data):
     try:
         value, at = _unpack(data, 0, 0)
     except (IndexError, _struct.error, UnicodeDecodeError, TypeError) as error:
-        raise WireError("malformed message: %s" % error) from None
+        raise WireError(f"malformed message: {error}") from None
     if at != len(data):
-        raise WireError("malformed message: %d bytes too many" % (len(data) - at))
+        raise WireError(f"malformed message: {len(data) - at} bytes too many")
     return value
 
 
@@ -138,7 +138,7 @@ def _pack(value, out, depth):
             _pack(key, out, depth + 1)
             _pack(item, out, depth + 1)
     else:
-        raise WireError("cannot send a %s" % kind.__name__)
+        raise WireError(f"cannot send a {kind.__name__}")
 
 
 def _pack_int(value, out):
@@ -194,7 +194,7 @@ def _unpack(data, at, depth):
         return _SIZED_READERS[then](
             data, at + size_of.size, size_of.unpack_from(data, at)[0], depth
         )
-    raise WireError("unknown tag 0x%02x" % tag)
+    raise WireError(f"unknown tag 0x{tag:02x}")
 
 
 def _text(data, at, size, depth=0):

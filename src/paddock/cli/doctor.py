@@ -1,0 +1,143 @@
+"""`paddock doctor`: what can be enforced on this host, what not, why, and what fixes it.
+
+It does not stop at looking: it starts a sandbox with small limits and tries to break each of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+from paddock.doors.machine.sandbox import Sandbox
+from paddock.fence.base import Finding
+from paddock.fence.container.probe import probe
+from paddock.model.errors import CommandExitException, PaddockError
+from paddock.state.home import Home
+
+_LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="paddock doctor", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--no-tests", action="store_true", help="look only, start no sandbox")
+    options = parser.parse_args(words)
+    home = Home.find()
+    found = probe(home)
+    proofs = {} if options.no_tests or not found.is_usable else prove()
+    is_sound = found.is_usable and all(p is None for p in proofs.values())
+    if options.json:
+        print(json.dumps(_plain(home, found.findings, proofs, is_sound)))
+    else:
+        _show(home, found.findings, proofs)
+    return 0 if is_sound else 3
+
+
+def prove() -> dict[str, str | None]:
+    """Each boundary really attacked: None when it held, else what happened."""
+    proofs: dict[str, str | None] = {}
+    try:
+        with Sandbox.create(limits=_LIMITS, timeout=120) as box:
+            for name, attempt in _ATTEMPTS.items():
+                proofs[name] = attempt(box)
+    except PaddockError as error:
+        proofs["isolation"] = error.message
+    return proofs
+
+
+def _isolated(box: Sandbox) -> str | None:
+    tried = "cat /etc/shadow || ls /root || mount -t tmpfs x /mnt || unshare -U true"
+    return _must_fail(box, tried)
+
+
+def _no_network(box: Sandbox) -> str | None:
+    return _must_fail(box, "exec 3<>/dev/tcp/192.0.2.1/53")
+
+
+def _memory(box: Sandbox) -> str | None:
+    hog = "import mmap\nm=[]\nwhile True: m.append(bytearray(8<<20))"
+    return _must_fail(box, ["python3", "-c", hog], "memory")
+
+
+def _pids(box: Sandbox) -> str | None:
+    return _must_fail(box, "for i in $(seq 100); do sleep 5 & done; wait", timeout=15)
+
+
+def _disk(box: Sandbox) -> str | None:
+    failure = _must_fail(box, "dd if=/dev/zero of=big bs=1M count=256; sleep 3; exit 1", "disk")
+    box.commands.run("rm -f big")
+    return failure
+
+
+def _exec_events(box: Sandbox) -> str | None:
+    box.commands.run("env true")
+    seen = [e.argv for e in box.exec_events()]
+    return None if ("true",) in seen else "a nested exec was not reported"
+
+
+def _pause(box: Sandbox) -> str | None:
+    box.pause()
+    state = box.get_info().state
+    box.resume()
+    return None if state == "paused" else f"state is {state}"
+
+
+_ATTEMPTS: dict[str, Callable[[Sandbox], str | None]] = {
+    "isolation": _isolated,
+    "network": _no_network,
+    "exec events": _exec_events,
+    "pause": _pause,
+    "memory": _memory,
+    "disk": _disk,
+    "pids": _pids,
+}
+
+
+def _must_fail(
+    box: Sandbox, cmd: str | list[str], limit: str | None = None, timeout: float = 30
+) -> str | None:
+    try:
+        box.commands.run(cmd, timeout=timeout)
+    except CommandExitException as error:
+        by = error.result.limits_hit
+        stopped_otherwise = (
+            limit is not None and limit not in by and "MemoryError" not in error.stderr
+        )
+        return f"stopped, but not by the {limit} limit" if stopped_otherwise else None
+    return "it was possible"
+
+
+def _plain(
+    home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None], is_sound: bool
+) -> dict[str, object]:
+    return {
+        "ok": is_sound,
+        "home": str(home.root),
+        "kernel": platform.release(),
+        "root": os.geteuid() == 0,
+        "findings": [dataclasses.asdict(f) for f in findings],
+        "proved": {name: failure is None for name, failure in proofs.items()},
+        "failures": {name: failure for name, failure in proofs.items() if failure},
+    }
+
+
+def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None]) -> None:
+    is_pretty = sys.stdout.isatty()
+    who = "root" if os.geteuid() == 0 else "ordinary user"
+    print(f"Linux {platform.release()}, {who}, {home.root}")
+    network = Finding("network", True, "own namespace, loopback only")
+    for finding in (*findings[:2], network, *findings[2:]):
+        failure = proofs.get(finding.name)
+        mark = "no" if not finding.is_enforced else "BROKEN" if failure else "ok"
+        proved = ", proved" if finding.name in proofs and not failure else ""
+        colour = {"ok": "32", "no": "33", "BROKEN": "31"}[mark]
+        shown = f"\033[{colour}m{mark:6}\033[0m" if is_pretty else f"{mark:6}"
+        print(f"{shown} {finding.name:12} {finding.by or 'not available'}{proved}")
+        for label, text in (("", failure), ("", finding.why_not), ("fix: ", finding.fix)):
+            if text:
+                print(f"{'':20}{label}{text}")

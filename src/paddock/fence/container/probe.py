@@ -1,0 +1,134 @@
+"""What the container fence can enforce on this host, found by looking and by trying."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from paddock.fence.base import Finding, Probe
+from paddock.fence.container import cgroups, inside, rootfs, seccomp
+from paddock.fence.container.notifier import HAS_EXIT_STATUS
+from paddock.model.errors import HostCannot
+from paddock.state.home import Home
+from paddock.state.kernelsite import kernel_site_hint
+
+_TRY_S = 10.0
+
+
+def probe(home: Home) -> Probe:
+    """All findings, in the order in which a reader wants them."""
+    hierarchy = cgroups.find()
+    findings = (
+        _isolation(),
+        _seccomp(),
+        *_limits(hierarchy),
+        _disk(),
+        _mounts(),
+        _exec_events(),
+        _file_audit(),
+        _interpreter(),
+        _code(),
+    )
+    return Probe("container", findings)
+
+
+def _isolation() -> Finding:
+    name = "isolation"
+    try:
+        bwrap = rootfs.bubblewrap()
+    except HostCannot as error:
+        return Finding(name, False, "", error.message, error.hint)
+    words = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
+             "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
+             "/usr/bin/true"]  # fmt: skip
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S)
+    if tried.returncode == 0:
+        whose = "an own host uid each" if os.geteuid() == 0 else "the caller's host uid"
+        return Finding(name, True, f"bubblewrap, all namespaces, {whose}")
+    return Finding(name, False, "", tried.stderr.strip()[-300:], _namespace_fix())
+
+
+def _namespace_fix() -> str:
+    restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    if restricted.exists() and restricted.read_text().strip() == "1":
+        return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    cloning = Path("/proc/sys/kernel/unprivileged_userns_clone")
+    if cloning.exists() and cloning.read_text().strip() == "0":
+        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    return "sudo sysctl -w user.max_user_namespaces=15000"
+
+
+def _seccomp() -> Finding:
+    actions = Path("/proc/sys/kernel/seccomp/actions_avail")
+    offered = actions.read_text().split() if actions.exists() else []
+    if "user_notif" not in offered:
+        why = "this kernel has no seccomp user notification (Linux 5.0)"
+        return Finding("seccomp", False, "", why, "boot a kernel of 5.0 or later")
+    try:
+        size = len(seccomp.program()) // 8
+    except HostCannot as error:
+        return Finding("seccomp", False, "", error.message, error.hint)
+    return Finding("seccomp", True, f"libseccomp, {size} instructions")
+
+
+def _limits(hierarchy: cgroups.Hierarchy) -> list[Finding]:
+    if hierarchy.version:
+        by = f"cgroup v{hierarchy.version}"
+        return [Finding(name, True, by) for name in ("memory", "pids", "cpu", "pause")]
+    why = hierarchy.why_not or "no cgroup"
+    return [
+        Finding("memory", True, "watched every 50 ms, RLIMIT_DATA each", why, hierarchy.fix),
+        Finding("pids", True, "RLIMIT_NPROC of the user namespace"),
+        Finding("cpu", True, "pinning, whole CPUs only", why, hierarchy.fix),
+        Finding("pause", True, "SIGSTOP by pid 1 of the sandbox", why, hierarchy.fix),
+    ]
+
+
+def _disk() -> Finding:
+    watched = "watched, frozen and killed beyond it; forks copy"
+    if os.geteuid() != 0:
+        return Finding(
+            "disk", True, watched, "only root can mount a pool with quotas", "run as root"
+        )
+    if "btrfs" not in Path("/proc/filesystems").read_text():
+        return Finding("disk", True, watched, "this kernel has no btrfs", "sudo modprobe btrfs")
+    if not any(os.access(f"{d}/mkfs.btrfs", os.X_OK) for d in ("/usr/sbin", "/sbin", "/usr/bin")):
+        return Finding("disk", True, watched, "no mkfs.btrfs", "apt-get install btrfs-progs")
+    return Finding("disk", True, "btrfs quota in a loop file (hard); forks share blocks")
+
+
+def _mounts() -> Finding:
+    if os.geteuid() != 0:
+        return Finding("mounts", True, "as the caller")
+    return Finding("mounts", True, "idmapped: the agent stands for the owner of what is mounted")
+
+
+def _exec_events() -> Finding:
+    if HAS_EXIT_STATUS:
+        return Finding("exec events", True, "seccomp notifier, exit status of every program")
+    why = "exit status of indirect children needs Linux 6.15"
+    return Finding("exec events", True, "seccomp notifier", why, "boot a kernel of 6.15 or later")
+
+
+def _file_audit() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("file events", True, "fanotify")
+    return Finding("file events", False, "", "fanotify needs root", "run as root")
+
+
+def _interpreter() -> Finding:
+    found = inside.system_interpreter()
+    if found:
+        return Finding("guest", True, found)
+    return Finding(
+        "guest", True, "this interpreter, brought along", "no /usr/bin/python3 of 3.9 or later"
+    )
+
+
+def _code() -> Finding:
+    from importlib.util import find_spec
+
+    if find_spec("IPython") is not None:
+        return Finding("run_code", True, "IPython")
+    return Finding("run_code", False, "", kernel_site_hint(), "pip install 'paddock[code]'")
