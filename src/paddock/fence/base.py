@@ -42,6 +42,7 @@ class Place:
     hostname: str
     layer_owner: tuple[int, int]
     metadata: dict[str, str] = field(default_factory=dict)
+    quotas: dict[str, int] = field(default_factory=dict)  # of mounted volumes, by layer
     base: str | None = None  # a layer that must outlive this machine, to compare with
 
 

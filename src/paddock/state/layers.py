@@ -19,6 +19,11 @@ from paddock.state.treecopy import copy_tree, tree_bytes
 PARTS = ("home", "tmp", "overlays")
 
 
+def volume_layer(volume: str) -> str:
+    """The layer that a volume lies in."""
+    return f"volume-{volume}"
+
+
 class Layers(Protocol):
     """Where layers live."""
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from paddock.model.errors import (
     Conflict,
@@ -737,3 +739,69 @@ def test_damaged_record_is_an_integrity_error(store: TemplateStore, tmp_path: Pa
     with pytest.raises(IntegrityError):
         store.get("t")
     assert store.list() == []
+
+
+names = st.sampled_from(["a", "b", "c"])
+leaves = st.one_of(st.binary(max_size=3), st.just(None))  # None is a whiteout
+# The key "" makes a directory opaque.
+layer_trees = st.recursive(
+    st.dictionaries(names, leaves, max_size=3),
+    lambda inner: st.dictionaries(
+        st.one_of(names, st.just("")), st.one_of(leaves, inner), max_size=4
+    ),
+    max_leaves=8,
+)
+
+
+def members_of(tree: dict[str, Any], prefix: str = "") -> list[Member]:
+    found: list[Member] = []
+    for name, what in tree.items():
+        if not name:
+            found.append((f"{prefix}.wh..wh..opq", ""))
+        elif what is None:
+            found.append((f"{prefix}.wh.{name}", ""))
+        elif isinstance(what, dict):
+            found.append((f"{prefix}{name}/", Dir(0o755)))
+            found += members_of(what, f"{prefix}{name}/")
+        else:
+            found.append((f"{prefix}{name}", what))
+    return found
+
+
+def overlaid(lower: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
+    """What the layer makes of what is below it, as the specification says."""
+    shown = {} if "" in layer else dict(lower)
+    for name, what in layer.items():
+        if not name:
+            continue
+        if what is None:
+            shown.pop(name, None)
+        elif isinstance(what, dict):
+            below = shown.get(name)
+            shown[name] = overlaid(below if isinstance(below, dict) else {}, what)
+        else:
+            shown[name] = what
+    return shown
+
+
+def as_tree(root: Path) -> dict[str, Any]:
+    return {
+        path.name: as_tree(path) if path.is_dir() else path.read_bytes() for path in root.iterdir()
+    }
+
+
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(layers=st.lists(layer_trees, min_size=1, max_size=3), data=st.data())
+def test_layers_in_any_order_of_members_give_what_the_specification_says(
+    tmp_path: Path, layers: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    place = tmp_path / os.urandom(8).hex()
+    place.mkdir()
+    archives, expected = [], {}
+    for layer in layers:
+        archives.append(tar_of(data.draw(st.permutations(members_of(layer)))))
+        expected = overlaid(expected, layer)
+    store = TemplateStore(place / "store")
+    assert as_tree(store.add(layout(place / "oci", archives), name="t").rootfs) == expected

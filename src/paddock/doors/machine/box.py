@@ -18,6 +18,7 @@ from typing import Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.volumes import quotas
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container.driver import ContainerDriver
@@ -27,7 +28,7 @@ from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec
 from paddock.state.changes import scan
-from paddock.state.home import new_id
+from paddock.state.home import Home, new_id
 from paddock.state.layers import Layers
 from paddock.state.snapshots import SnapshotStore
 
@@ -80,7 +81,7 @@ class Box:
             if spec.snapshot is not None:
                 await asyncio.to_thread(_restore, engine, spec.snapshot, layers, name)
                 start.stamps = await asyncio.to_thread(_stamps, path)
-            machine = await driver.start(spec, place(name, spec))
+            machine = await driver.start(spec, place(engine.home, name, spec))
         except BaseException:
             await asyncio.to_thread(layers.destroy, name)
             raise
@@ -235,7 +236,9 @@ class Box:
             path = await asyncio.to_thread(layers.fork, base, name, spec.limits.disk)
             await asyncio.to_thread(renew_work, path)
             start = Start(base) if layers.is_copy_on_write else Start(None, _stamps(path))
-            machine = await driver.start(spec, place(name, spec, base=start.base_layer))
+            machine = await driver.start(
+                spec, place(self.engine.home, name, spec, base=start.base_layer)
+            )
         except BaseException:
             await asyncio.to_thread(layers.destroy, name)
             raise
@@ -281,13 +284,14 @@ class Box:
                     self._samples.append(await self.machine.stats())
 
 
-def place(name: str, spec: Spec, base: str | None = None) -> Place:
+def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
     return Place(
         machine_id=name,
         layer=name,
         hostname=name,
         layer_owner=LAYER_OWNER,
         metadata=dict(spec.metadata),
+        quotas=quotas(home, [m.volume for m in spec.mounts if m.volume]),
         base=base,
     )
 

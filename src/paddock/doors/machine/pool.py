@@ -126,7 +126,7 @@ class Pool:
         spec, name = Spec(), new_id()
         driver.link.layers.create(name, spec.limits.disk, LAYER_OWNER)
         try:
-            machine = await driver.start(spec, place(name, spec))
+            machine = await driver.start(spec, place(self._engine.home, name, spec))
         except BaseException:
             with contextlib.suppress(PaddockError, OSError):
                 driver.link.layers.destroy(name)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers import Layers, volume_layer
 
 DEFAULT_QUOTA = 1 << 30
 
@@ -59,10 +60,6 @@ class Volume:
         engine.call(_delete(engine, self))
 
 
-def layer_name(volume: str) -> str:
-    return f"volume-{volume}"
-
-
 def read_volume(home: Home, name: str) -> Volume:
     try:
         return Volume(**json.loads((home.volumes / f"{name}.json").read_text()))
@@ -70,6 +67,11 @@ def read_volume(home: Home, name: str) -> Volume:
         raise NotFound(
             f"no volume {name!r}", hint=f"make it with Volume.create({name!r}, '1GiB')"
         ) from None
+
+
+def quotas(home: Home, names: Iterable[str]) -> dict[str, int]:
+    """Layers of the named volumes with what each may hold."""
+    return {volume_layer(n): read_volume(home, n).quota_bytes for n in names}
 
 
 async def _create(engine: Engine, volume: Volume) -> None:
@@ -83,7 +85,7 @@ def _make(home: Home, layers: Layers, volume: Volume) -> None:
     with home.lock("volumes"):
         if record.exists():
             raise Conflict(f"volume {volume.name!r} exists already", hint="Volume.get gives it")
-        path = layers.create(layer_name(volume.name), volume.quota_bytes, LAYER_OWNER)
+        path = layers.create(volume_layer(volume.name), volume.quota_bytes, LAYER_OWNER)
         data = path / "data"
         data.mkdir(mode=0o755)
         if os.geteuid() == 0:
@@ -99,7 +101,7 @@ def _write_record(record: Path, volume: Volume) -> None:
 
 async def _used(engine: Engine, volume: Volume) -> int:
     layers = (await engine.driver()).link.layers
-    return await asyncio.to_thread(layers.used_bytes, layer_name(volume.name))
+    return await asyncio.to_thread(layers.used_bytes, volume_layer(volume.name))
 
 
 async def _delete(engine: Engine, volume: Volume) -> None:
@@ -116,7 +118,7 @@ def _remove(home: Home, layers: Layers, name: str) -> None:
                 f"volume {name!r} is mounted by sandbox {', '.join(users)}",
                 hint=f"paddock kill {' '.join(users)}",
             )
-        layers.destroy(layer_name(name))
+        layers.destroy(volume_layer(name))
         (home.volumes / f"{name}.json").unlink()
 
 

@@ -251,7 +251,7 @@ class _Launch:
                 enforcement=dict(self._enforcing.by),
                 uid=uid,
                 init_pid=init_pid,
-                hostname=self._place.hostname,
+                quotas={self._place.layer: self._spec.limits.disk, **self._place.quotas},
             )
         )
         channel = await Channel.connect(sock, self._place.machine_id, machine.lost)

@@ -34,7 +34,7 @@ class Parts:
     enforcement: dict[str, str]
     uid: int
     init_pid: int
-    hostname: str
+    quotas: dict[str, int]  # the own layer and mounted volumes, in bytes
 
 
 class ContainerMachine:
@@ -97,6 +97,7 @@ class ContainerMachine:
         if self._parts.group is not None:
             self._parts.group.limit(limits)
         self.layers.set_quota(self.layer, limits.disk)
+        self._parts.quotas[self.layer] = limits.disk
         self.limits = limits
 
     def hits(self) -> dict[str, int]:
@@ -108,8 +109,10 @@ class ContainerMachine:
         """Whether a hard quota is reached: within a block of it nothing more can be written."""
         if not self.layers.has_hard_quota:
             return False
-        slack = max(256 << 10, self.limits.disk // 50)
-        return bool(self.layers.used_bytes(self.layer) + slack >= self.limits.disk)
+        return any(
+            self.layers.used_bytes(name) + max(256 << 10, quota // 50) >= quota
+            for name, quota in self._parts.quotas.items()
+        )
 
     async def stats(self) -> Metrics:
         now = time.time()
@@ -184,19 +187,22 @@ class ContainerMachine:
         while True:
             began = time.monotonic()
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
-                if not self.is_frozen and await self._used_bytes() > self.limits.disk:
+                if not self.is_frozen and await self._is_over_quota():
                     await self._enforce_disk()
             # A large tree takes long to count: never spend more than a third of a core on it.
             await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
 
-    async def _used_bytes(self) -> int:
+    async def _is_over_quota(self) -> bool:
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
-        named: int = await asyncio.to_thread(self.layers.used_bytes, self.layer)
-        return named + int(hidden["bytes"])
+        for name, quota in self._parts.quotas.items():
+            used = await asyncio.to_thread(self.layers.used_bytes, name)
+            if used + (int(hidden["bytes"]) if name == self.layer else 0) > quota:
+                return True
+        return False
 
     async def _enforce_disk(self) -> None:
         await self.channel.ask("freeze")
-        if await self._used_bytes() > self.limits.disk:
+        if await self._is_over_quota():
             self._disk_hits += 1
             await self.channel.ask("kill_all", limit="disk")
         else:

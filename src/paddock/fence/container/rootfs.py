@@ -10,10 +10,10 @@ from paddock.fence.base import Place
 from paddock.fence.container import inside
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source, masked_names
-from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.errors import HostCannot, InvalidInput, NotFound
 from paddock.model.spec import Mount, MountMode, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers import Layers, volume_layer
 
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -144,7 +144,12 @@ def _give(path: Path) -> None:
 
 def _mount(mount: Mount, number: int, layers: Layers, is_staged: bool, layer: Path) -> Bind:
     if mount.volume is not None:
-        name = f"volume-{mount.volume}"
+        name = volume_layer(mount.volume)
+        if not layers.path(name).is_dir():
+            raise NotFound(
+                f"no volume {mount.volume!r}",
+                hint=f"paddock volume create {mount.volume} --quota 1GiB",
+            )
         source = Source(
             path="" if is_staged else str(layers.path(name)),
             layer=name,

@@ -35,7 +35,7 @@ class Refusal:
 
 
 REFUSALS = (
-    Refusal(("unshare", "setns"), "a new namespace carries capabilities and reaches more of the kernel"),
+    Refusal(("unshare", "setns"), "a new namespace brings capabilities and more of the kernel"),
     Refusal(
         ("clone3",),
         "its flags are behind a pointer that a filter cannot read; libc falls back to clone",
