@@ -1,4 +1,4 @@
-"""`paddock bench`: measures Paddock beside its peers on this machine and says which limits it keeps.
+"""`paddock bench`: measures Paddock beside its peers here, and says which limits are reached.
 How a thing is measured lives in the `bench_*` files; here is only the order of things.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,7 +31,7 @@ MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the bench. 0 when all was measured, be a limit missed or not; 1 when something failed."""
+    """0 when all was measured, be a limit reached or not; 1 when something could not be."""
     options = _parse(arguments)
     with open_rig(is_quick=options.quick) as rig:
         host = host_facts(rig.peers, is_quick=options.quick)
@@ -38,7 +39,8 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps(as_json(host, figures), indent=2))
     else:
-        sys.stdout.write(as_text(host, figures, is_terminal=sys.stdout.isatty()))
+        is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        sys.stdout.write(as_text(host, figures, is_coloured=is_coloured))
     return int(any(figure.value is None for figure in figures))
 
 

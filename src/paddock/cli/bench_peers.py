@@ -69,9 +69,13 @@ class Spawner:
         return float(words[0])
 
     def close(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
+        try:
             self._process.communicate(timeout=_CLOSE_S)
-        self._errors.close()
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._errors.close()
 
     def __enter__(self) -> Spawner:
         return self

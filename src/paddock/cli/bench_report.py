@@ -1,4 +1,4 @@
-"""The bench's answer as JSON or as a table, and the facts about the host that it was measured on."""
+"""The bench's answer as JSON or as a table, and the facts about the host. Nothing is measured here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paddock.state.home import Home
 _HEADS = ("figure", "measured", "beside", "its value", "ratio", "limit", "reached", "n")
 _RIGHT = {1, 3, 4, 7}  # columns of numbers
 _NOTE_WIDTH = 96
-_GREEN, _RED, _DIM, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
+_GREEN, _RED, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[1m", "\033[0m"
 
 
 def host_facts(peers: Peers, *, is_quick: bool) -> dict[str, Any]:
@@ -47,19 +47,14 @@ def as_json(host: dict[str, Any], figures: list[Figure]) -> dict[str, Any]:
     return {"host": host, "figures": [figure.as_json() for figure in figures]}
 
 
-def as_text(host: dict[str, Any], figures: list[Figure], *, is_terminal: bool) -> str:
+def as_text(host: dict[str, Any], figures: list[Figure], *, is_coloured: bool) -> str:
     """A table with a line of facts above, and notes and a summary below."""
-    is_coloured = is_terminal and "NO_COLOR" not in os.environ
     rows = [_cells(figure) for figure in figures]
     widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
-    lines = [_host_line(host), "", _paint(_row(_HEADS, widths), _BOLD, is_coloured)]
-    if is_terminal:
-        lines.append(_paint("─┼─".join("─" * width for width in widths), _DIM, is_coloured))
-    bar = " │ " if is_terminal else "  "
+    lines = [_host_line(host), "", _row(_HEADS, widths, _BOLD if is_coloured else "")]
     for figure, cells in zip(figures, rows, strict=True):
         colour = {True: _GREEN, False: _RED, None: ""}[figure.is_reached]
-        lines.append(_paint(_row(cells, widths, bar), colour, is_coloured))
-    lines[2] = _paint(_row(_HEADS, widths, bar), _BOLD, is_coloured)
+        lines.append(_row(cells, widths, colour if is_coloured else ""))
     return "\n".join([*lines, *_notes(figures), "", *_summary(host, figures)]) + "\n"
 
 
@@ -78,12 +73,13 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     )
 
 
-def _row(cells: tuple[str, ...], widths: list[int], bar: str = "  ") -> str:
+def _row(cells: tuple[str, ...], widths: list[int], colour: str) -> str:
     padded = (
         cell.rjust(width) if column in _RIGHT else cell.ljust(width)
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
     )
-    return bar.join(padded).rstrip()
+    line = "  ".join(padded).rstrip()
+    return f"{colour}{line}{_PLAIN}" if colour else line
 
 
 def _quantity(value: float | None, unit: str) -> str:
@@ -125,7 +121,3 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or sys.platform
-
-
-def _paint(text: str, colour: str, is_coloured: bool) -> str:
-    return f"{colour}{text}{_PLAIN}" if is_coloured and colour else text

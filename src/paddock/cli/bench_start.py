@@ -1,4 +1,4 @@
-"""Measures how soon a sandbox is there: cold, from the pool, a hundred at once; and the CLI's start."""
+"""Measures how soon a sandbox is there: cold, from the pool, a hundred at once; and the CLI."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class _Launch:
             rlimits["data"] = limits.memory
         config = {
             "hostname": self._place.hostname,
-            "env": BASE_ENV,
+            "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},
             "rlimits": rlimits,
             "seccomp": seccomp.program(
                 is_watched=enforcing.is_watched, is_pinned=enforcing.cpus is not None

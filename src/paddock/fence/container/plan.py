@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import os
 from dataclasses import dataclass, field
+from functools import cache
 
 from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, STAGE
 from paddock.model.spec import HOME
@@ -100,9 +101,24 @@ def arguments(plan: Plan, bwrap: str) -> list[str]:
     return [*words, "--chdir", "/", "--", *plan.interpreter, _PROGRAM]
 
 
+@cache
 def masked_names() -> tuple[str, ...]:
-    """Those of the masked files that this kernel has; bubblewrap cannot make new ones in /proc."""
-    return tuple(name for name in _MASKED_FILES if os.path.exists(f"/proc/{name}"))
+    """Those that this kernel has and lets everybody read; what only root reads needs no mask."""
+    return tuple(name for name in _MASKED_FILES if _is_public(f"/proc/{name}"))
+
+
+@cache
+def _masked_dirs() -> tuple[str, ...]:
+    return tuple(
+        n for n in _MASKED_DIRS if os.path.isdir(f"/proc/{n}") and os.listdir(f"/proc/{n}")
+    )
+
+
+def _is_public(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & 0o004)
+    except OSError:
+        return False
 
 
 _NAMESPACES = (
@@ -123,9 +139,8 @@ def _own_places(home: str, tmp: str) -> list[str]:
     words += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
     words += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
     words += ["--bind", home, HOME, "--bind", tmp, "/tmp"]
-    for name in _MASKED_DIRS:
-        if os.path.isdir(f"/proc/{name}"):
-            words += ["--size", "4096", "--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
+    for name in _masked_dirs():
+        words += ["--size", "4096", "--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
     return words
 
 

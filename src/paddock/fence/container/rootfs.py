@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from paddock.fence.container import inside
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source, masked_names
 from paddock.model.errors import HostCannot, InvalidInput, NotFound
-from paddock.model.spec import Mount, MountMode, Spec
+from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
+from paddock.state.templates import TemplateStore
 
+_OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -61,6 +64,13 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
     )
 
 
+def template_env(home: Home, spec: Spec) -> dict[str, str]:
+    """What the image says its programs need; a plain root says nothing."""
+    if spec.template == "host" or spec.template.startswith("dir:"):
+        return {}
+    return dict(TemplateStore(home.templates).get(spec.template).env)
+
+
 def resolve_source(mount: Mount) -> tuple[str, os.stat_result]:
     """The real path of a source and what it is; the caller must be able to reach it."""
     assert mount.source is not None
@@ -95,8 +105,6 @@ def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
 def _template_root(
     home: Home, spec: Spec, layer_path: Path
 ) -> tuple[list[Bind], list[tuple[str, str]]]:
-    from paddock.state.templates import TemplateStore
-
     if spec.template.startswith("dir:"):
         rootfs = os.path.realpath(spec.template[4:])
         if not os.path.isdir(os.path.join(rootfs, "usr")) and not os.path.isdir(f"{rootfs}/bin"):
@@ -104,7 +112,9 @@ def _template_root(
     else:
         rootfs = str(TemplateStore(home.templates).get(spec.template).rootfs)
     overlay_directories(layer_path, "overlays/root")
-    _write_accounts(Path(rootfs), layer_path / "overlays/root/upper")
+    upper = layer_path / "overlays/root/upper"
+    _write_accounts(Path(rootfs), upper)
+    _make_mount_points(upper, [*_OWN_PLACES, *(m.target for m in spec.mounts)])
     return [Bind("/", Source(rootfs), Kind.OVERLAY, upper="overlays/root")], []
 
 
@@ -135,6 +145,17 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
     (etc / "resolv.conf").write_text("")
     for path in (etc, *etc.iterdir()):
         _give(path)
+
+
+def _make_mount_points(upper: Path, targets: Sequence[str]) -> None:
+    """Places to mount on, in the own layer: the image's directories are not the agent's to write."""
+    for target in targets:
+        path = upper
+        for part in target.strip("/").split("/"):
+            path = path / part
+            if not path.is_dir():
+                path.mkdir(mode=0o755)
+                _give(path)
 
 
 def _give(path: Path) -> None:
