@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conformance import differences
+from conformance.conftest import MakeBox
 from conformance.waiting import eventually
 
 from paddock import CommandExitException, Sandbox
@@ -139,7 +141,9 @@ def test_files_read_and_written_are_told(box: Sandbox) -> None:
     assert all(event.pid > 0 for event in seen("/tmp/t", "write"))
 
 
-def test_file_events_of_a_mount_have_the_path_inside(make_box, shared_directory) -> None:  # type: ignore[no-untyped-def]
+def test_file_events_of_a_mount_have_the_path_inside(
+    make_box: MakeBox, shared_directory: Path
+) -> None:
     mount = {"source": str(shared_directory), "target": "/input", "mode": "read"}
     (shared_directory / "data").write_text("x")
     box = make_box(mounts=[mount])
@@ -157,7 +161,7 @@ def test_without_file_events_info_says_why(box: Sandbox) -> None:
     assert box.file_events() == []
 
 
-def test_audit_can_be_switched_off(make_box) -> None:  # type: ignore[no-untyped-def]
+def test_audit_can_be_switched_off(make_box: MakeBox) -> None:
     box = make_box(audit_files=False)
     assert "off" in box.get_info().enforcement["file_audit"]
     box.commands.run("echo x > f")

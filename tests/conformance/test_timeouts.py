@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,7 +24,7 @@ def test_set_timeout_ends_every_waiting_call_with_the_reason(box: Sandbox) -> No
     waiting = Calls(
         [
             lambda: box.commands.run("sleep 1000"),
-            lambda: box.commands.run("cat", stdin=bytes(64 << 20), on_stdout=lambda _: None),
+            lambda: box.commands.run("sleep 1000", stdin=bytes(8 << 20)),
             handle.wait,
             lambda: full.send_stdin(bytes(8 << 20)),
             lambda: box.run_code("import time; time.sleep(1000)"),
@@ -70,9 +72,7 @@ def test_set_timeout_can_extend(make_box: MakeBox) -> None:
     end = box.get_info().end_at
     assert end is not None
     assert timedelta(minutes=9) < end - datetime.now(UTC) <= timedelta(minutes=10)
-    with pytest.raises(SandboxDied):
-        Calls([lambda: box.commands.run("sleep 2; exit 0")]).results(10)
-        raise SandboxDied(box.sandbox_id, "the command went through, as it should")
+    assert box.commands.run("sleep 1.5; echo still here").stdout == "still here\n"
 
 
 def test_end_at_tells_the_ceiling_when_that_comes_first(make_box: MakeBox) -> None:
@@ -82,10 +82,13 @@ def test_end_at_tells_the_ceiling_when_that_comes_first(make_box: MakeBox) -> No
     assert end - datetime.now(UTC) <= timedelta(seconds=60)
 
 
-def test_wall_clock_limit_counts_while_paused(make_box: MakeBox) -> None:
+def test_time_limit_counts_while_paused(make_box: MakeBox) -> None:
     box = make_box(limits={"time": 1})
     box.pause()
-    eventually(lambda: box.get_info().state == "ended", timeout_s=8)
+    time.sleep(1.2)
+    with contextlib.suppress(SandboxDied):
+        box.resume()
+    eventually(lambda: box.get_info().ended_by == "time limit", timeout_s=5)
 
 
 def test_timeout_takes_words(make_box: MakeBox) -> None:

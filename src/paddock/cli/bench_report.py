@@ -1,4 +1,4 @@
-"""The bench's answer as JSON or as a table, and the facts about the host. Nothing is measured here."""
+"""The bench's answer as JSON or as a table, and facts about the host. Nothing is measured here."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from paddock.model.errors import Conflict
 from paddock.model.results import FileType
 from paddock.state.capture import is_whiteout
 from paddock.state.change import Change, Kind, file_type, link_target, size_of, walk_order
-from paddock.state.copying import chunks
+from paddock.state.copying import has_same_content
 from paddock.state.descent import Descent, open_file
 from paddock.state.linkcheck import why_link_leaves
 from paddock.state.treewalk import remove, status
@@ -162,10 +162,7 @@ class _Applier:
         if fd is None:
             return False
         try:
-            if os.fstat(fd).st_size != size:
-                return False
-            pairs = zip(chunks(fd, ((0, size),)), chunks(source, ((0, size),)), strict=False)
-            return all(mine == theirs for mine, theirs in pairs)
+            return os.fstat(fd).st_size == size and has_same_content(fd, source, size)
         finally:
             os.close(fd)
 

@@ -83,18 +83,18 @@ class BlobStore:
         """Removes blobs that are not in `used` and what crashed writers left; gives the bytes.
         Only under the exclusive lock: a writer may be about to use any blob that is there."""
         freed = 0
-        for digest, size in self._stored():
-            if digest not in used:
-                os.unlink(self.path(digest))
-                freed += size
+        for blob in self._stored():
+            if blob.name not in used:
+                freed += blob.stat(follow_symlinks=False).st_size
+                os.unlink(blob.path)
         with Descent(self._staging) as descent:
             empty(descent)
         return freed
 
-    def _stored(self) -> Iterator[tuple[str, int]]:
-        for directory in os.scandir(self._blobs):
-            for blob in os.scandir(directory.path):
-                yield blob.name, blob.stat(follow_symlinks=False).st_size
+    def _stored(self) -> Iterator[os.DirEntry[str]]:
+        for home in os.listdir(self._blobs):
+            with os.scandir(f"{self._blobs}/{home}") as blobs:
+                yield from blobs
 
 
 class Stage:

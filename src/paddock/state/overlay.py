@@ -22,7 +22,7 @@ from paddock.state.change import (
     permissions,
     size_of,
 )
-from paddock.state.copying import chunks
+from paddock.state.copying import has_same_content
 from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
 from paddock.state.treewalk import listing, status
 
@@ -149,9 +149,8 @@ def _is_same_content(above: Descent, below: Descent, name: str, size: int) -> bo
             fds.append(fd)
         if any(os.fstat(fd).st_size != size for fd in fds):
             return False
-        new, old = (chunks(fd, ((0, size),)) for fd in fds)
-        return all(a == b for a, b in zip(new, old, strict=True))
-    except (PermissionError, ValueError):
+        return has_same_content(*fds, size)
+    except PermissionError:
         return False
     finally:
         for fd in fds:

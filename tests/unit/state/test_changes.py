@@ -90,6 +90,19 @@ def test_copied_up_file_with_the_same_content_is_no_change(lower: Path, upper: P
     assert overlay_changes(upper, lower) == []
 
 
+def test_huge_holes_are_compared_without_reading_them(lower: Path, upper: Path) -> None:
+    for root in (lower, upper):
+        with open(root / "huge", "wb") as file:
+            file.truncate(1 << 43)
+            file.seek(1 << 30)
+            file.write(b"x")
+    assert overlay_changes(upper, lower) == []
+    with open(upper / "huge", "r+b") as file:
+        file.seek(1 << 40)
+        file.write(b"x")
+    assert brief(overlay_changes(upper, lower)) == [("huge", "modified", FILE)]
+
+
 def test_other_mode_is_a_change(lower: Path, upper: Path) -> None:
     (upper / "file").write_text("old")
     (upper / "file").chmod(0o755)
@@ -536,6 +549,10 @@ while not os.path.exists(stop):
 """
 
 
+def owners(root: Path) -> set[int]:
+    return {path.lstat().st_uid for path in (root, *root.rglob("*"))}
+
+
 @pytest.mark.parametrize("side", ["target", "upper"])
 def test_directory_swapped_for_a_link_never_leads_outside(
     tmp_path: Path, side: str, describe: Describe
@@ -559,6 +576,7 @@ def test_directory_swapped_for_a_link_never_leads_outside(
         Change("d/fresh", "modified", DIR, 0),
         Change("d/doomed", "deleted", FILE, 6),
     ]
+    owner = (1234, 1235) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     swapped = upper if side == "upper" else target
     stop = tmp_path / "stop"
     command = [sys.executable, "-c", SWAPPER, swapped / "d", outside / "d", stop]
@@ -568,13 +586,15 @@ def test_directory_swapped_for_a_link_never_leads_outside(
         assert swapper.stdout is not None
         swapper.stdout.readline()
         for _ in range(400):
-            seen |= {one.status for one in apply_changes(upper, target, changes)}
+            applied = apply_changes(upper, target, changes, owner=owner)
+            seen |= {one.status for one in applied}
             if side == "upper":
                 assert "SECRET" not in str(describe(target))
     finally:
         stop.touch()
         swapper.communicate(timeout=30)
     assert describe(outside, times=True) == before
+    assert owners(outside) == {os.geteuid()}
     assert "applied" in seen, "the race was never won by us: the test shows nothing"
     assert len(seen) > 1, "the race was never won by the swapper: the test shows nothing"
 

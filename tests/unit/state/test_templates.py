@@ -302,6 +302,10 @@ def test_hard_link_to_a_file_of_a_lower_layer_shares_it(unpack: Callable[..., Pa
     assert len(inodes) == 1
 
 
+def test_empty_layer_changes_nothing(unpack: Callable[..., Path]) -> None:
+    assert sorted(os.listdir(unpack([], BASE, []))) == ["bin", "etc", "usr"]
+
+
 def test_hard_link_to_itself_changes_nothing(unpack: Callable[..., Path]) -> None:
     rootfs = unpack(BASE, [("etc/passwd", Hard("etc/passwd"))])
     assert (rootfs / "etc/passwd").read_text() == "root"

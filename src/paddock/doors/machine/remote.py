@@ -35,6 +35,7 @@ class RemoteBox:
     @classmethod
     async def connect(cls, engine: Engine, sandbox_id: str) -> RemoteBox:
         record = find(engine.home, sandbox_id)
+        sandbox_id = record.sandbox_id
         sock = await asyncio.to_thread(_connected, engine.home, record)
         channel = await Channel.connect(sock, sandbox_id, lambda reason: None)
         answer = await asyncio.wait_for(channel.ask("host.attach", id=sandbox_id), _CONNECT_S)
