@@ -138,7 +138,19 @@ def test_files_read_and_written_are_told(box: Sandbox) -> None:
         ("/tmp/t", "write"),
     ):
         eventually(lambda path=path, access=access: seen(path, access), what=f"{access} {path}")
-    assert all(event.pid > 0 for event in seen("/tmp/t", "write"))
+
+
+def test_file_events_name_the_process_even_when_it_has_ended(box: Sandbox) -> None:
+    differences.FILE_EVENTS.require(box)
+    pids = {box.commands.run(f"echo $$; echo x > short-lived-{n}").stdout for n in range(10)}
+    written = eventually(
+        lambda: (
+            len(e := [e for e in box.file_events() if "short" in e.path and e.access == "write"])
+            == 10
+            and e
+        )
+    )
+    assert {f"{event.pid}\n" for event in written} == pids
 
 
 def test_file_events_of_a_mount_have_the_path_inside(

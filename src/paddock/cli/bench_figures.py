@@ -123,7 +123,13 @@ def percentile_ms(samples: Sequence[float], percent: int) -> float:
 
 def spread_note(samples: Sequence[float]) -> str:
     """How far the samples lie apart: a wide spread says that the machine was busy."""
-    return f"p5 {percentile_ms(samples, 5):.3g}, p95 {percentile_ms(samples, 95):.3g} ms"
+    fast, slow = (number(percentile_ms(samples, percent)) for percent in (5, 95))
+    return f"p5 {fast}, p95 {slow} ms"
+
+
+def number(value: float) -> str:
+    """Three digits that matter, and never an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _rounded(value: float | None) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock import __version__
-from paddock.cli.bench_figures import Figure
+from paddock.cli.bench_figures import Figure, number
 from paddock.cli.bench_peers import Peers
 from paddock.cli.bench_rig import file_system
 from paddock.model.sizes import format_size
@@ -83,9 +83,7 @@ def _row(cells: tuple[str, ...], widths: list[int], colour: str) -> str:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
+    return "" if value is None else f"{number(value)} {unit}"
 
 
 def _notes(figures: list[Figure]) -> list[str]:

@@ -14,6 +14,7 @@ from paddock.cli.bench_figures import (
     Limit,
     alternate,
     median_ms,
+    number,
     percentile_ms,
     spread_note,
 )
@@ -91,7 +92,7 @@ def create_crowd(rig: Rig) -> list[Figure]:
             peer="one alone",
             peer_value=median_ms(alone),
             limit=Limit(20, is_ratio=True),
-            note=f"median {median_ms(crowd):.4g}, slowest {percentile_ms(crowd, 100):.4g} ms",
+            note=f"median {number(median_ms(crowd))}, slowest {number(1000 * max(crowd))} ms",
         )
     ]
 

@@ -13,6 +13,7 @@ from paddock.cli.bench_figures import (
     alternate,
     median,
     median_ms,
+    number,
     spread_note,
     timed,
 )
@@ -65,7 +66,7 @@ def files(rig: Rig) -> list[Figure]:
         if box.files.read("bench.bin", "bytes") != content:
             raise IntegrityError("bench.bin came back other than it was written")
     plain.unlink()
-    note = f"memcpy here: {copied:.4g} MB/s; plain file on {file_system(rig.scratch)}, cached"
+    note = f"memcpy here: {number(copied)} MB/s; plain file on {file_system(rig.scratch)}, cached"
     limit, n = Limit(500, is_floor=True), rig.count(9, 3)
     return [
         Figure("files-write", "64 MiB in, files.write", written, "MB/s", n,

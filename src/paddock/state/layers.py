@@ -14,6 +14,7 @@ from typing import Protocol
 
 from paddock.state import btrfs
 from paddock.state.home import remove_tree
+from paddock.state.privilege import is_privileged
 from paddock.state.treecopy import copy_tree, tree_bytes
 
 PARTS = ("home", "tmp", "overlays")
@@ -137,7 +138,7 @@ class PlainLayers:
 def _make_parts(path: Path, owner: tuple[int, int]) -> None:
     for part in PARTS:
         (path / part).mkdir(mode=0o755)
-        if os.geteuid() == 0:
+        if is_privileged():
             os.chown(path / part, *owner)
-    if os.geteuid() == 0:
+    if is_privileged():
         os.chown(path, *owner)

@@ -149,7 +149,7 @@ def _is_same_content(above: Descent, below: Descent, name: str, size: int) -> bo
             fds.append(fd)
         if any(os.fstat(fd).st_size != size for fd in fds):
             return False
-        return has_same_content(*fds, size)
+        return has_same_content(fds[0], fds[1], size)
     except PermissionError:
         return False
     finally:

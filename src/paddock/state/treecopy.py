@@ -13,6 +13,7 @@ from pathlib import Path
 from paddock.model.errors import Conflict, SandboxError
 from paddock.state.copying import copy_file
 from paddock.state.descent import Descent, open_file
+from paddock.state.privilege import is_privileged
 from paddock.state.treewalk import walk
 
 _BLOCK = 512
@@ -96,7 +97,7 @@ def _copy_content(descent: Descent, name: str, size: int, place: str) -> None:
 
 
 def _copy_attributes(place: str, info: os.stat_result) -> None:
-    if os.geteuid() == 0:
+    if is_privileged():
         os.chown(place, info.st_uid, info.st_gid, follow_symlinks=False)
     if not stat.S_ISLNK(info.st_mode):
         os.chmod(place, stat.S_IMODE(info.st_mode) & 0o1777)

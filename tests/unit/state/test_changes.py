@@ -536,16 +536,16 @@ def test_deleting_what_is_gone_already_is_fine(lower: Path, upper: Path) -> None
 
 
 SWAPPER = """
-import os, sys
+import ctypes, os, sys
 place, outside, stop = sys.argv[1:]
-away, spare = place + ".away", place + ".link"
+spare, here, exchange = place + ".link", -100, 2
 os.symlink(outside, spare)
+swap = ctypes.CDLL(None).renameat2
+names = place.encode(), spare.encode()
 print("ready", flush=True)
 while not os.path.exists(stop):
-    os.rename(place, away)
-    os.rename(spare, place)
-    os.rename(place, spare)
-    os.rename(away, place)
+    for _ in range(2):
+        assert swap(here, names[0], here, names[1], exchange) == 0
 """
 
 
@@ -579,7 +579,7 @@ def test_directory_swapped_for_a_link_never_leads_outside(
     owner = (1234, 1235) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     swapped = upper if side == "upper" else target
     stop = tmp_path / "stop"
-    command = [sys.executable, "-c", SWAPPER, swapped / "d", outside / "d", stop]
+    command = [sys.executable, "-c", SWAPPER, str(swapped / "d"), str(outside / "d"), str(stop)]
     swapper = subprocess.Popen(command, stdout=subprocess.PIPE)
     seen = set()
     try:
@@ -593,6 +593,7 @@ def test_directory_swapped_for_a_link_never_leads_outside(
     finally:
         stop.touch()
         swapper.communicate(timeout=30)
+    assert swapper.returncode == 0
     assert describe(outside, times=True) == before
     assert owners(outside) == {os.geteuid()}
     assert "applied" in seen, "the race was never won by us: the test shows nothing"

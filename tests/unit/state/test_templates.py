@@ -803,7 +803,8 @@ def test_layers_in_any_order_of_members_give_what_the_specification_says(
 ) -> None:
     place = tmp_path / os.urandom(8).hex()
     place.mkdir()
-    archives, expected = [], {}
+    archives: list[bytes] = []
+    expected: dict[str, Any] = {}
     for layer in layers:
         archives.append(tar_of(data.draw(st.permutations(members_of(layer)))))
         expected = overlaid(expected, layer)

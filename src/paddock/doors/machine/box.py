@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
 import shutil
 import time
 from collections import deque
@@ -30,6 +29,7 @@ from paddock.model.spec import Spec
 from paddock.state.changes import scan
 from paddock.state.home import Home, new_id
 from paddock.state.layers import Layers
+from paddock.state.privilege import is_privileged
 from paddock.state.snapshots import SnapshotStore
 
 SAMPLE_S = 5.0
@@ -313,6 +313,6 @@ def _restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
     path = layers.path(name)
     for part in list(path.iterdir()):
         part.rmdir()
-    owner = LAYER_OWNER if os.geteuid() == 0 else None
+    owner = LAYER_OWNER if is_privileged() else None
     SnapshotStore(engine.home.snapshots).restore(snapshot, path, owner=owner)
     renew_work(path)

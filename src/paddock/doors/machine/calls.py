@@ -5,6 +5,7 @@ The sync and the async face are both made from these, so that they cannot differ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal as signals
 import threading
 from collections import deque
@@ -15,7 +16,7 @@ from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import FileCore
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.fence.channel import Stream
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import CommandExitException, InvalidInput, SandboxError
 from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs, sandbox_path
@@ -117,8 +118,11 @@ class CommandCalls:
         running = await self._start(cmd, **options)
         try:
             return checked(await running.wait(limit_s))
-        except asyncio.CancelledError:
-            running.signal(signals.SIGKILL)  # nobody waits for it any more
+        except CommandExitException:
+            raise
+        except BaseException:
+            with contextlib.suppress(SandboxError):
+                running.signal(signals.SIGKILL)  # nobody waits for it any more
             raise
 
     async def connect(

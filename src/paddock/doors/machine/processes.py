@@ -180,16 +180,12 @@ class Running:
             self.signal(signal.SIGKILL)
 
     def _stop_after(self, delay_s: float) -> asyncio.TimerHandle:
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int) -> None:
+        def stop() -> None:
             self._limit = self._limit or "timeout"
             with contextlib.suppress(SandboxError):
-                self.signal(number)
-            if number != signal.SIGKILL and not self._stream.is_ended:
-                loop.call_later(TERM_GRACE_S, stop, signal.SIGKILL)
+                self._stream.call("stop", grace=TERM_GRACE_S)
 
-        return loop.call_later(delay_s, stop, signal.SIGTERM)
+        return asyncio.get_running_loop().call_later(delay_s, stop)
 
     def _result(self, ending: dict[str, Any]) -> CommandResult:
         if "error" in ending:
@@ -244,6 +240,7 @@ async def send_signal(box: Box, pid: int, number: int) -> bool:
 
 def _start_error(value: dict[str, Any], what: str) -> SandboxError:
     error = value.get("error", {})
+    what = what.removeprefix("@shell -c ")
     place = error.get("path") or what
     if error.get("errno") == 3:
         return NotFound(f"no process {place} was started through this API, or it ended long ago")

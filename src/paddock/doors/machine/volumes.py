@@ -17,6 +17,7 @@ from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
+from paddock.state.privilege import is_privileged
 
 DEFAULT_QUOTA = 1 << 30
 
@@ -88,7 +89,7 @@ def _make(home: Home, layers: Layers, volume: Volume) -> None:
         path = layers.create(volume_layer(volume.name), volume.quota_bytes, LAYER_OWNER)
         data = path / "data"
         data.mkdir(mode=0o755)
-        if os.geteuid() == 0:
+        if is_privileged():
             os.chown(data, *LAYER_OWNER)
         _write_record(record, volume)
 

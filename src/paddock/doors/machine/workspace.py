@@ -13,6 +13,7 @@ from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, MountMode
 from paddock.state.apply import Applied, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
+from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -83,7 +84,7 @@ class Changes:
             if target is None:
                 continue
             info = os.stat(target)
-            owner = (info.st_uid, info.st_gid) if os.geteuid() == 0 else None
+            owner = (info.st_uid, info.st_gid) if is_privileged() else None
             own = [c.change for c in chosen if c.tree == tree]
             applied += apply_changes(tree.files, Path(target), own, owner=owner)
         return applied

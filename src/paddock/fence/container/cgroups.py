@@ -233,7 +233,7 @@ def _find_v2() -> Hierarchy:
     missing = [c for c in _V2_CONTROLLERS if c not in available]
     if missing:
         return Hierarchy(0, why_not=f"cgroup v2 has no {', '.join(missing)} controller here")
-    if not _may_make_groups(base):
+    if not _may_make_groups(base, is_v2=True):
         return Hierarchy(
             0,
             why_not=f"this user may not make groups below {base}",
@@ -270,14 +270,19 @@ def _find_v1() -> Hierarchy:
     return Hierarchy(1, bases)
 
 
-def _may_make_groups(base: Path) -> bool:
-    """Asks by doing: a read-only mount or a missing right shows only then."""
+def _may_make_groups(base: Path, *, is_v2: bool = False) -> bool:
+    """Asks by doing: a read-only mount, a missing right, a busy parent show only then."""
     try:
         probe = base / GROUP / f"probe-{os.getpid()}-{time.monotonic_ns()}"
         _make(probe)
     except OSError:
         return False
-    return not remove([str(probe)])
+    if is_v2:
+        _enable_controllers(base)
+        _enable_controllers(probe.parent)
+    wanted = ("memory.max", "pids.max", "cpu.max") if is_v2 else ("cgroup.procs",)
+    is_limitable = all((probe / name).exists() for name in wanted)
+    return not remove([str(probe)]) and is_limitable
 
 
 def _make(path: Path) -> None:

@@ -26,6 +26,7 @@ from paddock.fence.guest import wire
 from paddock.model.errors import CannotEnforce, HostCannot, SandboxError
 from paddock.model.spec import HOME, Limits, Spec
 from paddock.state.home import Home
+from paddock.state.privilege import is_privileged
 
 BOOT_TIMEOUT_S = 30.0
 _SOCKET_BUFFER = 1 << 20
@@ -61,7 +62,7 @@ class ContainerDriver:
         self.link = link
         self.hierarchy = cgroups.find()
         self._auditor: Auditor | None = None
-        self.why_no_audit = "" if os.geteuid() == 0 else "fanotify needs root"
+        self.why_no_audit = "" if is_privileged() else "fanotify needs root"
 
     @classmethod
     async def open(cls, home: Home) -> ContainerDriver:
@@ -180,9 +181,7 @@ class _Launch:
     async def _launch(self, fds: list[int]) -> tuple[int, int]:
         groups: list[str] = []
         if self._driver.hierarchy.version:
-            self._group = self._driver.hierarchy.group(self._place.machine_id)
-            self._group.limit(self._spec.limits)
-            groups = self._group.paths()
+            groups = self._make_group()
         self._is_launched = True
         answer = await self._driver.link.ask(
             "launch",
@@ -195,6 +194,16 @@ class _Launch:
             info=self._info(),
         )
         return answer["pid"], answer["uid"]
+
+    def _make_group(self) -> list[str]:
+        try:
+            self._group = self._driver.hierarchy.group(self._place.machine_id)
+            self._group.limit(self._spec.limits)
+        except OSError as error:
+            raise CannotEnforce(
+                "the memory, pids and cpu limits", hint=f"the cgroup refuses them: {error}"
+            ) from None
+        return self._group.paths()
 
     async def _place_process(self, pid: int) -> None:
         """Nothing untrusted runs before this has been done for the guest and verified."""

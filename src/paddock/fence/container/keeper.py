@@ -27,6 +27,7 @@ from paddock.fence.guest import wire
 from paddock.state import btrfs
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
 from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
+from paddock.state.privilege import is_privileged
 
 RUN = "/run/paddock"
 STAGE = f"{RUN}/stage"
@@ -60,7 +61,7 @@ class Keeper:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._is_root = os.geteuid() == 0
+        self._is_root = is_privileged()
         self._boxes: dict[str, _Box] = {}
         self._userns: dict[tuple[int, int, int], int] = {}
         self._wakeup_r, wakeup_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -315,7 +316,11 @@ def _stage(stages: list[dict[str, Any]], mappings: list[int | None]) -> None:
     for stage, mapping in zip(stages, mappings, strict=True):
         source = os.open(stage["source"], os.O_PATH | os.O_CLOEXEC)
         tree = mounts.clone_tree(source, is_recursive=stage["recursive"])
-        mounts.set_attributes(tree, userns_fd=mapping, is_readonly=stage["readonly"])
+        try:
+            mounts.set_attributes(tree, userns_fd=mapping, is_readonly=stage["readonly"])
+        except OSError as error:
+            text = "its file system cannot map ids (network and FUSE file systems often cannot)"
+            raise OSError(f"{stage['source']} cannot be mounted: {text}: {error}") from None
         trees.append((tree, os.path.isdir(f"/proc/self/fd/{source}")))
     mounts.mount_tmpfs(STAGE, "mode=755,size=64k")
     for number, (tree, is_directory) in enumerate(trees):

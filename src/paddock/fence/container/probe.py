@@ -12,6 +12,7 @@ from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 from paddock.state.kernelsite import kernel_site_hint
+from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0
 
@@ -44,7 +45,7 @@ def _isolation() -> Finding:
              "/usr/bin/true"]  # fmt: skip
     tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S)
     if tried.returncode == 0:
-        whose = "an own host uid each" if os.geteuid() == 0 else "the caller's host uid"
+        whose = "an own host uid each" if is_privileged() else "the caller's host uid"
         return Finding(name, True, f"bubblewrap, all namespaces, {whose}")
     return Finding(name, False, "", tried.stderr.strip()[-300:], _namespace_fix())
 
@@ -87,7 +88,7 @@ def _limits(hierarchy: cgroups.Hierarchy) -> list[Finding]:
 
 def _disk() -> Finding:
     watched = "watched, frozen and killed beyond it; forks copy"
-    if os.geteuid() != 0:
+    if not is_privileged():
         return Finding(
             "disk", True, watched, "only root can mount a pool with quotas", "run as root"
         )
@@ -99,7 +100,7 @@ def _disk() -> Finding:
 
 
 def _mounts() -> Finding:
-    if os.geteuid() != 0:
+    if not is_privileged():
         return Finding("mounts", True, "as the caller")
     return Finding("mounts", True, "idmapped: the agent stands for the owner of what is mounted")
 
@@ -112,7 +113,7 @@ def _exec_events() -> Finding:
 
 
 def _file_audit() -> Finding:
-    if os.geteuid() == 0:
+    if is_privileged():
         return Finding("file events", True, "fanotify")
     return Finding("file events", False, "", "fanotify needs root", "run as root")
 

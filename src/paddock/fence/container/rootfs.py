@@ -15,6 +15,7 @@ from paddock.model.errors import HostCannot, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
+from paddock.state.privilege import is_privileged
 from paddock.state.templates import TemplateStore
 
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
@@ -38,7 +39,7 @@ def bubblewrap() -> str:
 
 def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
     """The plan for a spec. Raises InvalidInput for a source that is not there or not ours."""
-    is_staged = os.geteuid() == 0
+    is_staged = is_privileged()
     layer_path = layers.path(place.layer)
     layer = Source(layer=place.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
     is_host_root = spec.template == "host"
@@ -159,7 +160,7 @@ def _make_mount_points(upper: Path, targets: Sequence[str]) -> None:
 
 
 def _give(path: Path) -> None:
-    if os.geteuid() == 0:
+    if is_privileged():
         os.chown(path, *LAYER_OWNER, follow_symlinks=False)
 
 

@@ -15,6 +15,7 @@ import spawn
 import wire
 
 DRAIN_S = 0.1  # after exit, how long to wait for a pipe that a daemonised child still holds
+KILL_PASSES = 50
 KEPT_ENDINGS = 256  # how many finished pids `attach` can still ask about
 STDIN_QUEUE = 4 << 20  # hard bound on stdin bytes kept for a program that does not read
 TIOCSWINSZ = 0x5414
@@ -120,6 +121,7 @@ class Process:
         self._stdin_bytes = 0
         self._ending = None
         self._on_ended = None
+        self._is_stopping = False
         environment = dict(base_env)
         environment.update(ask.get("env") or {})
         theirs, actions = self._open_terminal(ask["pty"]) if self.is_pty else self._open_pipes(ask)
@@ -152,12 +154,23 @@ class Process:
         stream.on_room = self._resume
 
     def signal(self, number):
-        """To the program's group and to whatever descends from it in another one."""
-        for pid in _descendants(self.pid):
-            _kill(os.kill, pid, number)
-        _kill(os.killpg, self.pid, number)
+        """To the program, its session, and whatever descends from it in another one."""
+        for _ in range(KILL_PASSES):
+            found = _family(self.pid)
+            for pid in found:
+                _kill(os.kill, pid, number)
+            if number != _signal.SIGKILL or not found - {self.pid}:
+                return  # a fork bomb needs more than one pass, a signal to handle just one
+
+    def stop(self, grace_s):
+        """SIGTERM, a moment to tidy up, then SIGKILL to all of its session that is left."""
+        self._is_stopping = True
+        self.signal(_signal.SIGTERM)
+        self._loop.after(grace_s, lambda: self.signal(_signal.SIGKILL))
 
     def exited(self, status, usage, on_ended):
+        if self._is_stopping:
+            self.signal(_signal.SIGKILL)  # what it started is not to outlive it
         self._ending = {
             "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status),
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
@@ -257,6 +270,8 @@ class Process:
     def _on_call(self, call):
         if call["op"] == "signal":
             self.signal(call["signal"])
+        elif call["op"] == "stop":
+            self.stop(call["grace"])
         elif call["op"] == "resize" and self.is_pty:
             for fd in self._sources:
                 _resize(fd, call)
@@ -325,23 +340,25 @@ def _kill(how, pid, number):
         pass
 
 
-def _descendants(root):
-    """Pids below `root` by parentage, as /proc shows it now."""
-    parents = {}
+def _family(root):
+    """Pids of `root`'s session and below it by parentage, as /proc shows it now; the dead aside."""
+    links = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            parents[int(name)] = _parent(name)
+            links[int(name)] = _links(name)
+    grew = {pid for pid, (_, session) in links.items() if session == root} | {root}
     found = set()
-    grew = {root}
     while grew:
-        grew = {pid for pid, parent in parents.items() if parent in grew} - found
         found |= grew
-    return found
+        grew = {pid for pid, (parent, _) in links.items() if parent in grew} - found
+    return found & set(links)
 
 
-def _parent(name):
+def _links(name):
+    """(parent, session) of a process; (0, 0) when it is gone or only waits to be reaped."""
     try:
         with open(f"/proc/{name}/stat", "rb") as file:
-            return int(file.read(1024).rpartition(b")")[2].split()[1])
+            fields = file.read(1024).rpartition(b")")[2].split()
+        return (0, 0) if fields[0] in b"ZX" else (int(fields[1]), int(fields[3]))
     except (OSError, IndexError, ValueError):
-        return 0
+        return (0, 0)
