@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,28 @@ from paddock.cli.bench_report import as_json, as_text
 from paddock.model.errors import HostCannot
 
 KEYS = {
-    "name", "title", "value", "unit", "n", "peer", "peer_value", "ratio", "limit", "reached", "note",
-}  # fmt: skip
+    *("name", "title", "value", "unit", "n", "note"),
+    *("peer", "peer_value", "ratio", "limit", "reached"),
+}
 PROGRAM = "import sys; from paddock.cli.bench import main; sys.exit(main(sys.argv[1:]))"
 HOST: dict[str, Any] = {
-    "paddock": "0", "python": "3", "kernel": "6", "cores": 2, "cpu": "some", "memory_bytes": 1 << 30,
-    "user": "root", "home_file_system": "ext4", "load": 0.5, "peers_absent": {"runc": "not installed"},
-}  # fmt: skip
+    "paddock": "0",
+    "python": "3",
+    "kernel": "6",
+    "cores": 2,
+    "cpu": "some",
+    "memory_bytes": 1 << 30,
+    "user": "root",
+    "home_file_system": "ext4",
+    "load": 0.5,
+    "peers_absent": {"runc": "not installed"},
+}
 
 
 @pytest.fixture
-def answer(tmp_path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+def answer(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """A quick run of one figure in a process of its own, and the state directory that it used."""
-    home = tmp_path / "home"
+    home = tmp_path_factory.mktemp("b")  # short: paths of Unix sockets have 107 bytes
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, "--quick", "--json", "--only", "command"],
         env={**os.environ, "PADDOCK_HOME": str(home)},
@@ -39,7 +47,7 @@ def answer(tmp_path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
         timeout=100,
     )
     assert ended.returncode == 0, ended.stderr
-    yield json.loads(ended.stdout), home
+    return json.loads(ended.stdout), home
 
 
 def test_quick_run_of_one_figure_gives_whole_json_and_leaves_nothing(

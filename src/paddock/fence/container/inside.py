@@ -61,6 +61,7 @@ class Interpreter:
     brought: Path | None = None  # bound at /.paddock/python
 
 
+@cache
 def guest_code(home: Home, python: str) -> Path:
     """A directory with `guest/` compiled for `python`, and mount points beside it."""
     sources = [(_GUEST / f"{m}.py").read_bytes() for m in (*_GUEST_MODULES, *_KERNEL_MODULES)]
@@ -79,6 +80,7 @@ def guest_code(home: Home, python: str) -> Path:
     return _built(home, f"inside-{key}", build)
 
 
+@cache
 def synthetic_etc(home: Home) -> Path:
     """An /etc with what programs look up and nothing that is the host's own business."""
     stamps = [f"{n}:{_stamp(n)}" for n in _ETC_COPIES]
@@ -104,6 +106,7 @@ def system_interpreter() -> str | None:
     return os.path.realpath(python) if version and version >= _OLDEST_GUEST_PYTHON else None
 
 
+@cache
 def interpreter(home: Home, *, is_host_root: bool) -> Interpreter:
     """The host's own for the host's root, else one that is brought along with its libraries."""
     system = system_interpreter()
@@ -116,15 +119,14 @@ def interpreter(home: Home, *, is_host_root: bool) -> Interpreter:
     return Interpreter((*words, *_FLAGS), brought)
 
 
-def interpreter_path(home: Home, *, is_host_root: bool) -> str:
+def interpreter_path() -> str:
     """The host-side path of the interpreter that the guest runs on, to compile for."""
-    system = system_interpreter()
-    return system or os.path.realpath(sys.executable)
+    return system_interpreter() or os.path.realpath(sys.executable)
 
 
 def brought_interpreter(home: Home) -> Path:
     """A copy of an interpreter with its standard library and every shared object it loads."""
-    python = system_interpreter() or os.path.realpath(sys.executable)
+    python = interpreter_path()
     info = os.stat(python)
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), b"2")
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import select
 import struct
 import time
 from collections import OrderedDict
@@ -90,7 +91,9 @@ class Notifier:
         try:
             fcntl.ioctl(self._fd, _RECV, notification)
         except FileNotFoundError:
-            return  # the caller died while it was waiting
+            if self._is_hung_up():
+                self.close()  # nobody is left inside; it would be readable for ever
+            return  # else the caller died while it was waiting
         except OSError:
             self.close()
             return
@@ -103,6 +106,11 @@ class Notifier:
             self._note(pid, observed)
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._fd, _SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
+
+    def _is_hung_up(self) -> bool:
+        poll = select.poll()
+        poll.register(self._fd, 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
 
     def _is_valid(self, number: int) -> bool:
         try:

@@ -44,7 +44,7 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
     layer = Source(layer=place.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
     is_host_root = spec.template == "host"
     guest = inside.interpreter(home, is_host_root=is_host_root)
-    code = inside.guest_code(home, inside.interpreter_path(home, is_host_root=is_host_root))
+    code = inside.guest_code(home, inside.interpreter_path())
     brought = [Bind(INSIDE, Source(str(code)), Kind.READ)]
     if guest.brought is not None:
         brought.append(Bind(f"{INSIDE}/python", Source(str(guest.brought)), Kind.READ))
