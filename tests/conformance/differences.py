@@ -56,8 +56,8 @@ CGROUP_MEMORY = Difference(
 )
 CGROUP_PIDS = Difference(
     "processes counted by the kernel",
-    "needs a cgroup; otherwise RLIMIT_NPROC holds the number, and the kernel does not tell when it"
-    " was reached",
+    "needs a cgroup; otherwise RLIMIT_NPROC holds the number, and the guest looks some twenty times"
+    " a second whether it is reached, so that a shorter burst goes unnamed",
     _enforced_by("pids", "cgroup"),
 )
 FRACTIONAL_CPU = Difference(

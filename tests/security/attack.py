@@ -35,6 +35,8 @@ def attempt(action, *arguments):
         result = action(*arguments)
     except OSError as error:
         return errno.errorcode.get(error.errno, str(error))
+    except ValueError as error:
+        return str(error)
     return "ok " + repr(result)[:300]
 
 def read(path):

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.spec import SpecWords
 
 _PLAIN_LIMITS = ("pids", "files")
 
@@ -36,7 +37,7 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", default="1h", help="the sandbox ends after this (1h)")
 
 
-def spec_from(options: argparse.Namespace) -> dict[str, Any]:
+def spec_from(options: argparse.Namespace) -> SpecWords:
     """What Sandbox.create takes, from the command line."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]

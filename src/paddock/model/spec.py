@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size
@@ -92,6 +92,19 @@ class Mount:
         )
 
 
+class SpecWords(TypedDict, total=False):
+    """What `Sandbox.create` takes; every word may be left out."""
+
+    limits: Mapping[str, Any] | None  # cpu, memory, pids, disk, files, output, time
+    mounts: Iterable[Mapping[str, Any]] | None  # source or volume, target, mode
+    envs: Mapping[str, str] | None
+    template: str  # host, dir:/path, or the name of an added one
+    snapshot: str | None
+    timeout: float | str  # the sandbox ends after this
+    metadata: Mapping[str, str] | None
+    audit_files: bool  # tell reads and writes of files, where the host can
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One sandbox as asked for."""
@@ -106,30 +119,21 @@ class Spec:
     audit_files: bool = True
 
     @classmethod
-    def parse(
-        cls,
-        *,
-        limits: Mapping[str, Any] | None = None,
-        mounts: Iterable[Mapping[str, Any]] | None = None,
-        envs: Mapping[str, str] | None = None,
-        template: str = "host",
-        snapshot: str | None = None,
-        timeout: float | str = 300,
-        metadata: Mapping[str, str] | None = None,
-        audit_files: bool = True,
-    ) -> Spec:
+    def parse(cls, **words: Unpack[SpecWords]) -> Spec:
         """A spec from what the caller wrote. Raises InvalidInput and names the key."""
-        parsed = tuple(Mount.parse(m) for m in mounts or ())
+        _forbid_unknown(words, list(SpecWords.__annotations__), "sandbox")
+        parsed = tuple(Mount.parse(m) for m in words.get("mounts") or ())
         _forbid_overlap([m.target for m in parsed])
+        snapshot = words.get("snapshot")
         return cls(
-            limits=Limits.parse(limits),
+            limits=Limits.parse(words.get("limits")),
             mounts=parsed,
-            envs=parse_envs(envs),
-            template=template_name(template),
+            envs=parse_envs(words.get("envs")),
+            template=template_name(words.get("template", "host")),
             snapshot=None if snapshot is None else identifier(snapshot, "snapshot"),
-            timeout_s=parse_duration(timeout, "timeout"),
-            metadata=_text_pairs(metadata, "metadata"),
-            audit_files=bool(audit_files),
+            timeout_s=parse_duration(words.get("timeout", 300), "timeout"),
+            metadata=_text_pairs(words.get("metadata"), "metadata"),
+            audit_files=bool(words.get("audit_files", True)),
         )
 
     @property

@@ -680,6 +680,8 @@ def test_changes_of_a_real_overlay_are_found_and_written_back(
     assert shown.stdout == merged
 
 
+# The examples work on real files, and a busy disk is no fault of theirs.
+SLOW_DISK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 names = st.sampled_from(["a", "b", "c", "d"])
 files = st.one_of(
     st.tuples(st.just("file"), st.binary(max_size=3), st.sampled_from([0o644, 0o755, 0o600])),
@@ -736,9 +738,7 @@ def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_DISK)
 @given(below=lower_trees, above=upper_trees)
 def test_applying_all_changes_gives_the_merged_view(
     tmp_path: Path, describe: Describe, below: dict[str, Any], above: dict[str, Any]
@@ -754,9 +754,7 @@ def test_applying_all_changes_gives_the_merged_view(
     assert overlay_changes(place / "upper", place / "lower") == []
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW_DISK)
 @given(first=lower_trees, second=lower_trees)
 def test_changes_of_a_scan_turn_the_old_tree_into_the_new_one(
     tmp_path: Path, describe: Describe, first: dict[str, Any], second: dict[str, Any]

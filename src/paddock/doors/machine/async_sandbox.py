@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from paddock.doors.machine.calls import (
     COMMAND_TIMEOUT_S,
@@ -24,6 +24,7 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, asynced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
 from paddock.model.results import CommandResult
+from paddock.model.spec import Spec, SpecWords
 
 
 class AsyncCommandHandle(Face):
@@ -166,10 +167,11 @@ class AsyncSandbox(Face):
         self.pty = AsyncPty(engine, PtyCalls(box, loop))
 
     @classmethod
-    async def create(cls, **spec: Any) -> AsyncSandbox:
+    async def create(cls, **words: Unpack[SpecWords]) -> AsyncSandbox:
         """A new sandbox; takes what Sandbox.create takes."""
+        spec = Spec.parse(**words)
         engine = await asyncio.to_thread(Engine.current)
-        return cls(engine, await engine.acall(create_box(engine, **spec)))
+        return cls(engine, await engine.acall(create_box(engine, spec)))
 
     @classmethod
     async def connect(cls, sandbox_id: str) -> AsyncSandbox:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from paddock.doors.machine.box import Box
@@ -121,29 +121,8 @@ class BoxCalls:
         self.code.remove(context)
 
 
-async def create_box(
-    engine: Engine,
-    *,
-    limits: Mapping[str, Any] | None = None,
-    mounts: Iterable[Mapping[str, Any]] | None = None,
-    envs: Mapping[str, str] | None = None,
-    template: str = "host",
-    snapshot: str | None = None,
-    timeout: float | str = 300,
-    metadata: Mapping[str, str] | None = None,
-    audit_files: bool = True,
-) -> Box:
-    """A new sandbox from what the caller wrote."""
-    spec = Spec.parse(
-        limits=limits,
-        mounts=mounts,
-        envs=envs,
-        template=template,
-        snapshot=snapshot,
-        timeout=timeout,
-        metadata=metadata,
-        audit_files=audit_files,
-    )
+async def create_box(engine: Engine, spec: Spec) -> Box:
+    """A new sandbox on this engine."""
     engine_pool(engine)
     await _open_control(engine)
     return await Box.create(engine, spec)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from typing import Any, Literal, overload
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Literal, Unpack, overload
 
 from paddock.doors.machine.calls import (
     COMMAND_TIMEOUT_S,
@@ -21,6 +21,7 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, synced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
 from paddock.model.results import CommandResult
+from paddock.model.spec import Spec, SpecWords
 
 
 class CommandHandle(Face):
@@ -209,32 +210,15 @@ class Sandbox(Face):
         self.pty = Pty(engine, PtyCalls(box, None))
 
     @classmethod
-    def create(
-        cls,
-        *,
-        limits: Mapping[str, Any] | None = None,
-        mounts: Iterable[Mapping[str, Any]] | None = None,
-        envs: Mapping[str, str] | None = None,
-        template: str = "host",
-        snapshot: str | None = None,
-        timeout: float | str = 300,
-        metadata: Mapping[str, str] | None = None,
-        audit_files: bool = True,
-    ) -> Sandbox:
-        """A new sandbox. CannotEnforce is raised rather than a limit not kept."""
+    def create(cls, **words: Unpack[SpecWords]) -> Sandbox:
+        """A new sandbox. CannotEnforce is raised rather than a limit not kept.
+
+        limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or volume),
+        target, mode. envs, template, snapshot, timeout, metadata, audit_files.
+        """
+        spec = Spec.parse(**words)
         engine = Engine.current()
-        made = create_box(
-            engine,
-            limits=limits,
-            mounts=mounts,
-            envs=envs,
-            template=template,
-            snapshot=snapshot,
-            timeout=timeout,
-            metadata=metadata,
-            audit_files=audit_files,
-        )
-        return cls(engine, engine.call(made))
+        return cls(engine, engine.call(create_box(engine, spec)))
 
     @classmethod
     def connect(cls, sandbox_id: str) -> Sandbox:
