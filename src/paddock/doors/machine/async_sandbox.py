@@ -21,31 +21,14 @@ from paddock.doors.machine.calls import (
     next_chunk,
 )
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.faces import Face, asynced
+from paddock.doors.machine.faces import Face, HandleFace, asynced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
 from paddock.model.results import CommandResult
 from paddock.model.spec import Spec, SpecWords
 
 
-class AsyncCommandHandle(Face):
+class AsyncCommandHandle(HandleFace):
     """A program that runs in the background."""
-
-    _calls: HandleCalls
-
-    @property
-    def pid(self) -> int:
-        """The program's pid, as the sandbox numbers it."""
-        return self._calls.pid
-
-    @property
-    def stdout(self) -> str:
-        """What it printed so far."""
-        return self._calls.running.text(1)
-
-    @property
-    def stderr(self) -> str:
-        """What it printed to its error output so far."""
-        return self._calls.running.text(2)
 
     wait = asynced(HandleCalls.wait)
     kill = asynced(HandleCalls.kill)

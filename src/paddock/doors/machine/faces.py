@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from paddock.doors.machine.calls import HandleCalls
 from paddock.doors.machine.engine import Engine
 
 C = TypeVar("C")
@@ -19,6 +20,27 @@ class Face:
     def __init__(self, engine: Engine, calls: Any) -> None:
         self._engine = engine
         self._calls = calls
+
+
+class HandleFace(Face):
+    """What a handle knows without asking."""
+
+    _calls: HandleCalls
+
+    @property
+    def pid(self) -> int:
+        """The program's pid, as the sandbox numbers it."""
+        return self._calls.pid
+
+    @property
+    def stdout(self) -> str:
+        """What it printed so far."""
+        return self._calls.running.text(1)
+
+    @property
+    def stderr(self) -> str:
+        """What it printed to its error output so far."""
+        return self._calls.running.text(2)
 
 
 def synced(

@@ -149,7 +149,7 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
 
 
 def _make_mount_points(upper: Path, targets: Sequence[str]) -> None:
-    """Places to mount on, in the own layer: the image's directories are not the agent's to write."""
+    """Places to mount on, in the own layer: the image's directories are not ours to write."""
     for target in targets:
         path = upper
         for part in target.strip("/").split("/"):
