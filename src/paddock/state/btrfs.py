@@ -11,9 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 from paddock.model.errors import HostCannot
@@ -99,6 +97,9 @@ def attach_loop(image: Path) -> str:
 
 def make_image(image: Path) -> None:
     """A sparse file with an empty btrfs: it takes room as it is used."""
+    import shutil
+    import subprocess  # a keeper makes an image once in a home's life
+
     tool = shutil.which("mkfs.btrfs", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if tool is None:
         raise HostCannot("mkfs.btrfs is not installed", hint="apt-get install btrfs-progs")

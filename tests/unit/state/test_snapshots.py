@@ -458,7 +458,8 @@ def test_gc_never_takes_a_blob_from_a_concurrent_save(store: SnapshotStore, tmp_
     with contextlib.ExitStack() as stack:
         savers = []
         for n in range(3):
-            command = [sys.executable, "-c", SAVER, tmp_path / "store", tmp_path / f"t{n}", str(n)]
+            places = [str(tmp_path / "store"), str(tmp_path / f"t{n}")]
+            command = [sys.executable, "-c", SAVER, *places, str(n)]
             saver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
             savers.append(stack.enter_context(saver))
         while any(saver.poll() is None for saver in savers):

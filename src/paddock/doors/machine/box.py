@@ -13,7 +13,7 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
@@ -26,11 +26,12 @@ from paddock.fence.container.machine import ContainerMachine
 from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec
-from paddock.state.changes import scan
 from paddock.state.home import Home, new_id
 from paddock.state.layers import Layers
 from paddock.state.privilege import is_privileged
-from paddock.state.snapshots import SnapshotStore
+
+if TYPE_CHECKING:
+    from paddock.state.snapshots import SnapshotStore
 
 SAMPLE_S = 5.0
 SAMPLES = 720  # one hour of history
@@ -256,7 +257,7 @@ class Box:
             await asyncio.to_thread(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
         meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
         try:
-            store = SnapshotStore(self.engine.home.snapshots)
+            store = _snapshots(self.engine.home)
             return await asyncio.to_thread(store.save, layers.path(copy), meta=meta)
         finally:
             await asyncio.to_thread(layers.destroy, copy)
@@ -296,7 +297,15 @@ def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
     )
 
 
+def _snapshots(home: Home) -> SnapshotStore:
+    from paddock.state.snapshots import SnapshotStore  # loaded when the first one is made
+
+    return SnapshotStore(home.snapshots)
+
+
 def _stamps(layer: Path) -> dict[str, Any]:
+    from paddock.state.changes import scan
+
     return dict(scan(layer / "home"))
 
 
@@ -314,5 +323,5 @@ def _restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
     for part in list(path.iterdir()):
         part.rmdir()
     owner = LAYER_OWNER if is_privileged() else None
-    SnapshotStore(engine.home.snapshots).restore(snapshot, path, owner=owner)
+    _snapshots(engine.home).restore(snapshot, path, owner=owner)
     renew_work(path)

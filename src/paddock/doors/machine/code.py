@@ -23,7 +23,6 @@ from paddock.model.code import (
 from paddock.model.errors import HostCannot, InvalidInput, NotFound, SandboxError
 from paddock.model.spec import HOME, sandbox_path
 from paddock.state.home import new_id
-from paddock.state.kernelsite import kernel_site, kernel_site_hint
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -203,6 +202,11 @@ class CodeCore:
     async def _new(self, name: str, cwd: str, language: str, envs: dict[str, str]) -> CodeContext:
         if language != "python":
             raise InvalidInput(f"language: {language!r} is not offered; use python")
+        from paddock.state.kernelsite import (
+            kernel_site,
+            kernel_site_hint,
+        )  # heavy, and rarely needed
+
         site = await asyncio.to_thread(kernel_site, self._box.engine.home.sites)
         if site is None:
             raise HostCannot("run_code needs IPython", hint=kernel_site_hint())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.code import CodeContext, CodeCore, Listeners
@@ -12,12 +12,14 @@ from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.remote import RemoteBox
-from paddock.doors.machine.workspace import Changes, changes_of
 from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, Spec, identifier, parse_envs
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.workspace import Changes
 
 CODE_TIMEOUT_S = 300.0
 Loop = asyncio.AbstractEventLoop | None
@@ -76,6 +78,8 @@ class BoxCalls:
 
     async def changes(self) -> Changes:
         """What overlay mounts and the workspace changed since the start."""
+        from paddock.doors.machine.workspace import changes_of
+
         async with self.box.still():
             return await asyncio.to_thread(changes_of, self.box)
 

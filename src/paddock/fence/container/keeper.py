@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +103,8 @@ class Keeper:
         except OSError as error:
             self._reply(ask, {"error": f"{error.strerror or error} ({ask['op']})"})
         except Exception:  # a bug of ours must reach the caller as an error, not as silence
+            import traceback
+
             self._reply(ask, {"error": traceback.format_exc(limit=4)})
         finally:
             for fd in fds:

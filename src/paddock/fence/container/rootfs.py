@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paddock.fence.base import Place
 from paddock.fence.container import inside
@@ -16,7 +17,9 @@ from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
-from paddock.state.templates import TemplateStore
+
+if TYPE_CHECKING:
+    from paddock.state.templates import Template
 
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -69,7 +72,7 @@ def template_env(home: Home, spec: Spec) -> dict[str, str]:
     """What the image says its programs need; a plain root says nothing."""
     if spec.template == "host" or spec.template.startswith("dir:"):
         return {}
-    return dict(TemplateStore(home.templates).get(spec.template).env)
+    return dict(_template(home, spec.template).env)
 
 
 def resolve_source(mount: Mount) -> tuple[str, os.stat_result]:
@@ -111,12 +114,18 @@ def _template_root(
         if not os.path.isdir(os.path.join(rootfs, "usr")) and not os.path.isdir(f"{rootfs}/bin"):
             raise InvalidInput(f"template: {rootfs} is not a root file system (no usr, no bin)")
     else:
-        rootfs = str(TemplateStore(home.templates).get(spec.template).rootfs)
+        rootfs = str(_template(home, spec.template).rootfs)
     overlay_directories(layer_path, "overlays/root")
     upper = layer_path / "overlays/root/upper"
     _write_accounts(Path(rootfs), upper)
     _make_mount_points(upper, [*_OWN_PLACES, *(m.target for m in spec.mounts)])
     return [Bind("/", Source(rootfs), Kind.OVERLAY, upper="overlays/root")], []
+
+
+def _template(home: Home, name: str) -> Template:
+    from paddock.state.templates import TemplateStore  # most sandboxes need none of it
+
+    return TemplateStore(home.templates).get(name)
 
 
 def overlay_directories(layer: Path, name: str) -> None:
