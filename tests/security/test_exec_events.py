@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from security.attack import eventually, memory_bytes, probe, run, shell
+from security.attack import memory_bytes, probe, run, shell
 from security.conftest import MakeBox
 
 from paddock import Sandbox
@@ -165,51 +168,42 @@ def test_arguments_that_cannot_be_read_do_not_make_a_program_invisible(
     assert told >= ran
 
 
-def test_long_arguments_do_not_fill_the_memory_of_the_host(box: Sandbox) -> None:
-    """Ten thousand events are kept; each must be small, whatever the agent passes."""
-    before = memory_bytes()
+def test_long_arguments_cost_the_host_little(box: Sandbox) -> None:
+    """Ten thousand events are kept, and all sandboxes wait while one is noted down."""
+    began_s, before = time.process_time(), memory_bytes()
     program = """
     word = b"\\xff" * 4090
-    for _ in range(60):
+    for _ in range(20):
         os.spawnv(os.P_WAIT, "/bin/true", ["true"] + [word] * 255)
     """
     run(box, program, timeout=60)
+    spent_s = time.process_time() - began_s
     events = box.exec_events()
-    kept = sum(len(word) for event in events for word in event.argv)
-    per_event = kept / max(1, len(events))
-    assert per_event * 10_000 <= MAX_LOG_BYTES, f"{per_event:.0f} characters an event"
+    characters = sum(len(word) for event in events for word in event.argv) / max(1, len(events))
+    assert characters * 10_000 <= MAX_LOG_BYTES, f"{characters:.0f} characters an event"
     assert memory_bytes() - before < MAX_LOG_BYTES
+    assert spent_s < 2, f"{spent_s:.1f} s of the host's CPU for 20 programs"
 
 
-def test_many_execs_do_not_keep_other_sandboxes_waiting(make_box: MakeBox) -> None:
-    busy, other = make_box(), make_box()
-    program = """
-    word = b"\\xff" * 4090
-    print("up", flush=True)
-    for _ in range(2000):
-        os.spawnv(os.P_WAIT, "/bin/true", ["true"] + [word] * 255)
-    """
-    from security.attack import background
-
-    handle = background(busy, program)
-    waits = []
-    for _ in range(8):
-        began = time.monotonic()
-        other.commands.run(["/bin/true"])
-        waits.append(time.monotonic() - began)
-    handle.kill()
-    assert sorted(waits)[len(waits) // 2] < 0.2, waits
+CROWDED_HOST = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))
+from paddock import Sandbox
+boxes = [Sandbox.create() for _ in range(3)]
+for box in boxes:
+    box.commands.run("for i in $(seq 110); do sleep 60 & done; sleep 0.5", timeout=30)
+print(sum(event.program.endswith("sleep") for box in boxes for event in box.exec_events()))
+with Sandbox.create() as box:
+    print(box.commands.run("echo fine").stdout)
+"""
 
 
-def test_running_programs_do_not_use_up_descriptors_of_the_host(make_box: MakeBox) -> None:
-    """One for each program of each sandbox would end a host process at its 1024 open files."""
-    import os
-
-    box = make_box(limits={"pids": 512})
-    before = len(os.listdir("/proc/self/fd"))
-    shell(box, "for i in $(seq 400); do sleep 20 & done; sleep 0.5; echo", timeout=30)
-    eventually(lambda: len(box.exec_events()) > 300)
-    assert len(os.listdir("/proc/self/fd")) - before < 128
+def test_running_programs_do_not_use_up_descriptors_of_the_host(tmp_path: Path) -> None:
+    """An agent may run as many programs as its limit says; the host has its own use for files."""
+    words = [sys.executable, "-c", CROWDED_HOST]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+    assert "fine" in done.stdout, done.stderr[-2000:]
+    assert int(done.stdout.split()[0]) >= 330  # and every one of them was told
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2Jx", "é" * 60, "\udcff\udcfe"])

@@ -6,8 +6,10 @@ Paddock mounts, nor what.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,15 +28,12 @@ def serve(channel, boot):
 
 
 @pytest.fixture
-def victim(tmp_path: Path) -> Path:
-    """A directory of the host that everybody may write, and that no sandbox has anything to do with."""
-    directory = tmp_path / "victim"
-    directory.mkdir()
+def victim() -> Iterator[Path]:
+    """A directory of the host that everybody may enter and write, far from all that is mounted."""
+    directory = Path(tempfile.mkdtemp(prefix="pdk-victim-"))
     directory.chmod(0o777)
-    for parent in list(directory.parents)[:3]:
-        if parent.stat().st_uid == os.geteuid():
-            parent.chmod(parent.stat().st_mode | 0o711)
-    return directory
+    yield directory
+    shutil.rmtree(directory)
 
 
 def fork_or_refusal(box: Sandbox) -> Sandbox | None:
@@ -103,10 +102,8 @@ def test_link_in_a_snapshot_does_not_move_a_mount(
     box.commands.run(f"ln -s /oldroot{victim} a")
     snapshot = box.snapshot()
     mount = {"source": str(source), "target": "/home/user/a/b", "mode": "read"}
-    try:
+    with contextlib.suppress(PaddockError):
         make_box(snapshot=snapshot, mounts=[mount])
-    except PaddockError:
-        pass
     assert list(victim.iterdir()) == []
 
 
@@ -118,10 +115,8 @@ def test_link_in_a_volume_does_not_move_a_mount_below_it(
     with Sandbox.create(mounts=[shared]) as first:
         first.commands.run(f"ln -s /oldroot{victim} /data/a")
     mount = {"source": str(source), "target": "/data/a/b", "mode": "read"}
-    try:
+    with contextlib.suppress(PaddockError):
         make_box(mounts=[shared, mount])
-    except PaddockError:
-        pass
     assert list(victim.iterdir()) == []
 
 
@@ -134,10 +129,8 @@ def test_link_in_a_mounted_directory_does_not_move_a_mount_below_it(
     other.mkdir()
     outer = {"source": str(source), "target": "/w", "mode": "write"}
     inner = {"source": str(other), "target": "/w/a/b", "mode": "read"}
-    try:
+    with contextlib.suppress(PaddockError):
         make_box(mounts=[outer, inner])
-    except PaddockError:
-        pass
     assert list(victim.iterdir()) == []
 
 
@@ -182,8 +175,6 @@ def test_changes_are_compared_with_the_source_that_was_mounted(
 def test_changes_are_applied_to_the_source_that_was_mounted(
     swapped: Sandbox, secret_file: Path
 ) -> None:
-    try:
+    with contextlib.suppress(PaddockError):
         swapped.changes().apply()
-    except PaddockError:
-        pass
     assert [path.name for path in secret_file.parent.iterdir()] == ["key"]

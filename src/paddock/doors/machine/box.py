@@ -23,6 +23,7 @@ from paddock.fence.channel import Channel
 from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
+from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec
@@ -80,11 +81,11 @@ class Box:
         try:
             path = layers.create(name, spec.limits.disk, LAYER_OWNER)
             if spec.snapshot is not None:
-                await asyncio.to_thread(_restore, engine, spec.snapshot, layers, name)
-                start.stamps = await asyncio.to_thread(_stamps, path)
+                await offload(_restore, engine, spec.snapshot, layers, name)
+                start.stamps = await offload(_stamps, path)
             machine = await driver.start(spec, place(engine.home, name, spec))
         except BaseException:
-            await asyncio.to_thread(layers.destroy, name)
+            await offload(layers.destroy, name)
             raise
         return cls._begin(engine, spec, machine, start)
 
@@ -215,7 +216,7 @@ class Box:
         layers = self.layers
         base = f"base-{int(time.time())}-{new_id()}"
         async with self.still():
-            await asyncio.to_thread(layers.fork, self.machine.layer, base, self.spec.limits.disk)
+            await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
         driver = await self.engine.driver()
         with self.engine.keeping(base, layers):
             made = await asyncio.gather(
@@ -234,14 +235,14 @@ class Box:
         layers = self.layers
         spec = dataclasses.replace(self.spec, snapshot=None)
         try:
-            path = await asyncio.to_thread(layers.fork, base, name, spec.limits.disk)
-            await asyncio.to_thread(renew_work, path)
+            path = await offload(layers.fork, base, name, spec.limits.disk)
+            await offload(renew_work, path)
             start = Start(base) if layers.is_copy_on_write else Start(None, _stamps(path))
             machine = await driver.start(
                 spec, place(self.engine.home, name, spec, base=start.base_layer)
             )
         except BaseException:
-            await asyncio.to_thread(layers.destroy, name)
+            await offload(layers.destroy, name)
             raise
         box = Box._begin(self.engine, spec, machine, start)
         box.parent_id = self.sandbox_id
@@ -254,13 +255,13 @@ class Box:
         layers = self.layers
         copy = f"saving-{int(time.time())}-{new_id()}"
         async with self.still():
-            await asyncio.to_thread(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
+            await offload(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
         meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
         try:
             store = _snapshots(self.engine.home)
-            return await asyncio.to_thread(store.save, layers.path(copy), meta=meta)
+            return await offload(store.save, layers.path(copy), meta=meta)
         finally:
-            await asyncio.to_thread(layers.destroy, copy)
+            await offload(layers.destroy, copy)
 
     def _time_is_up(self, reason: str) -> None:
         self._stopping = asyncio.ensure_future(self.end(reason))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.channel import Data, End, Stream
+from paddock.fence.offload import offload
 from paddock.model.code import (
     Execution,
     ExecutionBuilder,
@@ -207,7 +208,7 @@ class CodeCore:
             kernel_site_hint,
         )  # heavy, and rarely needed
 
-        site = await asyncio.to_thread(kernel_site, self._box.engine.home.sites)
+        site = await offload(kernel_site, self._box.engine.home.sites)
         if site is None:
             raise HostCannot("run_code needs IPython", hint=kernel_site_hint())
         context = CodeContext(name, sandbox_path(cwd))

@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from paddock.fence.container.driver import ContainerDriver
+from paddock.fence.offload import offload
 from paddock.model.errors import SandboxError
 from paddock.state.home import Home
 from paddock.state.layers import Layers
 
 T = TypeVar("T")
 CLOSE_S = 15.0
-_CALLBACK_THREADS = 64
 
 
 class Engine:
@@ -39,10 +39,8 @@ class Engine:
         self.pool: Any = None
         self.control: Any = None
         self._bases: dict[str, int] = {}
+        self._removals: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[ContainerDriver] | None = None
-        self._callbacks = concurrent.futures.ThreadPoolExecutor(
-            _CALLBACK_THREADS, thread_name_prefix="paddock-callback"
-        )
         self._thread = threading.Thread(target=self._main, name="paddock-engine", daemon=True)
         self._thread.start()
 
@@ -97,7 +95,7 @@ class Engine:
 
         async def deliver(value: T) -> None:
             if caller_loop is None:
-                await self.loop.run_in_executor(self._callbacks, function, value)
+                await offload(function, value)
             else:
                 work = asyncio.run_coroutine_threadsafe(_called(function, value), caller_loop)
                 await asyncio.wrap_future(work)
@@ -113,7 +111,9 @@ class Engine:
         self._bases[base] -= 1
         if self._bases[base] == 0:
             del self._bases[base]
-            self.loop.run_in_executor(None, layers.destroy, base)
+            task = asyncio.ensure_future(offload(layers.destroy, base))
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
 
     @contextlib.contextmanager
     def keeping(self, base: str, layers: Layers) -> Iterator[None]:
@@ -134,13 +134,13 @@ class Engine:
         finally:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(CLOSE_S)
-            self._callbacks.shutdown(wait=False, cancel_futures=True)
 
     async def _close(self) -> None:
         if self.pool is not None:
             await self.pool.drain()
         stops = [box.end("the host process is closing") for box in list(self.boxes.values())]
         await asyncio.gather(*stops, return_exceptions=True)
+        await asyncio.gather(*self._removals, return_exceptions=True)
         if self.control is not None:
             self.control.close()
         if self.opened_driver is not None:

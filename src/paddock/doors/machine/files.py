@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from paddock.fence.channel import Data, End, Event, Stream
 from paddock.fence.guest.wire import CHUNK
+from paddock.fence.offload import offload
 from paddock.model.errors import FileError, FileMissing, InvalidInput, TimeoutReached
 from paddock.model.results import EntryInfo, FileType, WatchEvent
 from paddock.model.spec import sandbox_path
@@ -166,7 +167,7 @@ async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
     if not hasattr(content, "read"):
         raise InvalidInput(f"data: {type(content).__name__} is not text, bytes or an open file")
     while True:
-        chunk: str | bytes = await asyncio.to_thread(content.read, CHUNK)
+        chunk: str | bytes = await offload(content.read, CHUNK)
         if not chunk:
             return
         yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)

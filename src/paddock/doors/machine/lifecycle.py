@@ -12,6 +12,7 @@ from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.remote import RemoteBox
+from paddock.fence.offload import offload
 from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
@@ -81,7 +82,7 @@ class BoxCalls:
         from paddock.doors.machine.workspace import changes_of
 
         async with self.box.still():
-            return await asyncio.to_thread(changes_of, self.box)
+            return await offload(changes_of, self.box)
 
     async def exec_events(self) -> list[ExecEvent]:
         """Every program that was executed inside, whoever started it, oldest first."""

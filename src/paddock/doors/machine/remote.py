@@ -12,6 +12,7 @@ from typing import Any
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
 from paddock.fence.channel import Channel
+from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Limits, Spec
@@ -36,7 +37,7 @@ class RemoteBox:
     async def connect(cls, engine: Engine, sandbox_id: str) -> RemoteBox:
         record = find(engine.home, sandbox_id)
         sandbox_id = record.sandbox_id
-        sock = await asyncio.to_thread(_connected, engine.home, record)
+        sock = await offload(_connected, engine.home, record)
         channel = await Channel.connect(sock, sandbox_id, lambda reason: None)
         answer = await asyncio.wait_for(channel.ask("host.attach", id=sandbox_id), _CONNECT_S)
         if not answer.get("found"):

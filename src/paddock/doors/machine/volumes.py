@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from paddock.doors.machine.engine import Engine
 from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
@@ -77,7 +77,7 @@ def quotas(home: Home, names: Iterable[str]) -> dict[str, int]:
 
 async def _create(engine: Engine, volume: Volume) -> None:
     layers = (await engine.driver()).link.layers
-    await asyncio.to_thread(_make, engine.home, layers, volume)
+    await offload(_make, engine.home, layers, volume)
 
 
 def _make(home: Home, layers: Layers, volume: Volume) -> None:
@@ -102,12 +102,12 @@ def _write_record(record: Path, volume: Volume) -> None:
 
 async def _used(engine: Engine, volume: Volume) -> int:
     layers = (await engine.driver()).link.layers
-    return await asyncio.to_thread(layers.used_bytes, volume_layer(volume.name))
+    return await offload(layers.used_bytes, volume_layer(volume.name))
 
 
 async def _delete(engine: Engine, volume: Volume) -> None:
     layers = (await engine.driver()).link.layers
-    await asyncio.to_thread(_remove, engine.home, layers, volume.name)
+    await offload(_remove, engine.home, layers, volume.name)
 
 
 def _remove(home: Home, layers: Layers, name: str) -> None:

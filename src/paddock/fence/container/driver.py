@@ -23,6 +23,7 @@ from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.fence.container.plan import Plan, arguments, stages
 from paddock.fence.guest import wire
+from paddock.fence.offload import offload
 from paddock.model.errors import CannotEnforce, HostCannot, SandboxError
 from paddock.model.spec import HOME, Limits, Spec
 from paddock.state.home import Home
@@ -176,7 +177,7 @@ class _Launch:
             if self._is_launched:
                 await self._driver.link.ask("discard", id=self._place.machine_id, keep_layer=True)
         if self._group is not None:
-            await asyncio.to_thread(cgroups.remove, self._group.paths())
+            await offload(cgroups.remove, self._group.paths())
 
     async def _launch(self, fds: list[int]) -> tuple[int, int]:
         groups: list[str] = []
@@ -211,7 +212,7 @@ class _Launch:
         if group is None or group.holds(pid):
             return
         try:
-            await asyncio.to_thread(group.place, pid)
+            await offload(group.place, pid)
         except ProcessLookupError:
             return  # bubblewrap failed to start: the boot socket says so
         except OSError as error:

@@ -48,7 +48,10 @@ def main(fd: int) -> None:
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # a Ctrl-C is for the host process to handle
-    keeper = Keeper(socket.socket(fileno=fd))
+    try:
+        keeper = Keeper(socket.socket(fileno=fd))
+    except EOFError:
+        return  # the host process was gone before it had said a word
     try:
         keeper.serve()
     finally:
@@ -231,7 +234,10 @@ class Keeper:
         return fd
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:
-        data, fds, _, _ = socket.recv_fds(self._sock, MAX_MESSAGE, 8)
+        try:
+            data, fds, _, _ = socket.recv_fds(self._sock, MAX_MESSAGE, 8)
+        except ConnectionResetError:  # killed with answers of ours still unread
+            data, fds = b"", []
         if not data:
             raise EOFError
         message: dict[str, Any] = wire.unpack_map(data)  # type: ignore[no-untyped-call]

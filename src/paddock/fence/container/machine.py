@@ -14,6 +14,7 @@ from paddock.fence.container.audit import FileLog
 from paddock.fence.container.cgroups import Counters, Group
 from paddock.fence.container.link import KeeperLink
 from paddock.fence.container.notifier import ExecLog, Notifier
+from paddock.fence.offload import offload
 from paddock.model.errors import SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
@@ -77,7 +78,7 @@ class ContainerMachine:
 
     async def freeze(self) -> None:
         if self._parts.group is not None:
-            await asyncio.to_thread(self._parts.group.freeze, True)
+            await offload(self._parts.group.freeze, True)
         else:
             answer = await asyncio.wait_for(self.channel.ask("freeze"), _CALL_S)
             if not answer.get("frozen"):
@@ -87,7 +88,7 @@ class ContainerMachine:
 
     async def thaw(self) -> None:
         if self._parts.group is not None:
-            await asyncio.to_thread(self._parts.group.freeze, False)
+            await offload(self._parts.group.freeze, False)
         else:
             await asyncio.wait_for(self.channel.ask("thaw"), _CALL_S)
         self.is_frozen = False
@@ -120,7 +121,7 @@ class ContainerMachine:
         before = self._last or (now, counters.cpu_s)
         self._last = (now, counters.cpu_s)
         span = now - before[0]
-        disk = await asyncio.to_thread(self.layers.used_bytes, self.layer)
+        disk = await offload(self.layers.used_bytes, self.layer)
         return Metrics(
             at=now,
             cpu_used_s=counters.cpu_s,
@@ -195,7 +196,7 @@ class ContainerMachine:
     async def _is_over_quota(self) -> bool:
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
         for name, quota in self._parts.quotas.items():
-            used = await asyncio.to_thread(self.layers.used_bytes, name)
+            used = await offload(self.layers.used_bytes, name)
             if used + (int(hidden["bytes"]) if name == self.layer else 0) > quota:
                 return True
         return False
