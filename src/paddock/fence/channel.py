@@ -64,6 +64,7 @@ class Channel(asyncio.BufferedProtocol):
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._lost: str | None = None
+        self._sock: socket.socket | None = None
 
     @classmethod
     async def connect(
@@ -72,7 +73,13 @@ class Channel(asyncio.BufferedProtocol):
         """Takes over a connected stream socket."""
         loop = asyncio.get_running_loop()
         _, channel = await loop.create_unix_connection(lambda: cls(machine_id, on_lost), sock=sock)
+        channel._sock = sock
         return channel
+
+    def close_in_child(self) -> None:
+        """In a forked child: lets go of the socket, or the guest would never see its host end."""
+        if self._sock is not None:
+            self._sock.close()
 
     def open(self, op: str, **arguments: Any) -> Stream:
         """Begins an operation in the guest."""

@@ -76,9 +76,23 @@ class Engine:
 
     async def driver(self) -> ContainerDriver:
         """The container driver, opened once; a failed opening may be tried again."""
-        if self._driver is None or (self._driver.done() and self._driver.exception() is not None):
+        if self._driver is None or self._is_driver_gone():
             self._driver = asyncio.ensure_future(ContainerDriver.open(self.home))
         return await asyncio.shield(self._driver)
+
+    def _is_driver_gone(self) -> bool:
+        """It failed to open, or its keeper was killed; a new keeper sweeps what that one left."""
+        assert self._driver is not None
+        if not self._driver.done():
+            return False
+        return self._driver.exception() is not None or self._driver.result().link.is_lost
+
+    def close_in_child(self) -> None:
+        """In a forked child: this engine is the parent's; only its sockets came along."""
+        if self.opened_driver is not None:
+            self.opened_driver.link.close_in_child()
+        for box in self.boxes.values():
+            box.machine.channel.close_in_child()
 
     @property
     def opened_driver(self) -> ContainerDriver | None:
@@ -155,6 +169,15 @@ async def _called(function: Callable[[T], Any], value: T) -> None:
     result = function(value)
     if inspect.isawaitable(result):
         await result
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(Engine._by_home.values()):
+        engine.close_in_child()
+    Engine._by_home.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @atexit.register

@@ -69,6 +69,14 @@ class KeeperLink:
     def forget(self, sandbox_id: str) -> None:
         self._on_exit.pop(sandbox_id, None)
 
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+    def close_in_child(self) -> None:
+        """In a forked child: lets go of the socket, or the keeper would never see its host end."""
+        self._sock.close()
+
     def close(self) -> None:
         """Hangs up; the keeper ends what is left, and then itself."""
         with contextlib.suppress(RuntimeError):

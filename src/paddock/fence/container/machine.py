@@ -15,7 +15,7 @@ from paddock.fence.container.cgroups import Counters, Group
 from paddock.fence.container.link import KeeperLink
 from paddock.fence.container.notifier import ExecLog, Notifier
 from paddock.fence.offload import offload
-from paddock.model.errors import SandboxDied, SandboxError
+from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
 
@@ -159,7 +159,7 @@ class ContainerMachine:
             self._watch.cancel()
         self.files.close()
         self._parts.link.forget(self.machine_id)
-        with contextlib.suppress(SandboxError):
+        with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps
             await self._parts.link.ask("discard", id=self.machine_id, keep_layer=is_layer_kept)
         if self._notifier is not None:
             self._notifier.close()
