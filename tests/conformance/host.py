@@ -42,6 +42,15 @@ def init_pid(box: Sandbox) -> int:
     return pid
 
 
+def keeper_pid() -> int:
+    """The process that owns the sandboxes of this one, for the present PADDOCK_HOME."""
+    from paddock.doors.machine.engine import Engine
+
+    driver = Engine.current().opened_driver
+    assert driver is not None
+    return driver.link._process.pid
+
+
 def processes_with(words: str) -> list[int]:
     """Pids of the host whose command line contains `words`; sandboxes' processes are among them."""
     found = []

@@ -10,9 +10,7 @@ from conformance.waiting import Calls
 from paddock import InvalidInput, NotFound, Sandbox
 from paddock.model.code import ExecutionError, OutputMessage, Result
 
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SHOWN = f"""
 import base64
 class Shown:

@@ -143,9 +143,7 @@ def test_arguments_that_only_the_kernel_finds_too_long_are_an_error(shared_box: 
 
 
 @pytest.mark.parametrize(("name", "number"), [("KILL", 9), ("TERM", 15), ("SEGV", 11)])
-def test_end_by_a_signal_is_128_and_its_number(
-    shared_box: Sandbox, name: str, number: int
-) -> None:
+def test_end_by_a_signal_is_128_and_its_number(shared_box: Sandbox, name: str, number: int) -> None:
     with pytest.raises(CommandExitException) as caught:
         shared_box.commands.run(["sh", "-c", f"kill -{name} $$"])
     assert caught.value.exit_code == 128 + number

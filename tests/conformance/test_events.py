@@ -79,7 +79,7 @@ def test_program_behind_a_symbolic_link_is_told_as_it_was_called(box: Sandbox) -
 
 
 def test_script_with_a_shebang_is_told_with_its_arguments(box: Sandbox) -> None:
-    box.files.write("script", "#!/bin/sh\necho \"$@\"\n")
+    box.files.write("script", '#!/bin/sh\necho "$@"\n')
     box.commands.run("chmod +x script; ./script one 'two words'")
     event = _ended(box, lambda e: e.argv == ("./script", "one", "two words"))
     assert event.program == "./script"

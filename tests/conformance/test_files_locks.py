@@ -91,9 +91,7 @@ def test_lock_of_the_api_holds_against_flock_inside(pair: tuple[Sandbox, Sandbox
 
 
 @pytest.mark.parametrize("how", ["flock", "lockf"])
-def test_locks_taken_inside_hold_between_sandboxes(
-    pair: tuple[Sandbox, Sandbox], how: str
-) -> None:
+def test_locks_taken_inside_hold_between_sandboxes(pair: tuple[Sandbox, Sandbox], how: str) -> None:
     first, second = pair
     held = threading.Event()
     holder = first.commands.run(

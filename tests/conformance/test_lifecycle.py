@@ -17,6 +17,9 @@ from paddock import Sandbox
 from paddock.state.home import new_id
 
 PROGRAMS = Path(__file__).parent / "programs"
+# Threads come and go; the keeper keeps a descriptor for each uid that it had to use so far, which
+# depends on what else runs on the machine. A leak would be a hundred or more.
+SLACK = {"threads": 4, "keeper's descriptors": 20}
 
 
 def _run(name: str, *arguments: str, timeout: float = 110, **env: str) -> str:
@@ -39,7 +42,7 @@ def test_hundred_sandboxes_leak_nothing(driver: str, tmp_path: Path, pool: str) 
     held = json.loads(_run("cycle.py", marker, "100", PADDOCK_HOME=str(home), PADDOCK_POOL=pool))
     before, after = held["before"], held["after"]
     for name in before:
-        assert after[name] <= before[name] + (2 if name == "threads" else 0), (name, held)
+        assert after[name] <= before[name] + SLACK.get(name, 0), (name, held)
     assert sandboxes_of(home) == []
     assert cgroups_with(marker) == []
     assert mounts_of(home) == [] and loops_of(home) == []

@@ -13,11 +13,7 @@ from paddock import Conflict, Sandbox, SandboxDied
 
 # Two kinds of programs: a shell that starts others all the time, and one that never leaves the CPU.
 COUNT = "while :; do echo x >> /shared/count; sleep 0.01; done"
-SPIN = (
-    "import os\n"
-    "while True:\n"
-    "    with open('/shared/spun', 'a') as file: file.write('x')\n"
-)
+SPIN = "import os\nwhile True:\n    with open('/shared/spun', 'a') as file: file.write('x')\n"
 
 
 def _sizes(directory: Path) -> list[int]:
@@ -27,9 +23,7 @@ def _sizes(directory: Path) -> list[int]:
 def test_nothing_runs_while_paused_and_all_goes_on_after(
     make_box: MakeBox, shared_directory: Path
 ) -> None:
-    box = make_box(
-        mounts=[{"source": str(shared_directory), "target": "/shared", "mode": "write"}]
-    )
+    box = make_box(mounts=[{"source": str(shared_directory), "target": "/shared", "mode": "write"}])
     handle = box.commands.run(COUNT, background=True)
     box.commands.run(["python3", "-c", SPIN], background=True)
     eventually(lambda: (shared_directory / "spun").exists() and all(_sizes(shared_directory)))

@@ -169,7 +169,9 @@ def test_snapshot_keeps_what_an_overlay_changed(make_box: MakeBox, shared_direct
     box = make_box(mounts=mounts)
     box.commands.run("rm /work/gone; rm -r /work/old; mkdir /work/old; echo n > /work/new")
     restored = make_box(mounts=mounts, snapshot=box.snapshot())
-    assert restored.commands.run("ls -A /work /work/old").stdout == "/work:\nnew\nold\n\n/work/old:\n"
+    assert (
+        restored.commands.run("ls -A /work /work/old").stdout == "/work:\nnew\nold\n\n/work/old:\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["snap-" + "0" * 32, "nothing"])

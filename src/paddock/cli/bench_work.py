@@ -124,10 +124,13 @@ def _round_trip(
 def _cpu_note(inside: list[float], native: list[float]) -> str:
     """On a busy machine equal runs differ by more than the limit allows: the reader must know."""
     first, middle, third = statistics.quantiles(native, n=4)
+    spread = 100 * (third - first) / middle
+    # Two standard errors of a ratio of two medians, each about 0.93 quartile ranges over root n.
+    error = 2.6 * spread / len(native) ** 0.5
     pairs = [theirs / ours for ours, theirs in zip(inside, native, strict=True)]
     return (
-        f"native runs alone lie {100 * (third - first) / middle:.2g} % apart (quartiles); ratio of "
-        f"neighbours {median(pairs):.3f}, of the fastest {min(native) / min(inside):.3f}"
+        f"good to about ±{error:.2g} %, native runs alone lie {spread:.2g} % apart (quartiles); "
+        f"ratio of neighbours {median(pairs):.3f}, of the fastest {min(native) / min(inside):.3f}"
     )
 
 

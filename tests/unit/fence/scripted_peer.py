@@ -1,4 +1,4 @@
-"""The other end of a channel, played by a test: it reads frames and sends whatever it is told to."""
+"""The other end of a channel, played by a test: reads frames and sends whatever it is told to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from paddock.fence.channel import Channel
 from paddock.fence.guest import wire
 
-PATIENCE_S = 20.0
+PATIENCE_S = 10.0
 Frame = tuple[int, int, int, bytes]
 
 
@@ -28,9 +28,27 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
+async def until(condition: Callable[[], Any]) -> None:
+    """Waits for something that tells nobody when it has happened."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 def frame(kind: int, number: int, payload: bytes = b"", port: int = 0) -> bytes:
     """A frame as bytes, also one that an honest end would not send."""
     return wire.HEADER.pack(len(payload), kind, port, number) + payload
+
+
+def event(number: int, value: dict[str, Any]) -> bytes:
+    return frame(wire.EVENT, number, wire.pack(value))
+
+
+def end(number: int, value: dict[str, Any]) -> bytes:
+    return frame(wire.END, number, wire.pack(value))
+
+
+def credit(number: int, size: int) -> bytes:
+    return frame(wire.CREDIT, number, wire.U32.pack(size))
 
 
 class Peer:
@@ -58,6 +76,13 @@ class Peer:
         kind, _, number, payload = await self.next()
         assert kind == wire.OPEN
         return number, wire.unpack_map(payload)
+
+    async def take_data(self, size: int) -> None:
+        """Reads data until there were so many bytes of it."""
+        while size > 0:
+            kind, _, _, payload = await self.next()
+            assert kind == wire.DATA
+            size -= len(payload)
 
     async def quiet(self, seconds: float = 0.05) -> None:
         """Nothing comes for a moment."""

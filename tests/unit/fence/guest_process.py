@@ -1,0 +1,111 @@
+"""The real guest in a process of its own, without a fence around it, at the end of a real channel.
+
+Only for operations that touch the test's own files and processes. What stops or kills everything
+in sight (right for pid 1 of a sandbox, not here) is taken out before it serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import paddock
+from paddock.fence.channel import Channel, Data, End, Event, Stream
+
+GUEST = Path(paddock.__path__[0]) / "fence" / "guest"
+_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import limits, main, processes
+from loop import Channel, Loop
+del processes.Table.kill_everything
+limits.freeze = limits.thaw = lambda stream, ask: stream.end({})
+loop = Loop()
+table = processes.Table(loop, {"PATH": "/usr/bin:/bin", "BASE": "1"})
+Channel(int(sys.argv[2]), loop, main.operations(loop, table))
+loop.run()
+"""
+
+
+class Guest:
+    """A context; `channel` is what a sandbox's own would be."""
+
+    async def __aenter__(self) -> Guest:
+        ours, theirs = socket.socketpair()
+        words = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(GUEST), str(theirs.fileno())]
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+        ours.setblocking(False)
+        self.lost: list[str] = []
+        self.channel = await Channel.connect(ours, "guest", self.lost.append)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.channel.lose("the test is over")
+        await asyncio.sleep(0)
+        await asyncio.to_thread(self.process.wait, 10)
+
+    async def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        return await self.channel.ask(op, **arguments)
+
+    async def run(self, argv: list[str], *, stdin: bytes | None = None, **more: Any) -> Ran:
+        """A program, to its end."""
+        ask = {"argv": argv, "cwd": "/", "env": {}, "stdin": stdin is not None, **more}
+        with self.channel.open("exec", **ask) as stream:
+            if stdin is not None:
+                await stream.send(stdin)
+                stream.send_eof()
+            return await finish(stream)
+
+
+class Ran:
+    """What a program printed and how it ended."""
+
+    def __init__(self) -> None:
+        self.output: dict[int, bytes] = {1: b"", 2: b""}
+        self.ending: dict[str, Any] = {}
+
+
+async def finish(stream: Stream) -> Ran:
+    """Reads a stream to its end."""
+    ran = Ran()
+    while True:
+        item = await stream.next()
+        if isinstance(item, Data):
+            ran.output[item.port] += item.content
+        elif isinstance(item, End):
+            ran.ending = item.value
+            return ran
+
+
+async def started(stream: Stream) -> int:
+    """The pid that a stream begins with."""
+    first = await stream.next()
+    assert isinstance(first, Event), first
+    pid: int = first.value["pid"]
+    return pid
+
+
+async def until_output(stream: Stream, wanted: bytes) -> bytes:
+    """Reads data until it has some text."""
+    seen = b""
+    while wanted not in seen:
+        item = await stream.next()
+        assert not isinstance(item, End), (seen, item)
+        if isinstance(item, Data):
+            seen += item.content
+    return seen
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in b"ZX"
+    except OSError:
+        return True
