@@ -51,6 +51,18 @@ def keeper_pid() -> int:
     return driver.link._process.pid
 
 
+def zombies() -> list[int]:
+    """Children of this process that have ended and were not waited for."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                words = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+                if words[0] == "Z" and int(words[1]) == os.getpid():
+                    found.append(int(name))
+    return found
+
+
 def processes_with(words: str) -> list[int]:
     """Pids of the host whose command line contains `words`; sandboxes' processes are among them."""
     found = []

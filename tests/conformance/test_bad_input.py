@@ -1,4 +1,4 @@
-"""What the caller can get wrong: each time an InvalidInput that names the key, and nothing is made."""
+"""What the caller can get wrong: an InvalidInput that names the key, and nothing is made."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.host import sandboxes_of
-
 from paddock import InvalidInput, PaddockError, Sandbox
 
 LIMITS: list[tuple[str, Any]] = [
@@ -36,11 +36,10 @@ TOO_LARGE: list[tuple[str, Any]] = [
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_made(driver: str) -> Any:
+def nothing_is_made(shared_box: Sandbox) -> Any:
     """A refused spec leaves no sandbox of this process behind."""
     from paddock.doors.machine.engine import Engine
 
-    Sandbox.create().kill()  # the engine runs before anything is counted
     before = set(Engine.current().boxes)
     yield
     assert set(Engine.current().boxes) <= before

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 
 import pytest
-from conformance.waiting import Calls
 
+from conformance.waiting import Calls
 from paddock import InvalidInput, NotFound, Sandbox
 from paddock.model.code import ExecutionError, OutputMessage, Result
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really a picture, nobody decodes it").decode()
 SHOWN = f"""
 import base64
 class Shown:

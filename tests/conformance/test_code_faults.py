@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.waiting import result_of
-
 from paddock import Sandbox
 
 
 def test_timeout_interrupts_a_cell_and_keeps_the_state(shared_box: Sandbox) -> None:
     shared_box.run_code("kept = 5")
-    execution = shared_box.run_code("print('begun')\nimport time; time.sleep(60)", timeout=0.5)
+    execution = shared_box.run_code("print('begun')\nimport time; time.sleep(60)", timeout=1)
     assert execution.error is not None
     assert execution.error.name == "TimeoutError"
     assert "state is kept" in execution.error.value
@@ -25,15 +25,8 @@ def test_cell_that_ignores_the_interrupt_is_ended_and_the_next_begins_anew(
     make_box: MakeBox,
 ) -> None:
     box = make_box()
-    box.run_code("1")  # the interpreter runs; only the cell itself counts from here
-    stubborn = (
-        "gone = 1\n"
-        "while True:\n"
-        "    try:\n"
-        "        while True: pass\n"
-        "    except KeyboardInterrupt: pass\n"
-    )
-    execution = result_of(lambda: box.run_code(stubborn, timeout=0.5))
+    box.run_code("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); gone = 1")
+    execution = result_of(lambda: box.run_code("while True: pass", timeout=0.5))
     assert execution.error is not None and "ignored the interrupt" in execution.error.value
     assert box.run_code("'gone' in globals()").text == "False"
 
@@ -126,7 +119,6 @@ def test_blocked_callback_of_one_cell_leaves_others_alone(shared_box: Sandbox) -
 
 def test_waiting_cell_returns_when_the_sandbox_is_killed(make_box: MakeBox) -> None:
     from conformance.waiting import Calls
-
     from paddock import SandboxDied
 
     box = make_box()

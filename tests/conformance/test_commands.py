@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance.conftest import MakeBox
 
+from conformance.conftest import MakeBox
 from paddock import CommandExitException, InvalidInput, Sandbox, SandboxError
 
 

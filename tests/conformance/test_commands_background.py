@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
+
 from conformance.inside import is_running
 from conformance.waiting import eventually, result_of
-
 from paddock import CommandExitException, CommandTimeout, NotFound, Sandbox
 
 COUNTER = "i=0; while :; do echo line $i; i=$((i+1)); sleep 0.02; done"

@@ -7,10 +7,10 @@ import threading
 import time
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.host import memory_bytes, peak_memory
 from conformance.waiting import eventually, result_of
-
 from paddock import CommandExitException, CommandTimeout, InvalidInput, Sandbox
 
 MIB = 1 << 20

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.host import processes_with
 from conformance.inside import is_running
 from conformance.waiting import Calls, eventually, result_of
-
 from paddock import CommandTimeout, Sandbox
 
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from conformance.waiting import Calls, eventually
 
+from conformance.waiting import Calls, eventually
 from paddock import CommandExitException, Conflict, InvalidInput, NotFound, Sandbox, SandboxDied
 
 OTHER = (

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conformance.host import cgroups_with, loops_of, mounts_of, sandboxes_of
 from conformance.waiting import eventually
-
 from paddock.state.home import new_id
 
 PROGRAMS = Path(__file__).parent / "programs"

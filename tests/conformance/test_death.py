@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conformance.conftest import MakeBox
-from conformance.host import init_pid, keeper_pid, processes_with
-from conformance.waiting import Calls, eventually, result_of
 
+from conformance.conftest import MakeBox
+from conformance.host import init_pid, keeper_pid, processes_with, zombies
+from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox, SandboxDied
 
 SOON_S = 5.0
@@ -171,3 +171,5 @@ class TestKeeper:
         box = make_box()
         assert box.commands.run("echo again").stdout == "again\n"
         assert keeper_pid() != lost_pid
+        # It is reaped and its socket closed: nothing of it waits for the garbage collector.
+        assert lost_pid not in zombies()

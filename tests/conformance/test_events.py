@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from conformance import differences
 from conformance.conftest import MakeBox
 from conformance.waiting import eventually
-
 from paddock import CommandExitException, Sandbox
 from paddock.model.results import ExecEvent, FileEvent
 

@@ -154,7 +154,8 @@ def test_rename_moves_and_replaces(shared_box: Sandbox) -> None:
 
 def test_remove_takes_a_whole_tree_and_never_what_a_link_points_to(shared_box: Sandbox) -> None:
     shared_box.commands.run(
-        "mkdir -p tree/a/b kept; touch tree/a/b/f kept/me; ln -s ../kept tree/link; chmod 0 tree/a/b/f"
+        "mkdir -p tree/a/b kept; touch tree/a/b/f kept/me; ln -s ../kept tree/link;"
+        " chmod 0 tree/a/b/f"
     )
     shared_box.files.remove("tree")
     assert not shared_box.files.exists("tree")

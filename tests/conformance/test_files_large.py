@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.host import peak_memory
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.waiting import Calls, result_of
-
 from paddock import CommandExitException, FileError, Sandbox, TimeoutReached, Volume
 
 TRY = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance.waiting import result_of
 
+from conformance.waiting import result_of
 from paddock import FileError, InvalidInput, Sandbox
 
 NAMES = [

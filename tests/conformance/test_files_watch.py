@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance.waiting import eventually
 
+from conformance.waiting import eventually
 from paddock import FileError, Sandbox
 from paddock.model.results import WatchEvent
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.inside import python, tree
 from conformance.waiting import Calls
-
 from paddock import InvalidInput, Sandbox
 
 

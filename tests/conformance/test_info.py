@@ -6,10 +6,10 @@ import os
 from datetime import UTC, datetime
 
 import pytest
+
 from conformance import differences
 from conformance.conftest import MakeBox
 from conformance.waiting import eventually
-
 from paddock import Sandbox
 
 LIMITS = ("cpu", "memory", "pids", "disk", "files", "output", "time")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from conformance import differences
 from conformance.conftest import MakeBox
 from conformance.waiting import eventually, result_of
-
 from paddock import CommandExitException, FileError, PaddockError, Sandbox
 
 MIB = 1 << 20

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
 from conformance import differences
 from conformance.conftest import MakeBox
 from conformance.host import memory_bytes
 from conformance.inside import python
 from conformance.waiting import eventually, result_of
-
 from paddock import CommandExitException, Sandbox
 
 MIB = 1 << 20

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.host import peak_memory
 from conformance.waiting import result_of
-
 from paddock import CommandExitException
 
 MIB = 1 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.inside import python
 from conformance.waiting import eventually, result_of
-
 from paddock import CommandExitException, Sandbox, SandboxError
 
 BOMB = (

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from conformance.conftest import MakeBox
 
+from conformance.conftest import MakeBox
 from paddock import CommandExitException, FileError, InvalidInput
 
 

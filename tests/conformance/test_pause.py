@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.waiting import eventually, result_of
-
 from paddock import Conflict, Sandbox, SandboxDied
 
 # Two kinds of programs: a shell that starts others all the time, and one that never leaves the CPU.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from conformance.waiting import eventually, result_of
 
+from conformance.waiting import eventually, result_of
 from paddock import CommandExitException, InvalidInput, Sandbox
 from paddock.doors.machine.sandbox import CommandHandle
 
@@ -93,7 +93,11 @@ def test_kill_ends_a_terminal(shared_box: Sandbox) -> None:
 def test_terminal_is_the_controlling_one_and_the_program_leads_its_session(
     shared_box: Sandbox,
 ) -> None:
-    program = "import os; print(os.getsid(0) == os.getpid() == os.tcgetpgrp(0), open('/dev/tty').isatty())"
+    program = (
+        "import os\n"
+        "leads = os.getsid(0) == os.getpid() == os.tcgetpgrp(0)\n"
+        "print(leads, open('/dev/tty').isatty())"
+    )
     screen = Screen(shared_box, cmd=["python3", "-c", program])
     screen.handle.wait()
     assert screen.data == b"True True\r\n"

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.inside import tree
-
 from paddock import IntegrityError, InvalidInput, NotFound, Sandbox
 
 pytestmark = pytest.mark.usefixtures("private_home")

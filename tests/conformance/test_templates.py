@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conformance.conftest import MakeBox
 
+from conformance.conftest import MakeBox
 from paddock import HostCannot, InvalidInput, NotFound, Sandbox
 
 PROGRAMS = ("sh", "ls", "cat", "echo", "sleep", "mkdir", "env", "id", "rm", "touch", "head", "stty")

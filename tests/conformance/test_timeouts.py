@@ -7,9 +7,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.waiting import Calls, eventually
-
 from paddock import Sandbox, SandboxDied
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
+
 from conformance.conftest import MakeBox
 from conformance.waiting import eventually
-
 from paddock import (
     CommandExitException,
     Conflict,

@@ -1,4 +1,4 @@
-"""Waiting without guessing: for a condition, and for calls in threads. Nothing of Paddock is here."""
+"""Waiting without guessing: for a condition, and for calls in threads. Knows no sandbox."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock.fence.guest import wire
-from paddock.model.errors import InvalidInput, SandboxDied
+from paddock.model.errors import Conflict, InvalidInput, SandboxDied
 
 MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
 _CREDIT_STEP = wire.WINDOW // 4
@@ -288,7 +288,12 @@ class Stream:
             self._wake_sender()
         elif kind == wire.END:
             self.is_ended = True
-            self._put(End(_unpacked(payload)))
+            ending = _unpacked(payload)
+            error = ending.get("error")
+            if isinstance(error, dict) and error.get("conflict"):
+                self.fail(Conflict(str(error.get("message"))))  # refused by the owner, not by us
+                return
+            self._put(End(ending))
             self._wake_sender()
 
     def fail(self, error: Exception) -> None:

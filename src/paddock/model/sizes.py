@@ -14,17 +14,22 @@ _SIZE_UNITS = {
     "t": 10**12, "tb": 10**12, "tib": 1 << 40,
 }  # fmt: skip
 _TIME_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+MAX_SIZE = 1 << 50  # more than any host has; keeps every sum within 64 bits
+MAX_DURATION = 10 * 365 * 86400.0
+_BEYOND = 1 << 62
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_size(value: int | float | str, what: str) -> int:
     """Bytes from `512MiB`, `1GB`, `4096`; `what` names the thing in the error."""
-    return int(_quantity(value, what, _SIZE_UNITS, "a size such as 512MiB, 1GiB or 4096"))
+    say = "a size such as 512MiB, 1GiB or 4096"
+    return int(_quantity(value, what, _SIZE_UNITS, say, (MAX_SIZE, "1024TiB")))
 
 
 def parse_duration(value: int | float | str, what: str) -> float:
     """Seconds from `10m`, `1.5h`, `250ms`, `30`; `what` names the thing in the error."""
-    return _quantity(value, what, _TIME_UNITS, "a duration such as 30s, 10m or 1.5h")
+    say = "a duration such as 30s, 10m or 1.5h"
+    return _quantity(value, what, _TIME_UNITS, say, (MAX_DURATION, "10 years"))
 
 
 def format_size(size_bytes: int) -> str:
@@ -36,17 +41,21 @@ def format_size(size_bytes: int) -> str:
 
 
 def _quantity(
-    value: object, what: str, units: dict[str, float] | dict[str, int], say: str
+    value: object,
+    what: str,
+    units: dict[str, float] | dict[str, int],
+    say: str,
+    most: tuple[float, str],
 ) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InvalidInput(f"{what}: {value!r} is not {say}")
     if isinstance(value, int | float):
-        number, factor = float(value), 1.0
+        number, factor = float(min(value, _BEYOND)), 1.0
     else:
         match = _QUANTITY.fullmatch(value)
         if match is None or match[2].lower() not in units:
             raise InvalidInput(f"{what}: {value!r} is not {say}")
         number, factor = float(match[1]), float(units[match[2].lower()])
-    if not 0 < number < float("inf"):
-        raise InvalidInput(f"{what}: {value!r} must be greater than zero")
+    if not 0 < number * factor <= most[0]:
+        raise InvalidInput(f"{what}: {value!r} must be greater than zero and at most {most[1]}")
     return number * factor

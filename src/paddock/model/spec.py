@@ -15,6 +15,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size
 
 HOME = "/home/user"
+MAX_COUNT = 1 << 22  # the kernel's own ceiling for pids
 MAX_PATH_BYTES = 4095  # PATH_MAX less its NUL: longer never reaches the kernel anyway.
 RESERVED_TARGETS = ("/", "/proc", "/sys", "/dev", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64",
                     "/lib32", "/libx32", "/run", "/.paddock", "/boot", "/root")  # fmt: skip
@@ -44,6 +45,8 @@ class Limits:
     @classmethod
     def parse(cls, raw: Mapping[str, Any] | None) -> Limits:
         """Limits from a plain dict; unknown keys and senseless values are errors."""
+        if raw is not None and not isinstance(raw, Mapping):
+            raise InvalidInput(f"limits: {raw!r} is not a mapping such as {{'memory': '512MiB'}}")
         raw = dict(raw or {})
         _forbid_unknown(raw, [f.name for f in fields(cls)], "limits")
         parsed: dict[str, Any] = {}
@@ -122,7 +125,10 @@ class Spec:
     def parse(cls, **words: Unpack[SpecWords]) -> Spec:
         """A spec from what the caller wrote. Raises InvalidInput and names the key."""
         _forbid_unknown(words, list(SpecWords.__annotations__), "sandbox")
-        parsed = tuple(Mount.parse(m) for m in words.get("mounts") or ())
+        mounts = words.get("mounts") or ()
+        if not isinstance(mounts, list | tuple):
+            raise InvalidInput(f"mounts: {mounts!r} is not a list of mounts")
+        parsed = tuple(Mount.parse(m) for m in mounts)
         _forbid_overlap([m.target for m in parsed])
         snapshot = words.get("snapshot")
         return cls(
@@ -242,8 +248,8 @@ def _text(value: Any, what: str) -> str:
 
 
 def _count(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise InvalidInput(f"{what}: {value!r} must be a whole number greater than zero")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_COUNT:
+        raise InvalidInput(f"{what}: {value!r} must be a whole number from 1 to {MAX_COUNT}")
     return value
 
 

@@ -5,7 +5,6 @@ The sync and the async face are both made from these, so that they cannot differ
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal as signals
 import threading
 from collections import deque
@@ -16,7 +15,7 @@ from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import FileCore
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.fence.channel import Stream
-from paddock.model.errors import CommandExitException, InvalidInput, SandboxError
+from paddock.model.errors import InvalidInput
 from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs, sandbox_path
@@ -91,10 +90,12 @@ class CommandCalls:
         binary: bool = False,
     ) -> Running:
         box, engine = self._box, self._box.engine
+        if not isinstance(stdin, bool | str | bytes):
+            raise InvalidInput(f"stdin: {type(stdin).__name__} is not True, text or bytes")
         feed = stdin if isinstance(stdin, str | bytes) else None
         start = Start(
             argv=_argv(cmd),
-            cwd=sandbox_path(cwd) if cwd else HOME,
+            cwd=HOME if cwd is None else sandbox_path(cwd),
             envs=box.envs(dict(parse_envs(envs))),
             stdin=bool(stdin) or feed is not None,
         )
@@ -104,7 +105,7 @@ class CommandCalls:
         }
         running = await Running.start(box, start, deliver, is_binary=binary)
         if feed is not None:
-            await _feed(running.listen(), _bytes(feed))
+            running.feed(_bytes(feed))
         return running
 
     async def run(
@@ -116,14 +117,7 @@ class CommandCalls:
     ) -> CommandResult:
         limit_s = _seconds(timeout)
         running = await self._start(cmd, **options)
-        try:
-            return checked(await running.wait(limit_s))
-        except CommandExitException:
-            raise
-        except BaseException:
-            with contextlib.suppress(SandboxError):
-                running.signal(signals.SIGKILL)  # nobody waits for it any more
-            raise
+        return checked(await running.wait(limit_s))
 
     async def connect(
         self,
@@ -136,7 +130,7 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        running = await Running.attach(self._box, int(pid), deliver)
+        running = await Running.attach(self._box, _pid(pid), deliver)
         return HandleCalls(self._box, running.listen())
 
     async def list(self) -> list[ProcessInfo]:
@@ -145,7 +139,7 @@ class CommandCalls:
 
     async def kill(self, pid: int) -> bool:
         """SIGKILL to a program and its descendants; False if there is none of that pid."""
-        return await send_signal(self._box, int(pid), signals.SIGKILL)
+        return await send_signal(self._box, _pid(pid), signals.SIGKILL)
 
     async def send_stdin(self, pid: int, data: str | bytes) -> None:
         """Writes to the input of a program that was started with stdin=True."""
@@ -175,7 +169,7 @@ class PtyCalls:
         rows, cols = _terminal_size(rows, cols)
         start = Start(
             argv=cmd or [SHELL, "-i"],
-            cwd=sandbox_path(cwd) if cwd else HOME,
+            cwd=HOME if cwd is None else sandbox_path(cwd),
             envs=box.envs({"TERM": "xterm-256color", **dict(parse_envs(envs))}),
             rows=rows,
             cols=cols,
@@ -247,12 +241,6 @@ class FileCalls(FileCore):
         return await self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
 
 
-async def _feed(running: Running, content: bytes) -> None:
-    """All of a command's input; its output is read meanwhile, or both would wait for each other."""
-    await running.send_stdin(content)
-    running.close_stdin()
-
-
 async def close_stream(stream: Stream) -> None:
     stream.close()
 
@@ -272,6 +260,12 @@ def _argv(cmd: str | list[str]) -> list[str]:
     if not isinstance(cmd, list | tuple) or not cmd:
         raise InvalidInput(f"command: {cmd!r} is not a text or a list of texts")
     return list(cmd)
+
+
+def _pid(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 31:
+        raise InvalidInput(f"pid: {value!r} is not a process number")
+    return value
 
 
 def _seconds(value: float | str | None) -> float | None:

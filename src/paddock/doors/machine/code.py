@@ -74,6 +74,7 @@ class Kernel:
         self._reader = MessageReader()
         self._turn = asyncio.Lock()
         self._number = 0
+        self._leftover: tuple[asyncio.Task[Execution], ExecutionBuilder] | None = None
 
     @classmethod
     async def start(cls, box: Box, context: CodeContext, envs: dict[str, str], site: str) -> Kernel:
@@ -90,12 +91,19 @@ class Kernel:
         self, code: str, envs: dict[str, str], listeners: Listeners, timeout_s: float | None
     ) -> Execution:
         async with self._turn:
+            if self._leftover is not None:  # a cell whose caller went away
+                await self._interrupt(*self._leftover, INTERRUPT_GRACE_S)
             self._number += 1
             request = {"id": self._number, "op": "execute", "code": code, "envs": envs or None}
             builder = ExecutionBuilder(self._number, max_bytes=self._box.spec.limits.output)
             await self._send(request)
             work = asyncio.ensure_future(self._collect(builder, listeners))
-            done, _ = await asyncio.wait([work], timeout=timeout_s)
+            try:
+                done, _ = await asyncio.wait([work], timeout=timeout_s)
+            except asyncio.CancelledError:
+                self._leftover = (work, builder)
+                self.interrupt()
+                raise
             if done:
                 return work.result()
             return await self._interrupt(work, builder, timeout_s)
@@ -112,6 +120,7 @@ class Kernel:
         self, work: asyncio.Task[Execution], builder: ExecutionBuilder, timeout_s: float | None
     ) -> Execution:
         """A cell that took too long is interrupted, so that the state of the context survives."""
+        self._leftover = None
         self.interrupt()
         done, _ = await asyncio.wait([work], timeout=INTERRUPT_GRACE_S)
         if not done:

@@ -16,7 +16,7 @@ from typing import Any
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.fence.guest import wire
-from paddock.model.errors import PaddockError
+from paddock.model.errors import Conflict, NotFound, PaddockError
 
 MAX_QUEUED = 32 << 20  # a client that does not read is let go beyond this
 
@@ -99,9 +99,7 @@ class _Client(asyncio.Protocol):
             if str(ask.get("op", "")).startswith("host."):
                 self._later(self._answer(number, ask))
                 return
-            assert self._box is not None
-            relay = _Relay(self, number)
-            self._numbers[number] = self._box.channel.relay(relay, payload)
+            self._open(number, payload)
             return
         inner = self._numbers.get(number)
         if inner is not None and self._box is not None:
@@ -109,6 +107,14 @@ class _Client(asyncio.Protocol):
             if kind == wire.CLOSE:
                 self._box.machine.channel.forget(inner)
                 del self._numbers[number]
+
+    def _open(self, number: int, payload: bytes) -> None:
+        try:
+            if self._box is None:
+                raise NotFound("not attached to a sandbox")
+            self._numbers[number] = self._box.channel.relay(_Relay(self, number), payload)
+        except PaddockError as error:
+            self.send(wire.END, 0, number, _packed(_refusal(error)))
 
     def ended(self, number: int) -> None:
         self._numbers.pop(number, None)
@@ -122,14 +128,16 @@ class _Client(asyncio.Protocol):
         try:
             value = await self._host(ask)
         except PaddockError as error:
-            value = {"error": {"errno": 0, "message": str(error)}}
+            value = _refusal(error)
         self.send(wire.END, 0, number, _packed(value))
 
     async def _host(self, ask: dict[str, Any]) -> dict[str, Any]:
         op = ask["op"]
         if op == "host.attach":
             self._box = self._engine.boxes.get(ask["id"])
-            return {"found": self._box is not None}
+            if self._box is None:
+                return {"found": False}
+            return {"found": True, "envs": dict(self._box.spec.envs)}
         if self._box is None:
             return {"found": False}
         box = self._box
@@ -166,6 +174,12 @@ class _Relay:
 
     def fail(self, error: Exception) -> None:
         self._client.drop()
+
+
+def _refusal(error: PaddockError) -> dict[str, Any]:
+    return {
+        "error": {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
+    }
 
 
 def _plain(box: Box) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class Running:
         self._limit: str | None = None
         self._early: dict[str, Any] | None = None
         self._reader: asyncio.Task[CommandResult] | None = None
+        self._feeder: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -128,6 +129,15 @@ class Running:
             if timer is not None:
                 timer.cancel()
 
+    def feed(self, content: bytes) -> None:
+        """Sends all of the program's input in the background, then its end."""
+        self._feeder = asyncio.ensure_future(self._feed(content))
+
+    async def _feed(self, content: bytes) -> None:
+        with contextlib.suppress(SandboxError):  # it ended without reading: that is its right
+            await self._stream.send(content)
+            self.close_stdin()
+
     async def send_stdin(self, data: bytes) -> None:
         await self._stream.send(data)
 
@@ -159,6 +169,11 @@ class Running:
                     return self._result(item.value)
                 if isinstance(item, Data):
                     await self._take(item)
+        except BaseException:
+            if self._reader is None:  # a foreground command that nobody waits for any more
+                with contextlib.suppress(SandboxError):
+                    self.signal(signal.SIGKILL)
+            raise
         finally:
             self._stream.close()
 

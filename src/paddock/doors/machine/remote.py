@@ -43,6 +43,7 @@ class RemoteBox:
         if not answer.get("found"):
             raise NotFound(f"sandbox {sandbox_id} has just ended")
         box = cls(engine, sandbox_id, channel)
+        box._envs = answer["envs"]
         limits = (await box._host("info"))["info"]["limits"]
         box.spec = Spec(limits=Limits(**limits))
         return box

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import secrets
 import socket
 import time
@@ -89,6 +90,7 @@ class ContainerDriver:
         return machine
 
     def _decide(self, limits: Limits) -> _Enforcing:
+        _check_open_files(limits.files)
         by = {"files": "RLIMIT_NOFILE", "output": "counted by the host, program stopped beyond it"}
         by["time"] = "timer of the host process"
         by["exec_events"] = "seccomp notifier" + (
@@ -335,6 +337,15 @@ def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, st
         )
     chosen = secrets.SystemRandom().sample(available, int(cpu))
     return chosen, f"pinned to {int(cpu)} CPU"
+
+
+def _check_open_files(wanted: int) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and wanted > most:
+        raise CannotEnforce(
+            f"limits.files = {wanted}: this process itself may have no more than {most}",
+            hint="ulimit -Hn shows it; the service's or the system's settings raise it",
+        )
 
 
 def _stage(source: Any) -> dict[str, Any]:

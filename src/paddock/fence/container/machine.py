@@ -185,7 +185,7 @@ class ContainerMachine:
 
     async def _watch_disk(self) -> None:
         """Without a hard quota: count, and over the limit stop, count exactly, kill."""
-        while True:
+        while self.ended_by is None:
             began = time.monotonic()
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
                 if not self.is_frozen and await self._is_over_quota():
