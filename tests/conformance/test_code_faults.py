@@ -25,8 +25,9 @@ def test_cell_that_ignores_the_interrupt_is_ended_and_the_next_begins_anew(
     make_box: MakeBox,
 ) -> None:
     box = make_box()
-    box.run_code("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); gone = 1")
-    execution = result_of(lambda: box.run_code("while True: pass", timeout=0.5))
+    box.run_code("import signal; gone = 1")
+    stubborn = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    execution = result_of(lambda: box.run_code(stubborn, timeout=1))
     assert execution.error is not None and "ignored the interrupt" in execution.error.value
     assert box.run_code("'gone' in globals()").text == "False"
 

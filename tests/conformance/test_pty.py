@@ -37,14 +37,14 @@ def test_terminal_has_the_size_that_was_asked_for(shared_box: Sandbox) -> None:
 def test_resize_reaches_the_program(shared_box: Sandbox) -> None:
     program = (
         "import os, signal, time\n"
-        "def tell(*_): print(tuple(os.get_terminal_size()), flush=True)\n"
+        "def tell(*_): os.write(1, b'%d x %d\\n' % os.get_terminal_size())\n"
         "signal.signal(signal.SIGWINCH, tell); tell()\n"
         "while True: time.sleep(1)\n"
     )
     screen = Screen(shared_box, cmd=["python3", "-c", program])
-    screen.shows("(80, 24)")
+    screen.shows("80 x 24")
     screen.handle.resize(rows=50, cols=132)
-    screen.shows("(132, 50)")
+    screen.shows("132 x 50")
     screen.handle.kill()
 
 

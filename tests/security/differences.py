@@ -49,8 +49,8 @@ PINNED_CPU = Difference(
 )
 OWN_QUOTAS_OF_USER = Difference(
     "per-user quotas of the kernel are the sandbox's own",
-    "inotify instances, pipe memory, pending signals are counted by host uid; only an uid of its own"
-    " keeps a sandbox from using up the caller's",
+    "inotify instances, pipe memory, pending signals are counted by host uid; only an uid of its"
+    " own keeps a sandbox from using up the caller's",
     OWN_UID.is_there,
 )
 

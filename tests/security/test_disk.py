@@ -9,10 +9,10 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
-from security.attack import eventually, layer_of, probe, run, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox, Volume
+from security.attack import eventually, layer_of, probe, run, shell
+from security.conftest import MakeBox
 
 LIMIT = 32 << 20
 TOO_MUCH = 64  # MiB: beyond the limit, and what a watcher may overlook in one of its pauses
@@ -62,7 +62,7 @@ ATTEMPTS = {
     """,
     "unlinked, only mapped": """
         libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         for n in range(5):
             fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
             os.posix_fallocate(fd, 0, 25 << 20)
@@ -132,7 +132,8 @@ def test_subvolume_made_inside_does_not_outlive_the_sandbox(make_box: MakeBox) -
     import fcntl, struct
     for place in ("/home/user", "/tmp"):
         top = os.open(place, os.O_RDONLY)
-        for name, request in (("create", 0x5000940E), ("create 2", 0x50009418), ("snapshot 2", 0x50009417)):
+        requests = {"create": 0x5000940E, "create 2": 0x50009418, "snapshot 2": 0x50009417}
+        for name, request in requests.items():
             words = bytearray(struct.pack("=qQQ32x4040s", top, 0, 0, name.encode()))
             if request == 0x5000940E:
                 words = bytearray(struct.pack("=q4088s", 0, name.encode()))
@@ -185,9 +186,7 @@ def test_attributes_are_counted(make_box: MakeBox) -> None:
     assert max(held, default=0) <= TOO_MUCH
 
 
-def test_quota_of_a_volume_holds(
-    make_volume: Callable[..., Volume], make_box: MakeBox
-) -> None:
+def test_quota_of_a_volume_holds(make_volume: Callable[..., Volume], make_box: MakeBox) -> None:
     volume = make_volume(quota=LIMIT)
     box = make_box(mounts=[{"volume": volume.name, "target": "/data"}])
     program = _TAKE + (

@@ -13,10 +13,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from security.attack import background, eventually, probe, run
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import background, eventually, probe, run
+from security.conftest import MakeBox
 
 DOCUMENT = Path(__file__).parents[2] / "SECURITY.md"
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from security.attack import memory_bytes, probe, run, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import memory_bytes, probe, run, shell
+from security.conftest import MakeBox
 
 MAX_LOG_BYTES = 64 << 20  # what one sandbox may make the host remember of its programs
 
@@ -38,7 +38,9 @@ def test_program_by_a_relative_path_behind_an_absolute_link_is_told(box: Sandbox
 
 
 def test_program_behind_a_chain_of_links_is_told(box: Sandbox) -> None:
-    shell(box, "mkdir d; cp /bin/true d/x; ln -s /home/user/d a; ln -s /home/user/a b; b/../d/x three")
+    shell(
+        box, "mkdir d; cp /bin/true d/x; ln -s /home/user/d a; ln -s /home/user/a b; b/../d/x three"
+    )
     assert is_told(box, "b/../d/x", "three")
 
 

@@ -6,15 +6,17 @@ import threading
 import time
 
 import pytest
-from security.attack import memory_bytes, run, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
 from paddock.model.errors import PaddockError
+from security.attack import memory_bytes, run, shell
+from security.conftest import MakeBox
 
 NAMES = ["a\nb", "a\tb\x1b[31m", "-rf *", "$(reboot)", "é" * 127, "x" * 255, " ", "\\", "\x7f\x01",
          "\udcff\udcfe", "\udced\udca0\udc80", "...", "\u202egnp.exe"]  # fmt: skip
-DEEP = "import os\nos.chdir('/home/user')\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
+DEEP = (
+    "import os\nos.chdir('/home/user')\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

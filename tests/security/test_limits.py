@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+
+from paddock import CommandExitException, Sandbox, SandboxError
 from security.attack import background, eventually, probe, run, shell
 from security.conftest import MakeBox
 from security.differences import PINNED_CPU
-
-from paddock import CommandExitException, Sandbox, SandboxError
 
 PIDS = 40
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from security.attack import probe, run, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import probe, run, shell
+from security.conftest import MakeBox
 
 LIMIT = 64 << 20
 WANTED = 300  # MiB: what each attempt would hold if nothing stopped it
@@ -110,7 +110,7 @@ ATTEMPTS = {
     """,
     "page tables": """
         libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         size = (WANTED // 2) << 30
         place = libc.mmap(None, size, 1, 0x4022, -1, 0)
         if place in (None, ctypes.c_void_p(-1).value):

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from security.attack import probe, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox, Volume
 from paddock.model.errors import PaddockError
+from security.attack import probe, shell
+from security.conftest import MakeBox
 
 # Pid 1 of a sandbox whose guest was replaced by this would run it before any filter is on.
 EVIL_GUEST = """

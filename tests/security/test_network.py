@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from security.attack import probe, probe_outside, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import background, probe, probe_outside, shell
+from security.conftest import MakeBox
 
 CONNECT = """
 import socket
@@ -154,7 +154,8 @@ def test_only_loopback_is_there_and_it_cannot_be_changed(shared_box: Sandbox) ->
     found["routes"] = open("/proc/net/route").read().splitlines()[1:]
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     def set_address():
-        fcntl.ioctl(sock, 0x8916, struct.pack("16sH2s4s8s", b"lo", 2, b"", bytes([10, 0, 0, 1]), b""))
+        address = struct.pack("16sH2x4s8x", b"lo", 2, bytes([10, 0, 0, 1]))
+        fcntl.ioctl(sock, 0x8916, address)
     found["address"] = attempt(set_address)
     found["down"] = attempt(lambda: fcntl.ioctl(sock, 0x8914, struct.pack("16sH22x", b"lo", 0)))
     route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
@@ -194,7 +195,7 @@ def test_raw_and_foreign_sockets_are_refused(shared_box: Sandbox) -> None:
 
 
 def test_socket_pairs_are_of_the_unix_family_only(shared_box: Sandbox) -> None:
-    """A pair makes two sockets of its family in the kernel (and may load its module) like any other."""
+    """A pair makes two sockets of its family in the kernel, and may load its module."""
     program = """
     pair = (ctypes.c_int * 2)()
     for family in range(46):
@@ -219,11 +220,13 @@ def test_ping_does_not_leave(shared_box: Sandbox) -> None:
 
 def test_sandboxes_do_not_share_a_loopback(make_box: MakeBox) -> None:
     first, second = make_box(), make_box()
-    program = "import socket,time;s=socket.create_server(('127.0.0.1',4444));print('up',flush=True);time.sleep(30)"
-    handle = first.commands.run(["python3", "-c", program], background=True)
-    from security.attack import eventually
-
-    eventually(lambda: "up" in handle.stdout)
+    listener = """
+    import socket
+    sock = socket.create_server(("127.0.0.1", 4444))
+    print("up", flush=True)
+    time.sleep(30)
+    """
+    background(first, listener)
     probe_tcp = "import socket; socket.create_connection(('127.0.0.1', 4444), 2); print('reached')"
     assert shell(first, f'python3 -c "{probe_tcp}"').stdout == "reached\n"
     assert "ConnectionRefusedError" in shell(second, f'python3 -c "{probe_tcp}"').stderr

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from paddock import FileMissing, Sandbox, Volume
 from security.attack import background, init_pid, layer_of, probe, run, shell
 from security.conftest import MakeBox
 from security.differences import OWN_QUOTAS_OF_USER, OWN_UID
-
-from paddock import FileMissing, Sandbox, Volume
 
 
 @pytest.fixture
@@ -126,9 +127,10 @@ def test_names_of_the_host_stay_its_own(pair: tuple[Sandbox, Sandbox]) -> None:
 
 def test_keys_are_not_shared(pair: tuple[Sandbox, Sandbox]) -> None:
     program = """
-    for name, words in {"add": (248, b"user", b"x", b"y", 1, -4), "search": (250, 10, -4, b"user", b"x"),
-                        "session": (250, 1, b"s"), "persistent": (250, 22, -1, -4)}.items():
-        found[name] = call(*words)
+    found["add"] = call(248, b"user", b"x", b"y", 1, -4)
+    found["search"] = call(250, 10, -4, b"user", b"x")
+    found["session"] = call(250, 1, b"s")
+    found["persistent"] = call(250, 22, -1, -4)
     """
     assert set(probe(pair[0], program).values()) == {"EPERM"}
 
@@ -180,8 +182,6 @@ def test_watches_of_one_sandbox_do_not_use_up_those_of_the_host(box: Sandbox) ->
     """
     handle = background(box, program)
     try:
-        import ctypes
-
         fd = ctypes.CDLL(None, use_errno=True).inotify_init1(0)
         assert fd >= 0, f"a sandbox holds {handle.stdout.strip()} instances; none is left here"
         os.close(fd)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from security.attack import background, eventually, init_pid, layer_of, probe, run, shell
 
 from paddock import Sandbox
+from security.attack import background, eventually, init_pid, layer_of, probe, run, shell
 
 
 @pytest.fixture
@@ -46,7 +46,10 @@ def test_process_of_the_host_is_not_seen_signalled_or_traced(
 
 
 def test_only_the_own_processes_are_listed(shared_box: Sandbox) -> None:
-    program = "found['names'] = [open(f'/proc/{n}/comm').read().strip() for n in os.listdir('/proc') if n.isdigit()]"
+    program = """
+    pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    found["names"] = [open(f"/proc/{pid}/comm").read().strip() for pid in pids]
+    """
     names = probe(shared_box, program)["names"]
     assert "bwrap" not in names
     assert "pytest" not in names

@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from security.attack import background, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
 from paddock.model.errors import PaddockError
+from security.attack import background, shell
+from security.conftest import MakeBox
 
 ROUNDS = 400
 # One name is by turns a file, a link to the host's secret and a FIFO; one directory by turns itself
@@ -84,9 +84,7 @@ def test_writing_and_removing_never_touch_a_file_of_the_host(
     assert secret_file.read_text() == secret
 
 
-def test_listing_never_shows_a_directory_of_the_host(
-    box: Sandbox, secret_file: Path
-) -> None:
+def test_listing_never_shows_a_directory_of_the_host(box: Sandbox, secret_file: Path) -> None:
     (secret_file.parent / "only-on-the-host").write_text("x")
     swapping(box, "/home/user", secret_file)
     for _ in range(ROUNDS):
@@ -98,15 +96,13 @@ def test_listing_never_shows_a_directory_of_the_host(
 def test_forks_and_snapshots_take_nothing_of_the_host(
     box: Sandbox, secret_file: Path, secret: str
 ) -> None:
-    from paddock import Sandbox as Face
-
     swapping(box, "/home/user", secret_file)
     search = f"grep -rl {secret} /home/user /tmp 2>/dev/null; true"
     for number in range(6):
         with contextlib.suppress(PaddockError), box.fork() as child:
             assert shell(child, search).stdout == ""
         if number % 3 == 0:
-            with contextlib.suppress(PaddockError), Face.create(snapshot=box.snapshot()) as copy:
+            with contextlib.suppress(PaddockError), Sandbox.create(snapshot=box.snapshot()) as copy:
                 assert shell(copy, search).stdout == ""
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from security.attack import probe, shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import probe, shell
+from security.conftest import MakeBox
 
 SET_ID = stat.S_ISUID | stat.S_ISGID
 # Numbers of x86-64; the calls without a wrapper in Python are made raw.
@@ -69,8 +69,8 @@ def test_no_system_call_leaves_a_set_id_file_on_the_host(writable: Sandbox, sour
 def test_ordinary_tools_leave_no_set_id_file_on_the_host(writable: Sandbox, source: Path) -> None:
     shell(
         writable,
-        "cd /w; cp /bin/true a; chmod u+s a; chmod 4755 a; cp -p /usr/bin/su b; cp -a /usr/bin/passwd c;"
-        " install -m 4755 /bin/true d; rsync -a /usr/bin/su e; mkdir -m 2777 f;"
+        "cd /w; cp /bin/true a; chmod u+s a; chmod 4755 a; cp -p /usr/bin/su b;"
+        " cp -a /usr/bin/passwd c; install -m 4755 /bin/true d; mkdir -m 2777 f;"
         " tar -C /usr/bin -cf - su passwd mount | tar -xpf -; mv a a2; ln a2 a3;"
         " python3 -c \"import shutil; shutil.copy2('/usr/bin/su', 'g')\"",
     )

@@ -5,13 +5,14 @@ Numbers are those of x86-64. On another architecture these tests say so and stop
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable, Iterator
 
 import pytest
-from security.attack import probe, probe_outside, shell
 
 from paddock import Sandbox
+from security.attack import probe, probe_outside, shell
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the numbers of the calls are those of x86-64"
@@ -102,8 +103,6 @@ for name, (number, arguments, _) in json.loads(sys.argv[1]).items():
 
 
 def _packed(names: Iterator[str] | tuple[str, ...]) -> str:
-    import json
-
     return json.dumps({name: REFUSED[name] for name in names})
 
 

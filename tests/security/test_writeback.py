@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from security.attack import shell
-from security.conftest import MakeBox
 
 from paddock import Sandbox
+from security.attack import background, shell
+from security.conftest import MakeBox
 
 SET_ID = stat.S_ISUID | stat.S_ISGID
 
@@ -98,9 +98,7 @@ def test_special_files_are_refused(overlaid: Sandbox, source: Path) -> None:
     assert not os.path.lexists(source / "fifo")
 
 
-def test_set_id_bits_and_attributes_are_not_written_back(
-    overlaid: Sandbox, source: Path
-) -> None:
+def test_set_id_bits_and_attributes_are_not_written_back(overlaid: Sandbox, source: Path) -> None:
     (source / "tool").write_bytes(b"#!/bin/sh\n")
     shell(overlaid, "cp /bin/true /w/new; chmod 0777 /w/new; setfattr -n user.evil -v 1 /w/new")
     results(overlaid)
@@ -112,7 +110,7 @@ def test_set_id_bits_and_attributes_are_not_written_back(
 def test_set_id_bit_of_the_source_is_not_copied_with_the_agents_content(
     make_box: MakeBox, source: Path
 ) -> None:
-    """Copy-up keeps the mode of the caller's own set-id program; the agent's version must lose it."""
+    """Copy-up keeps the mode of the caller's set-id program; the agent's version must lose it."""
     (source / "program").write_bytes(b"good")
     (source / "program").chmod(0o4755)
     box = make_box(mounts=[{"source": str(source), "target": "/w", "mode": "overlay"}])
@@ -133,7 +131,9 @@ def test_what_is_written_back_belongs_to_the_owner_of_the_source(
         assert (info.st_uid, info.st_gid) == (owner.st_uid, owner.st_gid), path
 
 
-@pytest.mark.parametrize("name", ["a\nb", "\x1b]0;x\x07", "-rf", "x" * 255, "\udcff\udcfe", " ", "~"])
+@pytest.mark.parametrize(
+    "name", ["a\nb", "\x1b]0;x\x07", "-rf", "x" * 255, "\udcff\udcfe", " ", "~"]
+)
 def test_odd_names_are_written_as_they_are_and_no_further(
     overlaid: Sandbox, source: Path, name: str
 ) -> None:
@@ -183,10 +183,8 @@ def test_swapping_links_in_the_layer_during_apply_takes_nothing_of_the_host(
     overlaid: Sandbox, source: Path, secret_file: Path, secret: str
 ) -> None:
     """The agent goes on while the caller applies: it swaps directories and files for links."""
-    from security.attack import background
-
     overlaid.commands.run(
-        "mkdir -p /w/d; for i in $(seq 100); do printf %40s x > /w/d/key; cp /w/d/key /w/d/k$i; done"
+        "mkdir -p /w/d; printf %9s x > /w/d/key; for i in $(seq 100); do cp /w/d/key /w/d/k$i; done"
     )
     program = """
     os.chdir("/w")
@@ -222,7 +220,9 @@ def test_workspace_written_elsewhere_stays_below_the_given_directory(
 ) -> None:
     target = tmp_path / "target"
     target.mkdir()
-    box.commands.run(f"echo x > file; ln -s {secret_file.parent} out; ln -s / root; mkdir d; ln -s ../.. d/up")
+    box.commands.run(
+        f"echo x > file; ln -s {secret_file.parent} out; ln -s / root; mkdir d; ln -s ../.. d/up"
+    )
     applied = {r.path: r.status for r in box.changes().apply(to=target)}
     assert applied["file"] == "applied"
     assert {applied["out"], applied["root"], applied["d/up"]} == {"refused"}

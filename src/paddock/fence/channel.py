@@ -200,6 +200,7 @@ class Stream:
         self._items: deque[Item] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
+        self._sending = asyncio.Lock()
         self._error: Exception | None = None
         self._send_credit = wire.WINDOW
         self._receive_credit = wire.WINDOW
@@ -254,7 +255,10 @@ class Stream:
 
     async def send(self, content: bytes | memoryview, port: int = 0) -> None:
         """Sends bytes as credit allows; returns when the last of them is on its way."""
-        view = memoryview(content).cast("B")
+        async with self._sending:  # two senders take turns, and both hear of an end
+            await self._send(memoryview(content).cast("B"), port)
+
+    async def _send(self, view: memoryview, port: int) -> None:
         while view:
             while self._send_credit <= 0 and not self.is_ended:
                 self._room = asyncio.get_running_loop().create_future()

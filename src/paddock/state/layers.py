@@ -17,6 +17,8 @@ from paddock.state.home import remove_tree
 from paddock.state.privilege import is_privileged
 from paddock.state.treecopy import copy_tree, tree_bytes
 
+_INHERITED = "user.paddock.inherited"  # on a layer's root, which no sandbox sees
+_LEAST_QUOTA = 1 << 20
 PARTS = ("home", "tmp", "overlays")
 
 
@@ -73,16 +75,20 @@ class BtrfsLayers:
     def fork(self, source: str, name: str, quota_bytes: int) -> Path:
         with self._opened(source) as source_fd:
             btrfs.snapshot_subvolume(self._fd, source_fd, name)
+            inherited = btrfs.used_bytes(source_fd) + _inherited(source_fd)
+        with self._opened(name) as fd:
+            # Shared blocks are charged to whoever wrote them; the fork must count them all the same.
+            os.setxattr(fd, _INHERITED, str(inherited).encode())
         self.set_quota(name, quota_bytes)
         return self.path(name)
 
     def set_quota(self, name: str, quota_bytes: int) -> None:
         with self._opened(name) as fd:
-            btrfs.limit_subvolume(fd, quota_bytes)
+            btrfs.limit_subvolume(fd, max(quota_bytes - _inherited(fd), _LEAST_QUOTA))
 
     def used_bytes(self, name: str) -> int:
         with self._opened(name) as fd:
-            return btrfs.used_bytes(fd)
+            return btrfs.used_bytes(fd) + _inherited(fd)
 
     def destroy(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -96,6 +102,13 @@ class BtrfsLayers:
             yield fd
         finally:
             os.close(fd)
+
+
+def _inherited(fd: int) -> int:
+    try:
+        return int(os.getxattr(fd, _INHERITED))
+    except (OSError, ValueError):
+        return 0
 
 
 class PlainLayers:

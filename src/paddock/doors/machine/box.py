@@ -78,15 +78,12 @@ class Box:
         name = new_id()
         layers = driver.link.layers
         start = Start()
-        try:
+        async with driver.prepared(name):
             path = layers.create(name, spec.limits.disk, LAYER_OWNER)
             if spec.snapshot is not None:
                 await offload(_restore, engine, spec.snapshot, layers, name)
                 start.stamps = await offload(_stamps, path)
             machine = await driver.start(spec, place(engine.home, name, spec))
-        except BaseException:
-            await offload(layers.destroy, name)
-            raise
         return cls._begin(engine, spec, machine, start)
 
     @classmethod
@@ -234,16 +231,12 @@ class Box:
         name = new_id()
         layers = self.layers
         spec = dataclasses.replace(self.spec, snapshot=None)
-        try:
+        kept = base if layers.is_copy_on_write else None
+        async with driver.prepared(name, base=kept):
             path = await offload(layers.fork, base, name, spec.limits.disk)
             await offload(renew_work, path)
-            start = Start(base) if layers.is_copy_on_write else Start(None, _stamps(path))
-            machine = await driver.start(
-                spec, place(self.engine.home, name, spec, base=start.base_layer)
-            )
-        except BaseException:
-            await offload(layers.destroy, name)
-            raise
+            start = Start(kept) if kept else Start(None, _stamps(path))
+            machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
         box = Box._begin(self.engine, spec, machine, start)
         box.parent_id = self.sandbox_id
         if start.base_layer is not None:

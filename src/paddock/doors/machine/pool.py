@@ -7,7 +7,6 @@ it cannot become (own mounts, a template, a snapshot) is started cold.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import os
 
@@ -15,7 +14,7 @@ from paddock.doors.machine.box import place
 from paddock.doors.machine.engine import Engine
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
-from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, Spec
 from paddock.state.home import new_id
 
@@ -124,13 +123,9 @@ class Pool:
     async def _boot(self) -> None:
         driver = await self._engine.driver()
         spec, name = Spec(), new_id()
-        driver.link.layers.create(name, spec.limits.disk, LAYER_OWNER)
-        try:
+        async with driver.prepared(name):
+            driver.link.layers.create(name, spec.limits.disk, LAYER_OWNER)
             machine = await driver.start(spec, place(self._engine.home, name, spec))
-        except BaseException:
-            with contextlib.suppress(PaddockError, OSError):
-                driver.link.layers.destroy(name)
-            raise
         machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)
 

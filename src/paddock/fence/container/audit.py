@@ -13,6 +13,7 @@ import os
 import struct
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paddock.fence.container.notifier import inner_pids
@@ -31,7 +32,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class FileLog:
     """The last file events of one sandbox."""
 
-    def __init__(self) -> None:
+    def __init__(self, pids: Mapping[int, int]) -> None:
+        self.pids = pids  # of programs that may have ended before their event is read
         self._events: deque[FileEvent] = deque(maxlen=MAX_EVENTS)
         self.dropped = 0
         self._closers: list[object] = []
@@ -118,7 +120,7 @@ class Auditor:
         try:
             inner = inner_pids(pid)[0]
         except OSError:
-            inner = 0  # it has ended meanwhile
+            inner = mark.log.pids.get(pid, 0)  # it has ended meanwhile
         access = "write" if mask & _CLOSE_WRITE else "read"
         mark.log.add(FileEvent(_inner_path(mark.target, path), access, inner, time.time()))
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from paddock.model.spec import Limits
 
 _ROOT = Path("/sys/fs/cgroup")
-_V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer", "blkio")
+_V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 _PERIOD_US = 100_000
 GROUP = "paddock"
@@ -69,6 +69,10 @@ class Hierarchy:
                 _enable_controllers(path.parent.parent)
                 _enable_controllers(path.parent)
         return self.open(name)
+
+    def paths(self, name: str) -> list[str]:
+        """Where the group `name` would be."""
+        return self.open(name).paths() if self.version else []
 
     def open(self, name: str) -> Group:
         if self.version == 2:
@@ -130,13 +134,10 @@ class GroupV2:
 
     def counters(self) -> Counters:
         cpu = _pairs(self.path / "cpu.stat")
-        io = _text(self.path / "io.stat").split()
         return Counters(
             cpu_s=cpu.get("usage_usec", 0) / 1e6,
             memory_bytes=_number(self.path / "memory.current"),
             pids=_number(self.path / "pids.current"),
-            read_bytes=sum(int(w[7:]) for w in io if w.startswith("rbytes=")),
-            written_bytes=sum(int(w[7:]) for w in io if w.startswith("wbytes=")),
         )
 
     def hits(self) -> dict[str, int]:
@@ -184,13 +185,10 @@ class GroupV1:
     def counters(self) -> Counters:
         memory = self.by_controller["memory"]
         cpu = self.by_controller.get("cpuacct", self.by_controller["cpu"])
-        io = self._io()
         return Counters(
             cpu_s=_number(cpu / "cpuacct.usage") / 1e9,
             memory_bytes=_number(memory / "memory.usage_in_bytes"),
             pids=_number(self.by_controller["pids"] / "pids.current"),
-            read_bytes=io.get("Read", 0),
-            written_bytes=io.get("Write", 0),
         )
 
     def hits(self) -> dict[str, int]:
@@ -201,15 +199,6 @@ class GroupV1:
             ),
             "pids": _pairs(self.by_controller["pids"] / "pids.events").get("max", 0),
         }
-
-    def _io(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
-        path = self.by_controller.get("blkio")
-        lines = _text(path / "blkio.throttle.io_service_bytes").splitlines() if path else []
-        for words in (line.split() for line in lines):
-            if len(words) == 3 and words[2].isdigit():
-                totals[words[1]] = totals.get(words[1], 0) + int(words[2])
-        return totals
 
 
 def _limit_v1_memory(path: Path, size: int) -> None:
@@ -296,7 +285,7 @@ def _make(path: Path) -> None:
 
 
 def _enable_controllers(path: Path) -> None:
-    wanted = [f"+{c}" for c in (*_V2_CONTROLLERS, "io")]
+    wanted = [f"+{c}" for c in _V2_CONTROLLERS]
     for word in wanted:
         try:
             _write(path / "cgroup.subtree_control", word)

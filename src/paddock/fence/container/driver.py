@@ -12,6 +12,7 @@ import resource
 import secrets
 import socket
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.fence.container.plan import Plan, arguments, stages
 from paddock.fence.guest import wire
 from paddock.fence.offload import offload
-from paddock.model.errors import CannotEnforce, HostCannot, SandboxError
+from paddock.model.errors import CannotEnforce, HostCannot, PaddockError
 from paddock.model.spec import HOME, Limits, Spec
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
@@ -76,16 +77,22 @@ class ContainerDriver:
             self._auditor.close()
         self.link.close()
 
+    @contextlib.asynccontextmanager
+    async def prepared(self, name: str, base: str | None = None) -> AsyncIterator[None]:
+        """Within this the sandbox `name` is being made; if that fails, nothing of it is left."""
+        await self.link.ask("prepare", id=name, cgroups=self.hierarchy.paths(name), base=base)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(PaddockError):
+                await self.link.ask("discard", id=name)
+            raise
+
     async def start(self, spec: Spec, place: Place) -> ContainerMachine:
-        """Boots a machine and returns it only when everything in its spec is in force."""
+        """Boots a prepared machine; returns it only when everything in its spec is in force."""
         enforcing = self._decide(spec.limits)
         plan = rootfs.plan(self.home, spec, place, self.link.layers)
-        launch = _Launch(self, spec, place, plan, enforcing)
-        try:
-            machine = await launch.run()
-        except BaseException:
-            await launch.abandon()
-            raise
+        machine = await _Launch(self, spec, place, plan, enforcing).run()
         self._audit(spec, machine)
         return machine
 
@@ -140,7 +147,6 @@ class _Launch:
         self._plan = plan
         self._enforcing = enforcing
         self._group: cgroups.Group | None = None
-        self._is_launched = False
 
     async def run(self) -> ContainerMachine:
         channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
@@ -174,31 +180,19 @@ class _Launch:
             if errors_w >= 0:
                 os.close(errors_w)
 
-    async def abandon(self) -> None:
-        with contextlib.suppress(SandboxError, HostCannot):
-            if self._is_launched:
-                await self._driver.link.ask("discard", id=self._place.machine_id, keep_layer=True)
-        if self._group is not None:
-            await offload(cgroups.remove, self._group.paths())
-
     async def _launch(self, fds: list[int]) -> tuple[int, int]:
-        groups: list[str] = []
         if self._driver.hierarchy.version:
-            groups = self._make_group()
-        self._is_launched = True
+            self._make_group()
         answer = await self._driver.link.ask(
             "launch",
             fds=fds,
             id=self._place.machine_id,
-            layer=self._place.layer,
-            cgroups=groups,
             argv=arguments(self._plan, rootfs.bubblewrap()),
             stages=[_stage(source) for source in stages(self._plan)],
-            info=self._info(),
         )
         return answer["pid"], answer["uid"]
 
-    def _make_group(self) -> list[str]:
+    def _make_group(self) -> None:
         try:
             self._group = self._driver.hierarchy.group(self._place.machine_id)
             self._group.limit(self._spec.limits)
@@ -206,7 +200,6 @@ class _Launch:
             raise CannotEnforce(
                 "the memory, pids and cpu limits", hint=f"the cgroup refuses them: {error}"
             ) from None
-        return self._group.paths()
 
     async def _place_process(self, pid: int) -> None:
         """Nothing untrusted runs before this has been done for the guest and verified."""

@@ -100,7 +100,12 @@ class Keeper:
                 self._discard(sandbox_id)
 
     def _handle(self, ask: dict[str, Any], fds: list[int]) -> None:
-        operations = {"launch": self._launch, "ready": self._ready, "discard": self._on_discard}
+        operations = {
+            "prepare": self._prepare,
+            "launch": self._launch,
+            "ready": self._ready,
+            "discard": self._on_discard,
+        }
         try:
             self._reply(ask, operations[ask["op"]](ask, fds))
         except OSError as error:
@@ -113,13 +118,17 @@ class Keeper:
             for fd in fds:
                 os.close(fd)
 
-    def _launch(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    def _prepare(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Before anything of a sandbox is made: what there will be to remove is written down."""
         sandbox_id = ask["id"]
-        box = _Box(lease=claim(self._home, sandbox_id))
-        self._boxes[sandbox_id] = box
-        directory = self._home.sandboxes / sandbox_id
-        box.record = Record(sandbox_id, ask["layer"], tuple(ask["cgroups"]), info=ask["info"])
-        box.record.write(directory)
+        box = self._boxes[sandbox_id] = _Box(lease=claim(self._home, sandbox_id))
+        groups = tuple(ask["cgroups"])
+        box.record = Record(sandbox_id, sandbox_id, groups, info={"base": ask["base"]})
+        box.record.write(self._home.sandboxes / sandbox_id)
+        return {}
+
+    def _launch(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        box = self._boxes[ask["id"]]
         if self._is_root:
             box.uid, box.uid_lock = _lease_uid()
         mappings = [self._mapping(stage, box.uid) for stage in ask["stages"]]
@@ -143,24 +152,23 @@ class Keeper:
         return {}
 
     def _on_discard(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        self._discard(ask["id"], is_layer_kept=ask.get("keep_layer", False))
+        self._discard(ask["id"])
         return {}
 
-    def _discard(self, sandbox_id: str, *, is_layer_kept: bool = False) -> None:
+    def _discard(self, sandbox_id: str) -> None:
         box = self._boxes.pop(sandbox_id, None)
         if box is None:
             return
         box.kill()
         box.wait()
         if box.record is not None:
-            self._remove(box.record, is_layer_kept=is_layer_kept)
+            self._remove(box.record)
         box.release()
 
-    def _remove(self, record: Record, *, is_layer_kept: bool = False) -> None:
+    def _remove(self, record: Record) -> None:
         """What a sandbox left: the same for an orderly end, a dead host and a sweep."""
         cgroups.remove(list(record.cgroups))
-        if not is_layer_kept:
-            self._layers.destroy(record.layer)
+        self._layers.destroy(record.layer)
         directory = self._home.sandboxes / record.sandbox_id
         if directory.exists():
             remove_tree(directory)

@@ -131,6 +131,8 @@ class KeeperLink:
     def _lose(self) -> None:
         self._lost = "the keeper process has ended; its sandboxes are gone"
         asyncio.get_running_loop().remove_reader(self._sock.fileno())
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)  # it closed its socket by ending: this only reaps
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(HostCannot(self._lost))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.fence.channel import Channel
@@ -50,7 +50,7 @@ class ContainerMachine:
         self.limits = parts.limits
         self.channel: Channel
         self.execs = ExecLog()
-        self.files = FileLog()
+        self.files = FileLog(self.execs.pids)
         self.ended_by: str | None = None
         self.is_frozen = False
         self.on_end: list[Callable[[str], None]] = []
@@ -59,6 +59,7 @@ class ContainerMachine:
         self._last: tuple[float, float] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._disk_hits = 0
+        self._usage: dict[str, Any] = dict.fromkeys(("cpu", "memory", "pids", "read", "written"), 0)
 
     @property
     def init_pid(self) -> int:
@@ -135,10 +136,10 @@ class ContainerMachine:
             io_write_bytes=counters.written_bytes,
         )
 
-    async def stop(self, reason: str, *, is_layer_kept: bool = False) -> None:
+    async def stop(self, reason: str) -> None:
         """Ends everything inside and removes what it left. Waiting calls return with the reason."""
         if self._stopping is None:
-            self._stopping = asyncio.ensure_future(self._stop(reason, is_layer_kept))
+            self._stopping = asyncio.ensure_future(self._stop(reason))
         await asyncio.shield(self._stopping)
 
     def lost(self, reason: str) -> None:
@@ -149,9 +150,9 @@ class ContainerMachine:
             callback(self.ended_by)
         self.on_end.clear()
         if self._stopping is None:
-            self._stopping = asyncio.ensure_future(self._stop(self.ended_by, False))
+            self._stopping = asyncio.ensure_future(self._stop(self.ended_by))
 
-    async def _stop(self, reason: str, is_layer_kept: bool) -> None:
+    async def _stop(self, reason: str) -> None:
         if self.ended_by is None:
             self.ended_by = reason
         self.channel.lose(self.ended_by)
@@ -160,7 +161,7 @@ class ContainerMachine:
         self.files.close()
         self._parts.link.forget(self.machine_id)
         with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps
-            await self._parts.link.ask("discard", id=self.machine_id, keep_layer=is_layer_kept)
+            await self._parts.link.ask("discard", id=self.machine_id)
         if self._notifier is not None:
             self._notifier.close()
 
@@ -174,14 +175,14 @@ class ContainerMachine:
         return reason
 
     async def _measure(self) -> Counters:
+        if not self.is_frozen:  # a frozen guest does not answer; the last answer still holds
+            self._usage = await asyncio.wait_for(self.channel.ask("usage"), _CALL_S)
+        usage = self._usage
+        io = {"read_bytes": usage["read"], "written_bytes": usage["written"]}
         if self._parts.group is not None:
-            return self._parts.group.counters()
-        usage = await asyncio.wait_for(self.channel.ask("usage"), _CALL_S)
-        return Counters(
-            cpu_s=usage["cpu"],
-            memory_bytes=usage["memory"],
-            pids=usage["pids"],
-        )
+            return replace(self._parts.group.counters(), **io)
+        counted = {"cpu_s": usage["cpu"], "memory_bytes": usage["memory"], "pids": usage["pids"]}
+        return Counters(**counted, **io)
 
     async def _watch_disk(self) -> None:
         """Without a hard quota: count, and over the limit stop, count exactly, kill."""

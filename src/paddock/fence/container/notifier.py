@@ -38,6 +38,7 @@ class ExecLog:
 
     def __init__(self) -> None:
         self._events: OrderedDict[int, ExecEvent] = OrderedDict()
+        self.pids: OrderedDict[int, int] = OrderedDict()  # host pid -> the sandbox's own
         self._next = 0
         self.dropped = 0
         self.listeners: list[Callable[[ExecEvent], None]] = []
@@ -50,6 +51,13 @@ class ExecLog:
             self.dropped += 1
         self._tell(event)
         return number
+
+    def remember(self, host_pid: int, inner_pid: int) -> None:
+        """Which process it was can be asked after it has ended, as file events do."""
+        self.pids[host_pid] = inner_pid
+        self.pids.move_to_end(host_pid)
+        if len(self.pids) > MAX_EVENTS:
+            self.pids.popitem(last=False)
 
     def complete(self, number: int, exit_code: int | None, ended_at: float) -> None:
         event = self._events.get(number)
@@ -120,6 +128,7 @@ class Notifier:
         return True
 
     def _note(self, pid: int, event: ExecEvent) -> None:
+        self._log.remember(pid, event.pid)
         number = self._log.add(event)
         if pid in self._running:  # the same process became another program
             fd, previous = self._running[pid]

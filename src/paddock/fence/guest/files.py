@@ -155,8 +155,6 @@ def _remove_in_child(path, writer):
         _remove_tree(path)
     except OSError as error:
         code = error.errno or errno.EIO
-    except RecursionError:
-        code = errno.ENAMETOOLONG
     os.write(writer, b"%d" % code)
     return 0
 
@@ -214,28 +212,37 @@ def _walk(top, depth):
 
 
 def _remove_tree(path):
-    """Depth first, in directories held open, so that a swapped-in link is never followed."""
-    parent, name = os.path.split(path.rstrip("/"))
-    fd = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _remove_dir(fd, name)
-    finally:
-        os.close(fd)
+    """Depth first, by changing into each directory: a tree may be deeper than a path can say, or
+    than descriptors can be had. Run in a child of its own. A link in a directory's place is
+    refused by the open, so it is never followed."""
+    os.chdir(os.path.dirname(path.rstrip("/")) or "/")
+    _enter(os.path.basename(path.rstrip("/")))
+    names = [os.path.basename(path.rstrip("/"))]
+    pending = [os.listdir(".")]
+    while pending:
+        if not pending[-1]:
+            pending.pop()
+            os.chdir("..")
+            os.rmdir(names.pop())
+            continue
+        name = pending[-1].pop()
+        try:
+            os.unlink(name)
+        except IsADirectoryError:
+            _enter(name)
+            names.append(name)
+            pending.append(os.listdir("."))
+        except FileNotFoundError:
+            pass
 
 
-def _remove_dir(parent, name):
+def _enter(name):
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, dir_fd=parent)
+    fd = os.open(name, flags)
     try:
-        for child in os.listdir(fd):
-            info = os.stat(child, dir_fd=fd, follow_symlinks=False)
-            if _stat.S_ISDIR(info.st_mode):
-                _remove_dir(fd, child)
-            else:
-                os.unlink(child, dir_fd=fd)
+        os.fchdir(fd)
     finally:
         os.close(fd)
-    os.rmdir(name, dir_fd=parent)
 
 
 def _entry(path, info, target):

@@ -5,6 +5,7 @@ outrun by what it watches, and sees every process of the sandbox.
 
 import _signal
 import os
+import resource
 
 INTERVAL_S = 0.05
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -74,16 +75,32 @@ def usage(stream, ask):
     """What everything in here uses, for hosts without cgroups."""
     memory = cpu = 0
     found = pids()
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    read, written = ended.ru_inblock * 512, ended.ru_oublock * 512
     for pid in [*found, 1]:
         memory += resident(pid)
         cpu += _cpu_ticks(pid)
+        io = _io(pid)
+        read += io.get(b"read_bytes:", 0)
+        written += io.get(b"write_bytes:", 0)
     stream.end(
         {
             "memory": memory,
             "cpu": cpu / os.sysconf("SC_CLK_TCK"),
             "pids": len(found) + 1,
+            "read": read,
+            "written": written,
         }
     )
+
+
+def _io(pid):
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:
+            pairs = [line.split() for line in file]
+        return {name: int(value) for name, value in pairs}
+    except (OSError, ValueError):
+        return {}
 
 
 def deleted_bytes(stream, ask):

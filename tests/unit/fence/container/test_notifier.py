@@ -48,13 +48,12 @@ class Pages:
 
     def __init__(self, count: int) -> None:
         self.size = count * PAGE
-        self._map = mmap.mmap(-1, self.size + PAGE)
-        self._view = (ctypes.c_char * (self.size + PAGE)).from_buffer(self._map)
-        self.start = ctypes.addressof(self._view)
         libc = ctypes.CDLL(None, use_errno=True)
-        address = ctypes.c_void_p(self.start + self.size)
-        assert libc.munmap(address, ctypes.c_size_t(PAGE)) == 0
-        self._libc = libc
+        libc.mmap.restype = ctypes.c_void_p
+        length, flags = ctypes.c_size_t(self.size + PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.start = libc.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        # By hand, and for good: Python's own map would give back the hole together with the rest.
+        assert libc.munmap(ctypes.c_void_p(self.start + self.size), ctypes.c_size_t(PAGE)) == 0
 
     def put(self, content: bytes, at: int) -> int:
         ctypes.memmove(self.start + at, content, len(content))
@@ -66,11 +65,7 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def pages() -> Pages:
-    # Kept for the whole module: the map is never closed, its last page is not ours any more.
-    return _PAGES
-
-
-_PAGES = Pages(4)
+    return Pages(4)
 
 
 def vector(items: list[bytes]) -> tuple[ctypes.Array[ctypes.c_char_p], int]:
@@ -146,13 +141,13 @@ def test_vector_across_the_end_of_a_page_is_read_whole(
     assert read_vector(memory, address) == ([b"arg"] * 4, False)
 
 
-@pytest.mark.parametrize("offset", range(1, 8))
-def test_vector_that_is_not_aligned_is_read_whole(memory: int, pages: Pages, offset: int) -> None:
-    # x86 lets a program lay its pointers anywhere, also across the end of a page.
+def test_vector_that_is_not_aligned_hides_nothing(memory: int, pages: Pages) -> None:
+    # The kernel takes pointers that lie anywhere, also across the end of a page.
     text = pages.put(b"arg\0", 0)
     content = text.to_bytes(8, sys.byteorder) * 4 + bytes(8)
-    address = pages.put(content, 2 * PAGE - 16 + offset)
-    assert read_vector(memory, address) == ([b"arg"] * 4, False)
+    for offset in range(1, 16):
+        address = pages.put(content, 2 * PAGE - 16 + offset)
+        assert read_vector(memory, address) == ([b"arg"] * 4, False), offset
 
 
 def test_vector_at_the_end_of_a_mapping_is_read_whole(memory: int, pages: Pages) -> None:
@@ -220,8 +215,10 @@ needs_status = pytest.mark.skipif(
 
 
 @needs_status
-@pytest.mark.parametrize(("program", "status"), [("exit 0", 0), ("exit 7", 7), ("exit 255", 255),
-                                                 ("kill -9 $$", 137), ("kill -15 $$", 143)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137), ("kill -15 $$", 143)],
+)
 def test_status_of_a_child_is_read_by_its_pidfd(program: str, status: int) -> None:
     process = subprocess.Popen(["/bin/sh", "-c", program])
     fd = os.pidfd_open(process.pid)

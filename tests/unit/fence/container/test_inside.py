@@ -1,0 +1,228 @@
+"""What is brought into every sandbox: it is complete, it starts, and nothing private is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.fence.container import inside, rootfs
+from paddock.state.home import Home
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """One for all workers of a test run: what takes seconds to build is built once."""
+    base = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    shared = Home((base.parent if is_worker else base) / "inside-home")
+    shared.make()
+    return shared
+
+
+def entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
+    for directory, names, files in os.walk(top):
+        for name in [*names, *files]:
+            path = os.path.join(directory, name)
+            yield os.path.relpath(path, top), os.lstat(path)
+
+
+# ---- /etc ----------------------------------------------------------------------------------------
+
+
+def test_etc_holds_no_file_that_the_host_does_not_show_to_everybody(home: Home) -> None:
+    etc = inside.synthetic_etc(home)
+    for name, info in entries(etc):
+        if not stat.S_ISREG(info.st_mode) or name in inside._ETC_FILES:
+            continue
+        walked = Path("/etc")
+        for part in Path(name).parts[:-1]:
+            walked = walked / part
+            assert walked.stat().st_mode & 0o001, f"{name}: {walked} is closed to others"
+        assert (Path("/etc") / name).stat().st_mode & 0o004, f"{name} is private to the host"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["shadow", "gshadow", "sudoers", "ssh", "ssl/private", "machine-id", "fstab", "crontab",
+     "hostid", "krb5.keytab", "NetworkManager", "wireguard", "environment"],
+)  # fmt: skip
+def test_etc_has_nothing_of_the_hosts_own_business(home: Home, name: str) -> None:
+    assert not os.path.lexists(inside.synthetic_etc(home) / name)
+
+
+def test_accounts_are_the_sandboxs_own_and_not_the_hosts(home: Home) -> None:
+    etc = inside.synthetic_etc(home)
+    names = [line.split(":")[0] for line in (etc / "passwd").read_text().splitlines()]
+    assert names == ["root", "user", "nobody"]
+    assert "user:x:1000:1000" in (etc / "passwd").read_text()
+    assert (etc / "resolv.conf").read_text() == ""
+
+
+def test_names_of_the_machine_are_those_that_the_guest_writes(home: Home) -> None:
+    etc = inside.synthetic_etc(home)
+    assert os.readlink(etc / "hosts") == "/run/hosts"
+    assert os.readlink(etc / "hostname") == "/run/hostname"
+
+
+def test_everything_brought_can_be_read_by_every_uid_and_written_by_none(home: Home) -> None:
+    for top in (inside.synthetic_etc(home), inside.guest_code(home, inside.interpreter_path())):
+        assert stat.S_IMODE(top.stat().st_mode) == 0o755
+        for name, info in entries(top):
+            if not stat.S_ISLNK(info.st_mode):
+                assert info.st_mode & 0o004, name
+                assert not info.st_mode & 0o6022, name
+
+
+def test_private_file_is_left_out_of_a_copy(tmp_path: Path) -> None:
+    source = tmp_path / "etc"
+    (source / "open").mkdir(parents=True)
+    (source / "open" / "public").write_text("p")
+    (source / "open" / "key").write_text("secret")
+    (source / "open" / "key").chmod(0o640)
+    os.mkfifo(source / "open" / "fifo")
+    inside._copy_public(source, tmp_path / "copy")
+    assert sorted(os.listdir(tmp_path / "copy" / "open")) == ["public"]
+
+
+def test_file_in_a_closed_directory_is_left_out_of_a_copy(tmp_path: Path) -> None:
+    # Its own mode says public; nobody could get to it, though.
+    closed = tmp_path / "etc" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "key").write_text("secret")
+    (closed / "key").chmod(0o644)
+    closed.chmod(0o700)
+    inside._copy_public(tmp_path / "etc", tmp_path / "copy")
+    assert not (tmp_path / "copy" / "closed" / "key").exists()
+
+
+def test_link_is_copied_as_a_link_and_not_as_what_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "link").symlink_to(tmp_path / "secret")
+    inside._copy_public(tmp_path / "etc", tmp_path / "copy")
+    assert (tmp_path / "copy" / "link").is_symlink()
+
+
+# ---- the guest's code ----------------------------------------------------------------------------
+
+
+def test_guest_code_is_complete_and_compiled(home: Home) -> None:
+    top = inside.guest_code(home, inside.interpreter_path())
+    assert sorted(os.listdir(top)) == ["guest", "kernel", "python", "site"]
+    for part in ("guest", "kernel"):
+        sources = {p.stem for p in (top / part).glob("*.py")}
+        compiled = {p.name.split(".")[0] for p in (top / part / "__pycache__").glob("*.pyc")}
+        assert sources == compiled
+    assert {"main", "wire", "loop"} <= {p.stem for p in (top / "guest").glob("*.py")}
+
+
+def test_guest_modules_find_each_other_and_need_nothing_else(home: Home) -> None:
+    top = inside.guest_code(home, inside.interpreter_path())
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import main; print(main.__file__)"
+    words = [inside.interpreter_path(), "-I", "-S", "-B", "-c", program, str(top / "guest")]
+    done = subprocess.run(words, capture_output=True, text=True, env={})
+    assert (done.stdout.strip(), done.stderr) == (str(top / "guest" / "main.py"), "")
+
+
+# ---- the interpreter -----------------------------------------------------------------------------
+
+
+def test_host_root_uses_the_hosts_own_interpreter(home: Home) -> None:
+    found = inside.interpreter(home, is_host_root=True)
+    if inside.system_interpreter() is None:
+        assert found.brought is not None
+    else:
+        assert found.words[0] == inside.system_interpreter()
+        assert found.brought is None
+
+
+def test_brought_interpreter_starts_in_a_root_that_has_nothing_else(home: Home) -> None:
+    found = inside.interpreter(home, is_host_root=False)
+    assert found.brought is not None
+    program = (
+        "import sys, json, os, select, fcntl, _socket, resource, _ctypes, _struct, subprocess;"
+        "print(json.dumps([sys.version_info[:2], sys.prefix, sorted(os.listdir('/'))]))"
+    )
+    box = [rootfs.bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--clearenv",
+           "--ro-bind", str(found.brought), "/.paddock/python", "--dev", "/dev", "--"]  # fmt: skip
+    done = subprocess.run([*box, *found.words, program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    version, prefix, names = json.loads(done.stdout)
+    assert tuple(version) >= (3, 9)
+    assert prefix == "/.paddock/python"
+    assert names == [".paddock", "dev"]
+
+
+def test_brought_interpreter_has_no_packages_of_the_host(home: Home) -> None:
+    found = inside.interpreter(home, is_host_root=False)
+    assert found.brought is not None
+    for name, _ in entries(found.brought):
+        assert not {"site-packages", "dist-packages"} & set(Path(name).parts)
+
+
+# ---- the cache -----------------------------------------------------------------------------------
+
+
+def test_what_is_built_is_used_again(home: Home) -> None:
+    inside.synthetic_etc.cache_clear()
+    first = inside.synthetic_etc(home)
+    stamp = first.stat().st_mtime_ns
+    inside.synthetic_etc.cache_clear()
+    assert inside.synthetic_etc(home) == first
+    assert first.stat().st_mtime_ns == stamp
+
+
+_BUILD = """
+import sys
+from pathlib import Path
+from paddock.fence.container import inside
+from paddock.state.home import Home
+home = Home(Path(sys.argv[1]))
+home.make()
+input()
+print(inside.guest_code(home, inside.interpreter_path()))
+print(inside.synthetic_etc(home))
+"""
+
+
+def test_processes_that_build_at_once_end_with_one_whole_result(tmp_path: Path) -> None:
+    builders = [
+        subprocess.Popen(
+            [sys.executable, "-c", _BUILD, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for builder in builders:
+        assert builder.stdin is not None
+        builder.stdin.write("\n")
+        builder.stdin.flush()
+    said = [builder.communicate(timeout=60)[0].split() for builder in builders]
+    assert all(builder.returncode == 0 for builder in builders)
+    assert said[0] == said[1] == said[2]
+    code, etc = map(Path, said[0])
+    assert (code / "guest" / "main.py").exists()
+    assert (etc / "passwd").exists()
+    assert sorted(os.listdir(tmp_path / "cache")) == sorted(["sites", code.name, etc.name])
+
+
+def test_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.make()
+
+    def build(directory: Path) -> None:
+        (directory / "half").write_text("x")
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        inside._built(home, "thing", build)
+    assert os.listdir(home.cache) == ["sites"]
