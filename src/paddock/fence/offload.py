@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -56,6 +57,14 @@ class _Workers:
 
 
 _workers = _Workers()
+
+
+def _after_fork_in_child() -> None:
+    global _workers
+    _workers = _Workers()  # the threads of the parent's did not come along
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 async def offload(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -77,7 +77,7 @@ class BtrfsLayers:
             btrfs.snapshot_subvolume(self._fd, source_fd, name)
             inherited = btrfs.used_bytes(source_fd) + _inherited(source_fd)
         with self._opened(name) as fd:
-            # Shared blocks are charged to whoever wrote them; the fork must count them all the same.
+            # Shared blocks are charged to whoever wrote them; the fork counts them all the same.
             os.setxattr(fd, _INHERITED, str(inherited).encode())
         self.set_quota(name, quota_bytes)
         return self.path(name)

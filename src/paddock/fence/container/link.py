@@ -79,9 +79,9 @@ class KeeperLink:
 
     def close(self) -> None:
         """Hangs up; the keeper ends what is left, and then itself."""
-        with contextlib.suppress(RuntimeError):
+        if not self.is_lost:
             asyncio.get_running_loop().remove_reader(self._sock.fileno())
-        self._sock.close()
+            self._sock.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
 
@@ -131,6 +131,7 @@ class KeeperLink:
     def _lose(self) -> None:
         self._lost = "the keeper process has ended; its sandboxes are gone"
         asyncio.get_running_loop().remove_reader(self._sock.fileno())
+        self._sock.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # it closed its socket by ending: this only reaps
         for future in self._waiting.values():
