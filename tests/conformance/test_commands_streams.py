@@ -10,7 +10,7 @@ import pytest
 
 from conformance.conftest import MakeBox
 from conformance.host import memory_bytes, peak_memory
-from conformance.waiting import eventually, result_of
+from conformance.waiting import Calls, eventually, result_of
 from paddock import CommandExitException, CommandTimeout, InvalidInput, Sandbox
 
 MIB = 1 << 20
@@ -125,6 +125,13 @@ def test_timeout_holds_while_a_program_does_not_read_its_input(make_box: MakeBox
     box = make_box()
     with pytest.raises(CommandTimeout):
         result_of(lambda: box.commands.run("sleep 60", stdin=bytes(8 * MIB), timeout=0.5), 8)
+
+
+def test_two_threads_may_write_to_one_program(make_box: MakeBox) -> None:
+    handle = make_box().commands.run("sleep 0.3; wc -c", background=True, stdin=True)
+    Calls([lambda: handle.send_stdin(bytes(4 * MIB))] * 3).results(15)
+    handle.close_stdin()
+    assert result_of(handle.wait).stdout.strip() == str(12 * MIB)
 
 
 def test_input_that_is_not_text_or_bytes_is_invalid(shared_box: Sandbox) -> None:

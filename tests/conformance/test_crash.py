@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import subprocess
@@ -49,8 +51,6 @@ def _kill_after(home: Path, delay_s: float, marker: str, *point: str) -> None:
 
 def _start_again(home: Path) -> list[str]:
     """What the next start finds in the way of layers."""
-    import json
-
     done = subprocess.run(
         [sys.executable, "-c", NEXT_START],
         capture_output=True,
@@ -73,15 +73,23 @@ def _check_all_gone(home: Path, marker: str) -> None:
     assert [name for name in layers if name.startswith(marker)] == []
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_kill_at_a_random_moment_leaves_nothing(home: Path, seed: int) -> None:
+@pytest.fixture
+def marker(driver: str) -> Iterator[str]:
+    """What the ids of the victim's sandboxes begin with. What a failed test left is removed."""
     marker = new_id()[:6]
+    yield marker
+    for group in cgroups_with(marker):
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_kill_at_a_random_moment_leaves_nothing(home: Path, marker: str, seed: int) -> None:
     _kill_after(home, random.Random(f"{seed}-{os.getpid()}").uniform(0.2, 1.8), marker)
     _check_all_gone(home, marker)
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_kill_at_a_certain_point_leaves_nothing(home: Path, point: str) -> None:
-    marker = new_id()[:6]
+def test_kill_at_a_certain_point_leaves_nothing(home: Path, marker: str, point: str) -> None:
     _kill_after(home, 30, marker, point)
     _check_all_gone(home, marker)

@@ -32,9 +32,10 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened on a stream."""
+    """Something happened on a stream; `size` is what it weighed on the wire."""
 
     value: dict[str, Any]
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,8 @@ class Stream:
         item = self._items.popleft()
         if isinstance(item, Data):
             self._give_credit(len(item.content))
+        elif isinstance(item, Event):
+            self._event_bytes -= item.size
         return item
 
     async def end(self) -> dict[str, Any]:
@@ -286,7 +289,7 @@ class Stream:
             self._event_bytes += len(payload)
             if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
                 raise wire.WireError("too many events")
-            self._put(Event(_unpacked(payload)))
+            self._put(Event(_unpacked(payload), len(payload)))
         elif kind == wire.CREDIT and len(payload) == 4:
             self._send_credit += wire.U32.unpack(payload)[0]
             self._wake_sender()
@@ -318,7 +321,6 @@ class Stream:
             self._room.set_result(None)
 
     def _give_credit(self, size: int) -> None:
-        self._event_bytes = 0
         self._owed += size
         if self._owed >= _CREDIT_STEP and not self.is_ended:
             self._receive_credit += self._owed

@@ -27,7 +27,7 @@ MAX_XATTR_BYTES = 4096
 # These name inodes of one machine, and mean nothing after a restore.
 _OVERLAY_NOTES = frozenset(
     f"user.overlay.{note}" for note in ("origin", "impure", "nlink", "upper", "uuid")
-)
+) | {"user.paddock.inherited"}
 _FLUSH_BYTES = 1 << 20
 
 

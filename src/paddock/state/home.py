@@ -7,6 +7,7 @@ lease that can be locked has lost its keeper: whatever the sandbox left behind i
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -43,8 +44,9 @@ class Home:
         try:
             for path in (self.root, self.sandboxes, self.cache, self.sites):
                 path.mkdir(parents=True, exist_ok=True)
-            if self.root.stat().st_uid == os.geteuid():
-                self.root.chmod(0o700)
+            if self.root.stat().st_uid != os.geteuid():
+                raise PermissionError(errno.EPERM, "it belongs to another user")
+            self.root.chmod(0o700)
         except OSError as error:
             raise HostCannot(
                 f"cannot use {self.root} for Paddock's state: {error.strerror}",

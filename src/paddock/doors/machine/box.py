@@ -177,7 +177,8 @@ class Box:
         return list(self._samples)
 
     def info(self) -> SandboxInfo:
-        left = None if self._end_at is None else self._end_at - time.monotonic()
+        moments = [t for t in (self._end_at, self._time_end) if t is not None]
+        left = min(moments) - time.monotonic() if moments else None
         end = None if left is None or self.state != "running" else time.time() + left
         return SandboxInfo(
             sandbox_id=self.sandbox_id,

@@ -148,9 +148,18 @@ class Kernel:
             if isinstance(item, Data) and item.port == 2:
                 noise = (noise + item.content)[-4096:]
             elif isinstance(item, Data):
-                for message in self._reader.feed(item.content):
+                for message in self._messages(item.content):
                     await listeners.tell(builder.feed(message))
         return builder.build()
+
+    def _messages(self, content: bytes | bytearray) -> list[dict[str, Any]]:
+        try:
+            return self._reader.feed(content)
+        except SandboxError:
+            # A cell got at the protocol and broke it: nothing that follows can be understood.
+            self._box.contexts.pop(self.context.id, None)
+            self.end()
+            raise
 
     async def _died(
         self, builder: ExecutionBuilder, ending: dict[str, Any], noise: bytes

@@ -219,15 +219,16 @@ class _Launch:
         limits, enforcing = self._spec.limits, self._enforcing
         rlimits = {
             "nofile": limits.files,
-            "nproc": limits.pids,
-            "fsize": limits.disk,
-            "core": 0,
+            # 1, not 0: a host whose core_pattern is a pipe would start its handler for 0.
+            "core": 1,
             "memlock": 64 << 10,
             "msgqueue": 64 << 10,
             "rtprio": 0,
         }
-        if enforcing.is_watched:
-            rlimits["data"] = limits.memory
+        if enforcing.is_watched:  # with a cgroup and a hard quota these would only be in the way
+            rlimits |= {"data": limits.memory, "nproc": limits.pids}
+        if not self._driver.link.layers.has_hard_quota:
+            rlimits["fsize"] = limits.disk
         config = {
             "hostname": self._place.hostname,
             "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},

@@ -30,6 +30,7 @@ _PIDFD_INFO_EXIT = 1 << 3
 _STATUS_TRIES, _STATUS_PAUSE_S = 50, 0.01
 MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 4096
+MAX_WATCHED = 64  # programs of one sandbox whose end is waited for at the same time
 MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
 
 
@@ -135,6 +136,8 @@ class Notifier:
             self._log.complete(previous, None, event.started_at)
             self._running[pid] = (fd, number)
             return
+        if len(self._running) >= MAX_WATCHED:
+            return  # how it ends stays unknown; a swarm of programs must not use up our descriptors
         with contextlib.suppress(OSError):
             fd = os.pidfd_open(pid)
             self._running[pid] = (fd, number)

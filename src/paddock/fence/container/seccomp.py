@@ -90,7 +90,7 @@ REFUSALS = (
 
 WITHOUT_CGROUP = (
     Refusal(
-        ("memfd_create", "shmget"),
+        ("memfd_create", "shmget", "semget", "msgget"),
         "memory that belongs to no process escapes the watched memory limit",
         errno.ENOSYS,
     ),
@@ -101,6 +101,13 @@ PINNED_CPU = (Refusal(("sched_setaffinity",), "the CPU limit is kept by pinning"
 _SET_ID_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1,
                  "mknodat": 2, "mkdir": 1, "mkdirat": 2}  # fmt: skip
 _SET_ID_OPENS = {"open": (1, 2), "openat": (2, 3)}  # flags argument, mode argument
+_WORD = 0xFFFFFFFF
+_STEERING = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr",
+             "sched_setaffinity")  # fmt: skip
+# call, its `which` for a process or group, its `which` for all processes of a user
+_PRIORITIES = (("setpriority", (0, 1), 2), ("ioprio_set", (1, 2), 3))
+_PERSONALITIES = 0x0060008
+_BTRFS_SUBVOLUMES = (0x01, 0x0E, 0x0F, 0x17, 0x18, 0x1A, 0x25, 0x3F)
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
 # Calls newer than some libseccomp releases. From 424 on, numbers are the same everywhere.
 _NUMBERS = {
@@ -177,12 +184,33 @@ class _Compiler:
                 for creating in (_O_CREAT, _O_TMPFILE):
                     made = _masked(flags, creating, creating)
                     self._refuse(call, errno.EPERM, made, _masked(mode, bit, bit))
+        self._refuse_steering_pid_1()
+        for number in _BTRFS_SUBVOLUMES:  # one made inside would have no quota, nor be removable
+            self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFF, 0x9400 | number))
         # A terminal must not be made to type into the shell of whoever attached to it.
         for request in (_TIOCSTI, _TIOCLINUX):
             self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFFFFFF, request))
 
+    def _refuse_steering_pid_1(self) -> None:
+        """The guest has the agent's uid, so the kernel would let the agent starve it."""
+        for call in _STEERING:
+            self._refuse(call, errno.EPERM, _masked(0, _WORD, 1))
+        for call, which_of_one, which_of_user in _PRIORITIES:
+            for which in which_of_one:
+                self._refuse(call, errno.EPERM, _masked(0, _WORD, which), _masked(1, _WORD, 1))
+            self._refuse(call, errno.EPERM, _masked(0, _WORD, which_of_user))
+        # The core limit stays as the guest set it: lowered to 0, a core handler would start.
+        self._refuse("prlimit64", errno.EPERM, _masked(1, _WORD, 4), _Arg(2, _NE, 0, 0))
+        self._refuse("setrlimit", errno.EPERM, _masked(0, _WORD, 4))
+        for bit in range(28):  # personalities: only the harmless ones that programs do use
+            if not 1 << bit & _PERSONALITIES:
+                self._refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << bit))
+        for bit in range(31):
+            self._refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << 31))
+
     def _refuse_sockets(self) -> None:
         """Only stream and datagram sockets of the families that a program can need."""
+        self._refuse("socketpair", errno.EAFNOSUPPORT, _Arg(0, _NE, _FAMILIES["unix"], 0))
         previous = -1
         for family in sorted(_FAMILIES.values()):
             for other in range(previous + 1, family):

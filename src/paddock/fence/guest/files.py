@@ -184,13 +184,16 @@ def _open_for_write(path, mode, is_append):
 
 
 def _make_parents(path):
+    missing = []
     parent = os.path.dirname(path.rstrip("/"))
-    if parent and not os.path.isdir(parent):
-        _make_parents(parent)
+    while parent and not os.path.isdir(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    for directory in reversed(missing):
         try:
-            os.mkdir(parent, 0o755)
+            os.mkdir(directory, 0o755)
         except FileExistsError:
-            if not os.path.isdir(parent):
+            if not os.path.isdir(directory):
                 raise OSError(errno.ENOTDIR, "") from None
 
 

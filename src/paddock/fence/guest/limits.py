@@ -8,6 +8,7 @@ import os
 import resource
 
 INTERVAL_S = 0.05
+REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -32,8 +33,8 @@ class Watch:
             return
         # Resident pages that processes share were counted twice: ask the exact question only now.
         sizes = {pid: proportional(pid, size) for pid, size in sizes.items()}
-        if sum(sizes.values()) > self._limit:
-            self._kill_largest(sizes)
+        while sizes and sum(sizes.values()) > self._limit:
+            del sizes[self._kill_largest(sizes)]
 
     def _kill_largest(self, sizes):
         self.hits["memory"] += 1
@@ -45,6 +46,7 @@ class Watch:
             os.kill(largest, _signal.SIGKILL)
         except ProcessLookupError:
             pass
+        return largest
 
 
 def pids():
@@ -121,18 +123,40 @@ def deleted_bytes(stream, ask):
     stream.end({"bytes": sum(seen.values())})
 
 
-def freeze(stream, ask):
-    """SIGSTOP to all until nothing but ourselves runs; stopped programs cannot start new ones."""
-    for _ in range(1000):
-        if not _signal_all(_signal.SIGSTOP) or all(_is_stopped(pid) for pid in pids()):
-            stream.end({"frozen": True})
-            return
-    stream.end({"frozen": False})
+class Freezer:
+    """SIGSTOP to all until nothing but ourselves runs; stopped programs cannot start new ones.
+
+    While frozen it looks again and again: a timer that a program had set may wake it by SIGCONT.
+    """
+
+    def __init__(self, loop):
+        self._loop = loop
+        self._is_frozen = False
+
+    def freeze(self, stream, ask):
+        for _ in range(1000):
+            if not _signal_all(_signal.SIGSTOP) or _all_stopped():
+                if not self._is_frozen:
+                    self._is_frozen = True
+                    self._loop.after(REFREEZE_S, self._again)
+                stream.end({"frozen": True})
+                return
+        stream.end({"frozen": False})
+
+    def thaw(self, stream, ask):
+        self._is_frozen = False
+        _signal_all(_signal.SIGCONT)
+        stream.end({})
+
+    def _again(self):
+        if self._is_frozen:
+            if not _all_stopped():
+                _signal_all(_signal.SIGSTOP)
+            self._loop.after(REFREEZE_S, self._again)
 
 
-def thaw(stream, ask):
-    _signal_all(_signal.SIGCONT)
-    stream.end({})
+def _all_stopped():
+    return all(_is_stopped(pid) for pid in pids())
 
 
 def _signal_all(number):

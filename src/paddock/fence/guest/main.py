@@ -5,6 +5,7 @@ set, capabilities are gone, no new privileges, the seccomp filter is on and its 
 host's hands. Only then is the first operation of the host's read.
 """
 
+import _signal
 import _socket
 import gc
 import os
@@ -32,6 +33,10 @@ _RLIMITS = {
 
 def serve(channel_fd, boot_fd):
     """Boots and serves until the host hangs up; never returns."""
+    os.set_inheritable(
+        channel_fd, False
+    )  # bubblewrap hands it over without: no program may have it
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python's own handler would make pid 1 mortal
     config = boot(boot_fd)
     loop = Loop()
     table = processes.Table(loop, config["env"])
@@ -73,6 +78,7 @@ def boot(fd):
 
 def operations(loop, table):
     """The table of what the host may ask for."""
+    freezer = limits.Freezer(loop)
     known = {
         "exec": table.start,
         "attach": table.attach,
@@ -87,8 +93,8 @@ def operations(loop, table):
         "remove": lambda stream, ask: files.remove(loop, stream, ask),
         "watch": lambda stream, ask: watches.watch(loop, stream, ask),
         "lock": lambda stream, ask: watches.lock(loop, stream, ask),
-        "freeze": limits.freeze,
-        "thaw": limits.thaw,
+        "freeze": freezer.freeze,
+        "thaw": freezer.thaw,
         "usage": limits.usage,
         "deleted_bytes": limits.deleted_bytes,
         "kill_all": lambda stream, ask: (table.kill_everything(ask["limit"]), stream.end({})),
@@ -102,7 +108,7 @@ def operations(loop, table):
             return
         try:
             operation(stream, ask)
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever an agent's files provoke, pid 1 goes on
             stream.fail(ValueError(f"bad request: {error!r}"))
 
     return open_stream

@@ -51,14 +51,16 @@ class _Watcher:
         os.close(self._fd)
 
     def _add(self, path, relative):
-        if len(self._paths) >= MAX_WATCHES:
-            raise OSError(errno.ENOSPC, "")
-        self._paths[syscalls.inotify_add_watch(self._fd, path, _ALL | _ONLY_DIR)] = relative
-        if self._is_recursive:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        self._add(entry.path, _join(relative, entry.name))
+        pending = [(path, relative)]
+        while pending:
+            path, relative = pending.pop()
+            if len(self._paths) >= MAX_WATCHES:
+                raise OSError(errno.ENOSPC, "")
+            self._paths[syscalls.inotify_add_watch(self._fd, path, _ALL | _ONLY_DIR)] = relative
+            if self._is_recursive:
+                with os.scandir(path) as entries:
+                    found = [e for e in entries if e.is_dir(follow_symlinks=False)]
+                pending += [(e.path, _join(relative, e.name)) for e in found]
 
     def _on_events(self, events):
         try:

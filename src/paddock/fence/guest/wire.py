@@ -22,6 +22,7 @@ HEADER_BYTES = 10
 U32 = _struct.Struct(">I")
 MAX_PAYLOAD = 4 << 20  # a control map with a 2 MiB argv (the kernel's own ceiling) still fits
 MAX_DEPTH = 16
+MAX_ITEMS = 200_000
 CHUNK = 256 << 10  # one data frame; large enough that per-frame cost vanishes
 WINDOW = 2 << 20  # data bytes that may be under way on one stream without credit
 
@@ -91,6 +92,9 @@ def pack(value):
 
 def unpack(data):
     """The one value in `data`; raises WireError if it is malformed or has a tail."""
+    # Small frames with millions of empty items would become a hundred times their size.
+    if len(data) > MAX_ITEMS and sum(data.count(tag) for tag in _TINY) > MAX_ITEMS:
+        raise WireError("message with too many items")
     try:
         value, at = _unpack(data, 0, 0)
     except (IndexError, _struct.error, UnicodeDecodeError, TypeError) as error:
@@ -227,6 +231,7 @@ def _unpack_map(data, at, size, depth):
     return items, at
 
 
+_TINY = (b"\x80", b"\x90", b"\xa0", b"\xc0", b"\x00")
 _SIMPLE = {0xC0: None, 0xC2: False, 0xC3: True}
 _SCALARS = {
     0xCB: _struct.Struct(">d"),
