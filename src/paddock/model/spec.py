@@ -73,6 +73,8 @@ class Mount:
     mode: MountMode
     source: str | None = None
     volume: str | None = None
+    # Device and inode of the source when it was first resolved; it must be the same ever after.
+    identity: tuple[int, int] | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Mount:
@@ -224,11 +226,14 @@ def _forbid_unknown(raw: Mapping[str, Any], known: list[str], where: str) -> Non
 
 
 def _forbid_overlap(targets: list[str]) -> None:
-    seen: set[str] = set()
-    for target in targets:
-        if target in seen:
-            raise InvalidInput(f"mounts.target: {target!r} is used twice")
-        seen.add(target)
+    for n, target in enumerate(targets):
+        for other in targets[:n]:
+            if target == other:
+                raise InvalidInput(f"mounts.target: {target!r} is used twice")
+            inner, outer = max(target, other, key=len), min(target, other, key=len)
+            if inner.startswith(outer + "/"):
+                # What lies in a mount can be changed by others while we mount on it.
+                raise InvalidInput(f"mounts.target: {inner!r} lies inside the mount at {outer!r}")
 
 
 def _text_pairs(raw: Mapping[str, str] | None, what: str) -> tuple[tuple[str, str], ...]:

@@ -38,7 +38,7 @@ class Applied:
 
 
 def apply_changes(
-    upper: Path, target: Path, changes: Iterable[Change], *, owner: Owner | None = None
+    upper: Path, target: Path | int, changes: Iterable[Change], *, owner: Owner | None = None
 ) -> list[Applied]:
     """Writes changes found in `upper` (an overlay's layer, or a scanned tree) into `target`, in
     the order of a walk. What is created gets the owner, if one is given."""

@@ -119,6 +119,7 @@ class Stage:
     ) -> None:
         with Descent(self._fd) as descent:
             empty(descent)
+        os.close(self._fd)
         os.rmdir(self._directory)
 
     def put_bytes(self, data: bytes) -> str:

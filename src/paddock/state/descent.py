@@ -43,9 +43,10 @@ class Descent:
     """
 
     def __init__(self, root: Path | int, *, lift: bool = False) -> None:
-        """Starts at a directory that the caller names (a link in its place is refused), or takes
-        over the descriptor of an open one."""
+        """Starts at a directory that the caller names (a link in its place is refused), or at an
+        open one by its descriptor, which stays the caller's."""
         if isinstance(root, int):
+            root = os.dup(root)
             self.start = os.fstat(root)
             level = _Level(root, _identity(self.start), None)
         else:

@@ -27,7 +27,7 @@ from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
 from paddock.state.treewalk import listing, status
 
 
-def overlay_changes(upper: Path, lower: Path) -> list[Change]:
+def overlay_changes(upper: Path, lower: Path | int) -> list[Change]:
     """What an overlay's upper layer (mounted with `userxattr`) changes in its lower one. A file
     that was copied up but has the same bytes and mode is no change."""
     with Descent(upper, lift=True) as above, Descent(lower) as below:

@@ -62,8 +62,7 @@ class SnapshotStore:
         check_meta(meta)
         with self._lock.shared(), self._blobs.stage() as stage:
             capture = Capture(stage)
-            root = os.dup(tree) if isinstance(tree, int) else tree
-            with Descent(root, lift=True) as descent:
+            with Descent(tree, lift=True) as descent:
                 digest, size = stage.put_chunks(capture.chunks(descent))
             header = Header(
                 tree=digest,

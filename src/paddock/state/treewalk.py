@@ -61,7 +61,7 @@ def remove(name: str, dir_fd: int) -> None:
     except FileNotFoundError:
         return
     except IsADirectoryError:
-        with Descent(os.dup(dir_fd), lift=True) as descent:
+        with Descent(dir_fd, lift=True) as descent:
             descent.enter(name)
             empty(descent)
         os.rmdir(name, dir_fd=dir_fd)

@@ -23,6 +23,7 @@ from paddock.fence.channel import Channel
 from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
+from paddock.fence.container.sources import resolved
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
@@ -70,6 +71,7 @@ class Box:
 
     @classmethod
     async def create(cls, engine: Engine, spec: Spec) -> Box:
+        spec = await offload(resolved, engine.home, spec)
         driver = await engine.driver()
         if spec.is_poolable:
             machine = await engine.pool.take(spec)

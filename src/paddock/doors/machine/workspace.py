@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.rootfs import resolve_source
+from paddock.fence.container.sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
-from paddock.model.spec import HOME, MountMode
+from paddock.model.spec import HOME, Mount, MountMode
 from paddock.state.apply import Applied, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
 from paddock.state.privilege import is_privileged
@@ -38,7 +39,7 @@ class Tree:
 
     target: str
     files: Path
-    source: str | None
+    source: Mount | None
 
 
 class Changes:
@@ -80,13 +81,11 @@ class Changes:
             raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
         applied: list[Applied] = []
         for tree in dict.fromkeys(c.tree for c in chosen):
-            target = os.fspath(to) if tree.source is None and to is not None else tree.source
-            if target is None:
-                continue
-            info = os.stat(target)
-            owner = (info.st_uid, info.st_gid) if is_privileged() else None
             own = [c.change for c in chosen if c.tree == tree]
-            applied += apply_changes(tree.files, Path(target), own, owner=owner)
+            with _opened(tree.source, to) as target:
+                info = os.fstat(target)
+                owner = (info.st_uid, info.st_gid) if is_privileged() else None
+                applied += apply_changes(tree.files, target, own, owner=owner)
         return applied
 
     def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[Changed]:
@@ -115,12 +114,32 @@ def changes_of(box: Box) -> Changes:
     found: list[Changed] = []
     for number, mount in enumerate(box.spec.mounts):
         if mount.mode is MountMode.OVERLAY:
-            source, _ = resolve_source(mount)
-            tree = Tree(mount.target, layer / f"overlays/{number}/upper", source)
-            found += _changed(tree, overlay_changes(tree.files, Path(source)))
+            tree = Tree(mount.target, layer / f"overlays/{number}/upper", mount)
+            with _opened(mount, None) as source:
+                found += _changed(tree, overlay_changes(tree.files, source))
     home = Tree(HOME, layer / "home", None)
-    found += _changed(home, scan_changes(_start_stamps(box), home.files))
+    mounted = {m.target for m in box.spec.mounts}
+    own = _changed(home, scan_changes(_start_stamps(box), home.files))
+    found += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
     return Changes(box, found)
+
+
+@contextlib.contextmanager
+def _opened(source: Mount | None, to: str | os.PathLike[str] | None) -> Iterator[int]:
+    """The directory to compare with or to write to: a source by its checked descriptor."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    if source is None:
+        assert to is not None
+        fd = os.open(to, flags)
+    else:
+        assert source.source is not None and source.identity is not None
+        checked = open_source(source.source, source.identity)
+        fd = os.open(".", flags, dir_fd=checked)
+        os.close(checked)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _start_stamps(box: Box) -> Mapping[str, Stamp]:

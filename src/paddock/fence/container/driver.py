@@ -349,6 +349,7 @@ def _stage(source: Any) -> dict[str, Any]:
         "owner": list(source.owner) if source.owner else None,
         "readonly": source.is_readonly,
         "recursive": source.is_recursive,
+        "identity": list(source.identity) if source.identity else None,
     }
 
 

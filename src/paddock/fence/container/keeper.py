@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, mounts
+from paddock.fence.container.sources import open_source
 from paddock.fence.guest import wire
 from paddock.state import btrfs
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
@@ -39,6 +40,7 @@ LAYER_OWNER = (
 )  # on-disk owner of all layers: mapped to each sandbox's uid
 MAX_MESSAGE = 1 << 20
 CHANNEL_FD, BOOT_FD = 3, 4
+SOURCE_FD = 100  # the first of those through which an ordinary user's sources are bound
 _PR_SET_PDEATHSIG = 1
 _ORPHAN_AGE_S = {"base": 120, "saving": 6 * 3600}
 
@@ -309,7 +311,8 @@ def _become_sandbox(
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if uid:
             _stage(ask["stages"], mappings)
-        _arrange(channel, boot)
+        sources = {} if uid else _user_sources(ask["stages"])
+        _arrange(channel, boot, sources)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         if uid:
@@ -329,7 +332,7 @@ def _stage(stages: list[dict[str, Any]], mappings: list[int | None]) -> None:
     # All before the tmpfs goes on top: a source may lie below the staging directory's own path.
     trees = []
     for stage, mapping in zip(stages, mappings, strict=True):
-        source = os.open(stage["source"], os.O_PATH | os.O_CLOEXEC)
+        source = _open_source(stage)
         tree = mounts.clone_tree(source, is_recursive=stage["recursive"])
         try:
             mounts.set_attributes(tree, userns_fd=mapping, is_readonly=stage["readonly"])
@@ -347,13 +350,31 @@ def _stage(stages: list[dict[str, Any]], mappings: list[int | None]) -> None:
         mounts.attach(tree, target)
 
 
-def _arrange(channel: int, boot: int) -> None:
-    """Descriptors 0 to 4 and nothing else: bubblewrap passes on whatever is open."""
-    lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in (channel, boot)]
+def _open_source(stage: dict[str, Any]) -> int:
+    if stage["identity"] is None:
+        return os.open(stage["source"], os.O_PATH | os.O_CLOEXEC)
+    return open_source(stage["source"], tuple(stage["identity"]))
+
+
+def _user_sources(stages: list[dict[str, Any]]) -> dict[int, int]:
+    """Checked descriptors of a user's own paths, by the number at which bubblewrap expects them."""
+    wanted = [(n, stage) for n, stage in enumerate(stages) if stage["identity"] is not None]
+    return {SOURCE_FD + n: _open_source(stage) for n, stage in wanted}
+
+
+def _arrange(channel: int, boot: int, sources: dict[int, int]) -> None:
+    """Descriptors 0 to 4 and the sources, nothing else: bubblewrap passes on whatever is open.
+    The guest closes all above 4 before it does anything."""
+    wanted = {CHANNEL_FD: channel, BOOT_FD: boot, **sources}
+    above = max(wanted) + 1
+    lifted = {n: fcntl.fcntl(fd, fcntl.F_DUPFD, above) for n, fd in wanted.items()}
     null = os.open("/dev/null", os.O_RDWR)
-    for target, fd in ((0, null), (1, null), (CHANNEL_FD, lifted[0]), (BOOT_FD, lifted[1])):
+    for target, fd in {0: null, 1: null, **lifted}.items():
         os.dup2(fd, target)
-    os.closerange(5, 65536)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number not in wanted:
+            with contextlib.suppress(OSError):
+                os.close(number)
 
 
 def _lease_uid() -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -18,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
+from paddock.fence.container import kernel
 from paddock.model.results import ExecEvent
 
 _RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -28,8 +30,10 @@ _EXECVEAT = {322, 281}  # x86_64, aarch64
 _PIDFD_GET_INFO = 0xC048FF0B
 _PIDFD_INFO_EXIT = 1 << 3
 _STATUS_TRIES, _STATUS_PAUSE_S = 50, 0.01
+_PAGE = 4096
 MAX_ARGUMENTS = 256
-MAX_ARGUMENT_BYTES = 4096
+MAX_ARGUMENT_BYTES = 4096  # of all arguments together: ten thousand events must fit in memory
+MAX_PROGRAM_BYTES = 4096
 MAX_WATCHED = 64  # programs of one sandbox whose end is waited for at the same time
 MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
 
@@ -107,14 +111,18 @@ class Notifier:
             self.close()
             return
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
-        observed = None
-        with contextlib.suppress(OSError, ValueError, struct.error):
+        # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
+        answer = _RESPONSE.pack(number, 0, 0, _CONTINUE)
+        try:
             observed = observe(pid, call, arguments)
-        # Only what was read while the caller still hung in the call belongs to it.
-        if observed is not None and self._is_valid(number):
-            self._note(pid, observed)
+            # Only what was read while the caller still hung in the call belongs to it.
+            if self._is_valid(number):
+                self._note(pid, observed)
+        except (OSError, ValueError, struct.error) as error:
+            code = getattr(error, "errno", None) or errno.EFAULT
+            answer = _RESPONSE.pack(number, 0, -code, 0)
         with contextlib.suppress(OSError):
-            fcntl.ioctl(self._fd, _SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
+            fcntl.ioctl(self._fd, _SEND, answer)
 
     def _is_hung_up(self) -> bool:
         poll = select.poll()
@@ -159,23 +167,19 @@ class Notifier:
         os.close(fd)
 
 
-def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent | None:
-    """Reads what `pid` is about to execute."""
+def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
+    """Reads what `pid` is about to execute; raises OSError as the kernel itself would answer."""
     shift = 1 if call in _EXECVEAT else 0
-    memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        program = read_text(memory, arguments[shift])
-        argv, is_truncated = read_vector(memory, arguments[shift + 1])
-    finally:
-        os.close(memory)
-    if not shift and not _is_there(pid, program):
-        return None  # a search along PATH tries names that do not exist; nothing will run
+    program = read_text(pid, arguments[shift], MAX_PROGRAM_BYTES)
+    argv, is_truncated = read_vector(pid, arguments[shift + 1])
     cwd = os.readlink(f"/proc/{pid}/cwd")
+    if not shift:
+        check_there(pid, cwd, program)
     inner, parent = inner_pids(pid)
     return ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
         argv=tuple(a.decode("utf-8", "backslashreplace") for a in argv),
-        cwd=cwd,
+        cwd=cwd[:MAX_PROGRAM_BYTES],
         pid=inner,
         parent=parent,
         started_at=time.time(),
@@ -183,25 +187,31 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent | None:
     )
 
 
-def _is_there(pid: int, program: bytes) -> bool:
-    base = (
-        f"/proc/{pid}/root".encode() if program.startswith(b"/") else f"/proc/{pid}/cwd/".encode()
-    )
+def check_there(pid: int, cwd: str, program: bytes) -> None:
+    """Raises when there is no such program, looked up in the sandbox's own root.
+
+    A search along PATH tries many names; those that do not exist are no events. The answer given
+    for them is final, or a name that appears a moment later would be executed unseen.
+    """
+    path = program if program.startswith(b"/") else os.path.join(os.fsencode(cwd), program)
+    if path.startswith((b"/proc/", b"/dev/fd/")):
+        return  # links that mean something to the caller alone; noted without a look
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)
     try:
-        os.lstat(base + program)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
+        os.close(kernel.open_in_root(root, path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise
+    finally:
+        os.close(root)
 
 
-def read_text(memory: int, address: int, limit: int = MAX_ARGUMENT_BYTES) -> bytes:
+def read_text(pid: int, address: int, limit: int) -> bytes:
     """A NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
     found = b""
     while len(found) < limit:
-        step = 4096 - (address + len(found)) % 4096
-        chunk = os.pread(memory, min(step, limit - len(found)), address + len(found))
+        step = _PAGE - (address + len(found)) % _PAGE
+        chunk = kernel.read_memory(pid, address + len(found), min(step, limit - len(found)))
         end = chunk.find(b"\0")
         if end >= 0:
             return found + chunk[:end]
@@ -211,23 +221,24 @@ def read_text(memory: int, address: int, limit: int = MAX_ARGUMENT_BYTES) -> byt
     return found[:limit]
 
 
-def read_vector(memory: int, address: int) -> tuple[list[bytes], bool]:
-    """The texts of a NULL-terminated array of pointers, and whether it was cut."""
-    if address == 0:
-        return [], False
+def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
+    """The texts of a NULL-terminated array of pointers, and whether they were cut."""
     found: list[bytes] = []
-    while len(found) < MAX_ARGUMENTS:
-        step = min(64, MAX_ARGUMENTS - len(found)) * 8
-        room = 4096 - address % 4096
-        raw = os.pread(memory, min(step, room), address)
+    left = MAX_ARGUMENT_BYTES
+    while address and len(found) < MAX_ARGUMENTS:
+        room = _PAGE - address % _PAGE
+        raw = kernel.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
         for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if pointer == 0:
-                return found, any(len(a) >= MAX_ARGUMENT_BYTES for a in found)
-            found.append(read_text(memory, pointer))
+                return found, left <= 0
+            found.append(read_text(pid, pointer, max(left, 0)))
+            left -= len(found[-1])
+            if left <= 0:
+                return found, True
         if len(raw) < 8:
             break
         address += len(raw) // 8 * 8
-    return found, True
+    return found, bool(address)
 
 
 def inner_pids(pid: int) -> tuple[int, int]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, STAGE
+from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
 
 USER_ID = 1000  # what the agent sees itself as
@@ -41,6 +42,7 @@ class Source:
     owner: tuple[int, int] | None = None  # whose files the sandbox's uid stands for
     is_readonly: bool = True
     is_recursive: bool = False
+    identity: tuple[int, int] | None = None  # of a caller's own path: checked when it is opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +88,21 @@ def arguments(plan: Plan, bwrap: str) -> list[str]:
             base = plan.layer_path if source.layer and not source.path else source.path
         return os.path.join(base, below) if below else base
 
+    def by_descriptor(source: Source) -> int | None:
+        """A caller's path is bound through a descriptor that the keeper has checked."""
+        is_checked = source.identity is not None and not plan.is_staged
+        return SOURCE_FD + numbers[source] if is_checked else None
+
     words = [bwrap, *_NAMESPACES, "--hostname", plan.hostname]
     for bind in plan.root:
-        words += _bind(bind, host, plan)
+        words += _bind(bind, host, plan, by_descriptor(bind.source))
     for target, name in plan.links:
         words += ["--symlink", target, name]
     words += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
     for name in plan.masked:
         words += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     for bind in plan.binds:
-        words += _bind(bind, host, plan)
+        words += _bind(bind, host, plan, by_descriptor(bind.source))
     if not plan.is_own_root:
         words += ["--remount-ro", "/"]
     return [*words, "--chdir", "/", "--", *plan.interpreter, _PROGRAM]
@@ -144,12 +151,17 @@ def _own_places(home: str, tmp: str) -> list[str]:
     return words
 
 
-def _bind(bind: Bind, host: object, plan: Plan) -> list[str]:
-    source = host(bind.source, bind.below)  # type: ignore[operator]
-    if bind.kind is Kind.READ:
-        return ["--ro-bind", source, bind.target]
-    if bind.kind is Kind.WRITE:
-        return ["--bind", source, bind.target]
-    upper = host(plan.layer, f"{bind.upper}/upper")  # type: ignore[operator]
-    work = host(plan.layer, f"{bind.upper}/work")  # type: ignore[operator]
+def _bind(
+    bind: Bind, host: Callable[[Source, str], str], plan: Plan, descriptor: int | None
+) -> list[str]:
+    source = host(bind.source, bind.below)
+    if bind.kind is not Kind.OVERLAY:
+        word = "--ro-bind" if bind.kind is Kind.READ else "--bind"
+        if descriptor is None:
+            return [word, source, bind.target]
+        return [f"{word}-fd", str(descriptor), bind.target]
+    if descriptor is not None:
+        source = f"/proc/self/fd/{descriptor}"
+    upper = host(plan.layer, f"{bind.upper}/upper")
+    work = host(plan.layer, f"{bind.upper}/work")
     return ["--overlay-src", source, "--overlay", upper, work, bind.target]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import stat
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from paddock.fence.base import Place
 from paddock.fence.container import inside
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source, masked_names
+from paddock.fence.container.sources import open_source
 from paddock.model.errors import HostCannot, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
@@ -53,7 +55,10 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
         brought.append(Bind(f"{INSIDE}/python", Source(str(guest.brought)), Kind.READ))
     brought.append(Bind(f"{INSIDE}/site", Source(str(home.sites)), Kind.READ))
     root, links = _host_root(home) if is_host_root else _template_root(home, spec, layer_path)
-    mounts = [_mount(m, n, layers, is_staged, layer_path) for n, m in enumerate(spec.mounts)]
+    mounts = [
+        _mount(m, n, layers, layer_path, is_staged=is_staged, is_host_root=is_host_root)
+        for n, m in enumerate(spec.mounts)
+    ]
     return Plan(
         hostname=place.hostname,
         layer=layer,
@@ -73,22 +78,6 @@ def template_env(home: Home, spec: Spec) -> dict[str, str]:
     if spec.template == "host" or spec.template.startswith("dir:"):
         return {}
     return dict(_template(home, spec.template).env)
-
-
-def resolve_source(mount: Mount) -> tuple[str, os.stat_result]:
-    """The real path of a source and what it is; the caller must be able to reach it."""
-    assert mount.source is not None
-    path = os.path.realpath(os.path.expanduser(mount.source))
-    try:
-        info = os.stat(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"mounts.source: {mount.source!r} cannot be mounted: {error.strerror}",
-            hint=f"looked for {path}",
-        ) from None
-    if path == "/":
-        raise InvalidInput("mounts.source: the host's root cannot be mounted; name a directory")
-    return path, info
 
 
 def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
@@ -118,7 +107,8 @@ def _template_root(
     overlay_directories(layer_path, "overlays/root")
     upper = layer_path / "overlays/root/upper"
     _write_accounts(Path(rootfs), upper)
-    _make_mount_points(upper, [*_OWN_PLACES, *(m.target for m in spec.mounts)])
+    for own in _OWN_PLACES:
+        _make_mount_point(layer_path, own, is_directory=True, is_host_root=False)
     return [Bind("/", Source(rootfs), Kind.OVERLAY, upper="overlays/root")], []
 
 
@@ -157,15 +147,51 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
         _give(path)
 
 
-def _make_mount_points(upper: Path, targets: Sequence[str]) -> None:
-    """Places to mount on, in the own layer: the image's directories are not ours to write."""
-    for target in targets:
-        path = upper
-        for part in target.strip("/").split("/"):
-            path = path / part
-            if not path.is_dir():
-                path.mkdir(mode=0o755)
-                _give(path)
+def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_root: bool) -> None:
+    """A place to mount on, where the agent's own layer holds it. bubblewrap would follow a link
+    there, so every part is opened without following; a link that an agent planted before a fork
+    or a snapshot refuses the sandbox."""
+    place = _place_in_layer(target, is_host_root=is_host_root)
+    if place is None:
+        return  # on bubblewrap's own fresh root, which nobody else has written
+    *parents, name = place.strip("/").split("/")
+    fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parents:
+            fd = _step_into(fd, part, target)
+        if is_directory:
+            fd = _step_into(fd, name, target)
+        else:
+            flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            os.close(os.open(name, flags, 0o644, dir_fd=fd))
+    except OSError as error:
+        raise InvalidInput(
+            f"mounts.target: {target!r} cannot be mounted on: {error.strerror}",
+            hint="a part of it is a link or a file in the sandbox's own files",
+        ) from None
+    finally:
+        os.close(fd)
+
+
+def _step_into(fd: int, name: str, target: str) -> int:
+    """The directory `name` below `fd`, made if missing; `fd` is closed only when that worked."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=fd)
+        if is_privileged():
+            os.chown(name, *LAYER_OWNER, dir_fd=fd, follow_symlinks=False)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    inner = os.open(name, flags, dir_fd=fd)
+    os.close(fd)
+    return inner
+
+
+def _place_in_layer(target: str, *, is_host_root: bool) -> str | None:
+    if not is_host_root:
+        return f"overlays/root/upper{target}"
+    for place, part in ((HOME, "home"), ("/tmp", "tmp")):
+        if target == place or target.startswith(place + "/"):
+            return part + target[len(place) :]
+    return None
 
 
 def _give(path: Path) -> None:
@@ -173,8 +199,11 @@ def _give(path: Path) -> None:
         os.chown(path, *LAYER_OWNER, follow_symlinks=False)
 
 
-def _mount(mount: Mount, number: int, layers: Layers, is_staged: bool, layer: Path) -> Bind:
+def _mount(
+    mount: Mount, number: int, layers: Layers, layer: Path, *, is_staged: bool, is_host_root: bool
+) -> Bind:
     if mount.volume is not None:
+        _make_mount_point(layer, mount.target, is_directory=True, is_host_root=is_host_root)
         name = volume_layer(mount.volume)
         if not layers.path(name).is_dir():
             raise NotFound(
@@ -189,14 +218,20 @@ def _mount(mount: Mount, number: int, layers: Layers, is_staged: bool, layer: Pa
         )
         kind = Kind.READ if mount.mode is MountMode.READ else Kind.WRITE
         return Bind(mount.target, source, kind, below="data")
-    path, info = resolve_source(mount)
+    assert mount.source is not None and mount.identity is not None
+    path = mount.source
+    fd = open_source(path, mount.identity)
+    info = os.fstat(fd)
+    os.close(fd)
     # The agent stands for the owner of what is mounted: no more than the caller, who may read it.
     owner = _owner(is_staged, (info.st_uid, info.st_gid))
     is_readonly = mount.mode is not MountMode.WRITE
-    source = Source(path, owner=owner, is_readonly=is_readonly)
+    source = Source(path, owner=owner, is_readonly=is_readonly, identity=mount.identity)
+    is_directory = stat.S_ISDIR(info.st_mode)
+    _make_mount_point(layer, mount.target, is_directory=is_directory, is_host_root=is_host_root)
     if mount.mode is not MountMode.OVERLAY:
         return Bind(mount.target, source, Kind(mount.mode.value))
-    if not os.path.isdir(path):
+    if not is_directory:
         raise InvalidInput(f"mounts.source: {path} is a file; an overlay needs a directory")
     overlay_directories(layer, f"overlays/{number}")
     return Bind(mount.target, source, Kind.OVERLAY, upper=f"overlays/{number}")

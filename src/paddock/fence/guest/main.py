@@ -33,9 +33,8 @@ _RLIMITS = {
 
 def serve(channel_fd, boot_fd):
     """Boots and serves until the host hangs up; never returns."""
-    os.set_inheritable(
-        channel_fd, False
-    )  # bubblewrap hands it over without: no program may have it
+    syscalls.close_from(boot_fd + 1)  # what bubblewrap bound from: a way out, if a program had it
+    os.set_inheritable(channel_fd, False)  # handed over without; no program may speak on it
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python's own handler would make pid 1 mortal
     config = boot(boot_fd)
     loop = Loop()
