@@ -87,20 +87,29 @@ def test_relative_source_and_home_sign_are_the_callers(
         assert box.files.exists("/mnt/in/f") or box.files.exists("/mnt/in/shared/f")
 
 
-def test_mounts_may_lie_in_each_other(make_box: MakeBox, tmp_path: Path) -> None:
-    for name in ("outer", "inner"):
-        (tmp_path / name / "inside").mkdir(parents=True)
+@pytest.mark.parametrize("targets", [("/mnt", "/mnt/inside"), ("/mnt/inside", "/mnt")])
+def test_mount_inside_another_is_refused(
+    make_box: MakeBox, shared_directory: Path, targets: tuple[str, str]
+) -> None:
+    """Its place would lie in the caller's own directory and have to be made there."""
+    mounts = [_mount(shared_directory, "read", target) for target in targets]
+    with pytest.raises(InvalidInput, match=r"mounts\.target.*inside"):
+        make_box(mounts=mounts)
+
+
+def test_mounts_side_by_side_are_apart(make_box: MakeBox, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text(name)
     box = make_box(
         mounts=[
-            _mount(tmp_path / "outer", "read", "/mnt"),
-            _mount(tmp_path / "inner", "write", "/mnt/inside"),
+            _mount(tmp_path / "one", "read", "/mnt/one"),
+            _mount(tmp_path / "two", "write", "/mnt/two"),
         ]
     )
-    assert box.files.read("/mnt/outer") == "outer"
-    assert box.files.read("/mnt/inside/inner") == "inner"
-    box.files.write("/mnt/inside/new", "x")
-    assert (tmp_path / "inner" / "new").read_text() == "x"
+    assert [e.name for e in box.files.list("/mnt", depth=2)] == ["one", "one", "two", "two"]
+    box.files.write("/mnt/two/new", "x")
+    assert (tmp_path / "two" / "new").read_text() == "x"
 
 
 def test_mount_in_the_home_directory_works(make_box: MakeBox, shared_directory: Path) -> None:

@@ -81,6 +81,7 @@ def test_service_on_the_hosts_loopback_is_not_reached(
     address = f'["{host}", {sock.getsockname()[1]}]'
     with listening(sock) as heard:
         assert reach(None, sock, address).startswith("ok")  # it can be reached without a fence
+        eventually(lambda: bool(heard))
         heard.clear()
         answer = reach(shared_box, sock, address)
     assert heard == []
@@ -206,7 +207,7 @@ def test_socket_pairs_are_of_the_unix_family_only(shared_box: Sandbox) -> None:
     # The filter must answer. EPERM, ENOTSUP and the like would be the family's own code.
     assert set(found.values()) == {"EAFNOSUPPORT"}
     control = {f for f, answer in probe_outside(program).items() if answer == "ENOTSUP"}
-    assert {"2", "16"} <= control
+    assert "2" in control
 
 
 def test_ping_does_not_leave(shared_box: Sandbox) -> None:

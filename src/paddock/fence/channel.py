@@ -17,6 +17,7 @@ from paddock.fence.guest import wire
 from paddock.model.errors import Conflict, InvalidInput, SandboxDied
 
 MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
+MAX_QUEUED_ITEMS = 100_000  # small ones weigh far more here than on the wire
 _CREDIT_STEP = wire.WINDOW // 4
 _LARGE_BYTES = 64 << 10  # such a payload is received in place, without a copy
 _JOINED_BYTES = 4096  # below this one copy is cheaper than a second system call
@@ -235,6 +236,7 @@ class Stream:
             self._give_credit(len(item.content))
         elif isinstance(item, Event):
             self._event_bytes -= item.size
+            self._give_credit(item.size)
         return item
 
     async def end(self) -> dict[str, Any]:
@@ -287,7 +289,8 @@ class Stream:
             self._put(Data(port, payload))
         elif kind == wire.EVENT:
             self._event_bytes += len(payload)
-            if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
+            self._receive_credit -= len(payload)
+            if self._event_bytes > MAX_QUEUED_EVENT_BYTES or len(self._items) > MAX_QUEUED_ITEMS:
                 raise wire.WireError("too many events")
             self._put(Event(_unpacked(payload), len(payload)))
         elif kind == wire.CREDIT and len(payload) == 4:

@@ -139,8 +139,10 @@ def claim(home: Home, sandbox_id: str) -> int:
     """Makes the sandbox's directory with its lease locked; the descriptor is the claim."""
     temporary = home.sandboxes / f".new-{sandbox_id}"
     temporary.mkdir(mode=0o700)
-    fd = os.open(temporary / "lease", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Locked before it has its name: a lease that a sweep can see and lock has lost its keeper.
+    fd = os.open(temporary / ".lease", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (temporary / ".lease").rename(temporary / "lease")
     temporary.rename(home.sandboxes / sandbox_id)
     return fd
 

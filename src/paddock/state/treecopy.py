@@ -6,15 +6,16 @@ resolved twice (see `descent`), and what the agent closed to itself is still cop
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 
 from paddock.model.errors import Conflict, SandboxError
+from paddock.state import treewalk
 from paddock.state.copying import copy_file
 from paddock.state.descent import Descent, open_file
 from paddock.state.privilege import is_privileged
-from paddock.state.treewalk import walk
 
 _BLOCK = 512
 _LEAST = 1024  # what a name costs at least, so that a million empty files are not nothing
@@ -22,12 +23,16 @@ COUNTLESS = 1 << 62
 
 
 def tree_bytes(top: Path) -> int:
-    """Bytes on disk below `top`; COUNTLESS when there are more entries than anybody needs."""
+    """Bytes on disk below `top`, a file of many names once; COUNTLESS beyond all reason."""
     total = 0
+    seen: set[int] = set()
     try:
         with Descent(top, lift=True) as descent:
-            for _, info in walk(descent):
-                total += max(info.st_blocks * _BLOCK, _LEAST)
+            for _, info in treewalk.walk(descent):
+                is_again = info.st_nlink > 1 and info.st_ino in seen and stat.S_ISREG(info.st_mode)
+                total += _LEAST if is_again else max(info.st_blocks * _BLOCK, _LEAST)
+                if info.st_nlink > 1:
+                    seen.add(info.st_ino)
     except (Conflict, OSError):
         return total  # it changed underneath: the next count is soon
     except SandboxError:
@@ -37,74 +42,114 @@ def tree_bytes(top: Path) -> int:
 
 def copy_tree(source: Path, target: Path) -> None:
     """Makes `target` a copy of the layer `source`; overlay work directories stay empty."""
-    target.mkdir(mode=0o700)
-    links: dict[int, str] = {}
-    directories: list[tuple[str, os.stat_result]] = []
     with Descent(source, lift=True) as descent:
-        directories.append((os.fspath(target), descent.start))
-        for name, info in walk(descent):
+        target.mkdir(mode=0o700)
+        try:
+            with Descent(target) as place, Descent(target) as first:
+                _Copy(descent, place, first).run()
+        except BaseException:
+            _remove(target)
+            raise
+
+
+class _Copy:
+    """One copy under way: where we read, where we write, and where first names lie."""
+
+    def __init__(self, source: Descent, place: Descent, first: Descent) -> None:
+        self._source = source
+        self._place = place
+        self._first = first
+        self._links: dict[int, list[str]] = {}
+        self._directories: list[tuple[list[str], os.stat_result]] = [([], source.start)]
+
+    def run(self) -> None:
+        _copy_xattrs(self._source.fd, self._place.fd)
+        for name, info in treewalk.walk(self._source):
             is_directory = stat.S_ISDIR(info.st_mode)
-            inner = descent.parts if is_directory else [*descent.parts, name]
-            place = os.path.join(target, *inner)
-            if _is_in_work(inner):
+            parts = list(self._source.parts) if is_directory else [*self._source.parts, name]
+            if _is_in_work(parts):
                 continue
+            self._place.go_to(parts[:-1])
             if is_directory:
-                os.mkdir(place, 0o700)
-                directories.append((place, info))
-                _copy_xattrs(descent.fd, place)
+                self._make_directory(parts, info)
             else:
-                _copy_entry(descent, name, info, place, links)
-    for place, info in reversed(directories):  # modes last: a closed directory takes no children
-        _copy_attributes(place, info)
+                self._make_entry(parts, name, info)
+        for parts, info in reversed(
+            self._directories
+        ):  # modes last: a closed one takes no children
+            self._place.go_to(parts[:-1])
+            if parts:
+                _set_attributes(self._place.fd, parts[-1], info)
+        self._place.go_to([])
+        _set_attributes(self._place.fd, ".", self._source.start)
+
+    def _make_directory(self, parts: list[str], info: os.stat_result) -> None:
+        os.mkdir(parts[-1], 0o700, dir_fd=self._place.fd)
+        self._directories.append((parts, info))
+        self._place.enter(parts[-1])
+        _copy_xattrs(self._source.fd, self._place.fd)
+
+    def _make_entry(self, parts: list[str], name: str, info: os.stat_result) -> None:
+        into = self._place.fd
+        known = self._links.get(info.st_ino) if info.st_nlink > 1 else None
+        if known is not None:
+            self._first.go_to(known[:-1])
+            os.link(
+                known[-1], name, src_dir_fd=self._first.fd, dst_dir_fd=into, follow_symlinks=False
+            )
+            return
+        if stat.S_ISLNK(info.st_mode):
+            os.symlink(os.readlink(name, dir_fd=self._source.fd), name, dir_fd=into)
+        elif stat.S_ISREG(info.st_mode):
+            _copy_content(self._source, name, info.st_size, into)
+        elif stat.S_ISFIFO(info.st_mode):
+            os.mkfifo(name, dir_fd=into)
+        elif stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+            os.mknod(name, stat.S_IFCHR, 0, dir_fd=into)  # an overlay's whiteout
+        else:
+            return  # sockets and devices have no meaning in a copy
+        self._links[info.st_ino] = parts
+        _set_attributes(into, name, info)
 
 
 def _is_in_work(parts: list[str]) -> bool:
     return len(parts) > 3 and parts[0] == "overlays" and parts[2] == "work"
 
 
-def _copy_entry(
-    descent: Descent, name: str, info: os.stat_result, place: str, links: dict[int, str]
-) -> None:
-    if info.st_nlink > 1 and info.st_ino in links:
-        os.link(links[info.st_ino], place, follow_symlinks=False)
-        return
-    if stat.S_ISLNK(info.st_mode):
-        os.symlink(os.readlink(name, dir_fd=descent.fd), place)
-    elif stat.S_ISREG(info.st_mode):
-        _copy_content(descent, name, info.st_size, place)
-    elif stat.S_ISFIFO(info.st_mode):
-        os.mkfifo(place)
-    elif stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
-        os.mknod(place, stat.S_IFCHR, 0)  # an overlay's whiteout
-    else:
-        return  # sockets and devices have no meaning in a copy
-    links[info.st_ino] = place
-    _copy_attributes(place, info)
-
-
-def _copy_content(descent: Descent, name: str, size: int, place: str) -> None:
-    reader = open_file(name, descent.fd, lift=True)
+def _copy_content(source: Descent, name: str, size: int, into: int) -> None:
+    reader = open_file(name, source.fd, lift=True)
     if reader is None:
         return
     try:
-        writer = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        writer = os.open(name, flags, 0o600, dir_fd=into)
         try:
             copy_file(reader, writer, size)
+            _copy_xattrs(reader, writer)
         finally:
             os.close(writer)
     finally:
         os.close(reader)
 
 
-def _copy_attributes(place: str, info: os.stat_result) -> None:
+def _set_attributes(fd: int, name: str, info: os.stat_result) -> None:
     if is_privileged():
-        os.chown(place, info.st_uid, info.st_gid, follow_symlinks=False)
+        os.chown(name, info.st_uid, info.st_gid, dir_fd=fd, follow_symlinks=False)
     if not stat.S_ISLNK(info.st_mode):
-        os.chmod(place, stat.S_IMODE(info.st_mode) & 0o1777)
-    os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns), follow_symlinks=False)
+        os.chmod(name, stat.S_IMODE(info.st_mode) & 0o1777, dir_fd=fd)
+    os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=fd, follow_symlinks=False)
 
 
-def _copy_xattrs(origin: int, copy: str) -> None:
+def _copy_xattrs(origin: int, copy: int) -> None:
     for name in os.listxattr(origin):
         if name.startswith("user."):
-            os.setxattr(copy, name, os.getxattr(origin, name), follow_symlinks=False)
+            with contextlib.suppress(OSError):  # a file system with less room for them
+                os.setxattr(copy, name, os.getxattr(origin, name))
+
+
+def _remove(target: Path) -> None:
+    fd = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        treewalk.remove(target.name, fd)
+    finally:
+        os.close(fd)

@@ -1,7 +1,7 @@
 """The real guest in a process of its own, without a fence around it, at the end of a real channel.
 
 Only for operations that touch the test's own files and processes. What stops or kills everything
-in sight (right for pid 1 of a sandbox, not here) is taken out before it serves.
+in sight (right for pid 1 of a sandbox, not here) ends this guest instead.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ from paddock.fence.channel import Channel, Data, End, Event, Stream
 
 GUEST = Path(paddock.__path__[0]) / "fence" / "guest"
 _PROGRAM = """
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
-import limits, main, processes
+import main, processes
 from loop import Channel, Loop
-del processes.Table.kill_everything
-limits.freeze = limits.thaw = lambda stream, ask: stream.end({})
+
+def kill(pid, number, real=os.kill):
+    if pid <= 1:
+        os._exit(3)
+    real(pid, number)
+
+os.kill = kill
+os.set_inheritable(int(sys.argv[2]), False)  # as main.serve does
 loop = Loop()
 table = processes.Table(loop, {"PATH": "/usr/bin:/bin", "BASE": "1"})
 Channel(int(sys.argv[2]), loop, main.operations(loop, table))

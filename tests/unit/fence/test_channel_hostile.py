@@ -87,7 +87,7 @@ async def test_flood_of_events_that_nobody_reads_ends_the_machine() -> None:
     async with Wired() as wired:
         wired.channel.open("watch")
         number, _ = await wired.peer.opened()
-        one = event(number, {"x": bytes(1 << 20)})
+        one = event(number, {"x": "x" * (1 << 20)})
         with pytest.raises(ConnectionError):
             for _ in range(channels.MAX_QUEUED_EVENT_BYTES >> 19):
                 await wired.peer.send(one)

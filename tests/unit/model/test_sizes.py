@@ -9,7 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paddock.model.errors import InvalidInput
-from paddock.model.sizes import format_size, parse_duration, parse_size
+from paddock.model.sizes import (
+    MAX_DURATION,
+    MAX_SIZE,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 
 BINARY = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 DECIMAL = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -17,14 +23,14 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 8640
 NOT_A_QUANTITY: list[Any] = [
     None, True, False, "", "  ", "MiB", "-1", "-1MiB", "1 2", "1e9", "0x10", "1,5GiB", "1.GiB",
     ".5GiB", "1MiBB", "5 parsecs", "nan", "inf", [], {}, b"1MiB", float("nan"), float("inf"),
-    float("-inf"), 0, 0.0, "0", "0MiB", "0.0s", -1, -0.5,
+    float("-inf"), 0, 0.0, "0", "0MiB", "0.0s", -1, -0.5, 10**400, "9" * 400,
 ]  # fmt: skip
 relaxed = settings(deadline=None)  # the machine may be busy
-whole = st.integers(min_value=1, max_value=1 << 20)
+whole = st.integers(min_value=1, max_value=1000)
 
 
 @relaxed
-@given(st.integers(min_value=1, max_value=1 << 50))
+@given(st.integers(min_value=1, max_value=MAX_SIZE))
 def test_size_that_was_printed_reads_back_as_nearly_the_same(size: int) -> None:
     assert parse_size(format_size(size), "x") == pytest.approx(size, rel=0.0005, abs=1)
 
@@ -36,7 +42,7 @@ def test_size_is_its_number_times_its_unit(number: int, unit: tuple[str, int], s
 
 
 @relaxed
-@given(st.integers(min_value=1, max_value=1 << 63))
+@given(st.integers(min_value=1, max_value=MAX_SIZE))
 def test_whole_number_of_bytes_is_taken_exactly(size: int) -> None:
     assert parse_size(size, "x") == parse_size(str(size), "x") == size
 
@@ -95,7 +101,7 @@ def test_anything_is_a_size_of_at_least_one_byte_or_is_refused(value: Any) -> No
         assert str(error).startswith("thing: ")
         return
     assert isinstance(size, int)
-    assert size >= 1
+    assert 1 <= size <= MAX_SIZE
 
 
 @relaxed
@@ -108,4 +114,4 @@ def test_anything_is_a_finite_positive_duration_or_is_refused(value: Any) -> Non
     except InvalidInput as error:
         assert str(error).startswith("thing: ")
         return
-    assert 0 < seconds < float("inf")
+    assert 0 < seconds <= MAX_DURATION

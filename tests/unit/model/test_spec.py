@@ -177,6 +177,15 @@ def test_two_mounts_at_one_place_are_refused_however_they_are_spelt() -> None:
     assert "twice" in refused("mounts.target", mounts=[first, second])
 
 
+@pytest.mark.parametrize("inner", ["/w/x", "/w/x/y"])
+def test_mount_inside_another_mount_is_refused_in_either_order(inner: str) -> None:
+    mounts = [{"source": "a", "target": "/w"}, {"source": "b", "target": inner}]
+    for order in (mounts, mounts[::-1]):
+        assert "inside the mount" in refused("mounts.target", mounts=order)
+    beside = [{"source": "a", "target": "/w"}, {"source": "b", "target": "/wx"}]
+    assert len(Spec.parse(mounts=beside).mounts) == 2
+
+
 @relaxed
 @given(parts)
 def test_target_is_canonical_so_that_parsing_it_again_changes_nothing(words: list[str]) -> None:

@@ -86,7 +86,8 @@ def find() -> Hierarchy:
     if v2.version:
         return v2
     v1 = _find_v1()
-    return v1 if v1.version else v2 if v2.why_not and not v1.why_not else v1
+    is_v1_mounted = any(kind == "cgroup" and "memory" in options for kind, _, options in _mounts())
+    return v1 if v1.version or is_v1_mounted else v2
 
 
 def remove(paths: list[str]) -> list[str]:

@@ -27,7 +27,8 @@ from paddock.fence.container.plan import Plan, arguments, stages
 from paddock.fence.guest import wire
 from paddock.fence.offload import offload
 from paddock.model.errors import CannotEnforce, HostCannot, PaddockError
-from paddock.model.spec import HOME, Limits, Spec
+from paddock.model.sizes import MAX_SIZE
+from paddock.model.spec import HOME, MAX_COUNT, Limits, Spec
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 
@@ -225,7 +226,9 @@ class _Launch:
             "msgqueue": 64 << 10,
             "rtprio": 0,
         }
-        if enforcing.is_watched:  # with a cgroup and a hard quota these would only be in the way
+        # With a cgroup and a hard quota these two only bound what no spec can ask for.
+        rlimits |= {"nproc": MAX_COUNT, "fsize": MAX_SIZE}
+        if enforcing.is_watched:
             rlimits |= {"data": limits.memory, "nproc": limits.pids}
         if not self._driver.link.layers.has_hard_quota:
             rlimits["fsize"] = limits.disk

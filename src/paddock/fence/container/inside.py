@@ -186,7 +186,7 @@ def _copy_public(source: Path, target: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.symlink_to(os.readlink(source))
         return
-    if source.is_dir():
+    if source.is_dir() and source.stat().st_mode & 0o005 == 0o005:
         target.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):
             for child in source.iterdir():

@@ -178,13 +178,23 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
     inner, parent = inner_pids(pid)
     return ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
-        argv=tuple(a.decode("utf-8", "backslashreplace") for a in argv),
+        argv=_shown(argv),
         cwd=cwd[:MAX_PROGRAM_BYTES],
         pid=inner,
         parent=parent,
         started_at=time.time(),
         is_truncated=is_truncated,
     )
+
+
+def _shown(argv: list[bytes]) -> tuple[str, ...]:
+    """The arguments as text; bytes that are none are spelled out, and the whole stays bounded."""
+    left = MAX_ARGUMENT_BYTES
+    shown = []
+    for argument in argv:
+        shown.append(argument.decode("utf-8", "backslashreplace")[: max(left, 0)])
+        left -= len(shown[-1])
+    return tuple(shown)
 
 
 def check_there(pid: int, cwd: str, program: bytes) -> None:
@@ -226,7 +236,7 @@ def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
     found: list[bytes] = []
     left = MAX_ARGUMENT_BYTES
     while address and len(found) < MAX_ARGUMENTS:
-        room = _PAGE - address % _PAGE
+        room = max((_PAGE - address % _PAGE) // 8 * 8, 8)  # a pointer may lie across two pages
         raw = kernel.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
         for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if pointer == 0:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.fence.base import Place
-from paddock.fence.container import inside
+from paddock.fence.container import inside, kernel
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source, masked_names
 from paddock.fence.container.sources import open_source
@@ -23,6 +23,7 @@ from paddock.state.privilege import is_privileged
 if TYPE_CHECKING:
     from paddock.state.templates import Template
 
+_MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -136,8 +137,7 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
     etc.mkdir(mode=0o755)
     for name in ("passwd", "group"):
         own = inside._ETC_FILES[name]
-        source = rootfs / "etc" / name
-        present = source.read_text() if source.is_file() and not source.is_symlink() else ""
+        present = _image_text(rootfs, f"/etc/{name}")
         line = next(ln for ln in own.splitlines() if ln.startswith("user:"))
         (etc / name).write_text((present.rstrip("\n") + "\n" if present else "") + line + "\n")
     for name in ("hosts", "hostname"):
@@ -145,6 +145,22 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
     (etc / "resolv.conf").write_text("")
     for path in (etc, *etc.iterdir()):
         _give(path)
+
+
+def _image_text(rootfs: Path, path: str) -> str:
+    """A small file of an image. Its links lead within the image, wherever they point."""
+    root = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = kernel.open_in_root(root, path.encode(), flags)
+    except OSError:
+        return ""
+    finally:
+        os.close(root)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return file.read(_MAX_IMAGE_TEXT).decode("utf-8", "replace")
 
 
 def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_root: bool) -> None:

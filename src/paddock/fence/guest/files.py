@@ -8,6 +8,7 @@ hold the guest for ever.
 import _stat
 import errno
 import os
+from itertools import islice
 
 import wire
 
@@ -88,18 +89,21 @@ def stat(stream, ask):
 
 
 def listing(stream, ask):
-    depth = min(ask.get("depth", 1), MAX_DEPTH)
-    try:
-        batch = []
-        for entry in _walk(ask["path"], depth):
-            batch.append(entry)
-            if len(batch) == LIST_BATCH:
+    entries = _walk(ask["path"], min(ask.get("depth", 1), MAX_DEPTH))
+
+    def pump():
+        try:
+            while stream.room > 0 and stream.is_open:
+                batch = list(islice(entries, LIST_BATCH))
+                if not batch:
+                    stream.end({})
+                    return
                 stream.event({"entries": batch})
-                batch = []
-        stream.event({"entries": batch})
-        stream.end({})
-    except (OSError, ValueError) as error:
-        stream.fail(error, ask["path"])
+        except (OSError, ValueError) as error:
+            stream.fail(error, ask["path"])
+
+    stream.on_room = pump
+    pump()
 
 
 def make_dir(stream, ask):

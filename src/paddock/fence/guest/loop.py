@@ -130,8 +130,12 @@ class Channel:
             self._open_stream(stream, wire.unpack_map(payload))
             return
         stream = self.streams.get(number)
-        if stream is not None:  # else: it ended while the frame was under way
+        if stream is None:
+            return  # it ended while the frame was under way
+        try:
             stream.receive(kind, port, payload)
+        except Exception as error:  # a call that makes no sense ends its stream, not pid 1
+            stream.fail(error if isinstance(error, OSError) else ValueError(repr(error)))
 
     def _flush(self):
         out = self._out
@@ -190,7 +194,10 @@ class Stream:
         self._channel.send(wire.EOF, self.number, b"", port)
 
     def event(self, value):
-        self._channel.send(wire.EVENT, self.number, wire.pack(value))
+        """Spends credit like data; whoever sends many asks `room` first."""
+        payload = wire.pack(value)
+        self.credit -= len(payload)
+        self._channel.send(wire.EVENT, self.number, payload)
 
     def give_credit(self, size):
         self._channel.send(wire.CREDIT, self.number, wire.U32.pack(size))

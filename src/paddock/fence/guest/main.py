@@ -54,6 +54,8 @@ def boot(fd):
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _write_hosts(config["hostname"])
     for name, value in config["rlimits"].items():
+        hard = resource.getrlimit(_RLIMITS[name])[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(_RLIMITS[name], (value, value))
     if config.get("cpus"):
         os.sched_setaffinity(0, config["cpus"])

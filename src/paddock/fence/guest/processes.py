@@ -295,7 +295,8 @@ class Process:
             if self.is_pty:
                 os.write(self._stdin, b"\x04")  # a terminal has no end of file, only this key
                 self._stdin_queue.pop(0)
-                self._loop.forget(self._stdin)
+                if not self._stdin_queue:
+                    self._loop.forget(self._stdin)
                 return
             self._close_stdin()
             return

@@ -44,7 +44,14 @@ class _Watcher:
             os.close(self._fd)
             raise
         self._top = top
+        self._is_paused = False
+        stream.on_room = self._resume
         loop.watch(self._fd, self._on_events)
+
+    def _resume(self):
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.watch(self._fd, self._on_events)
 
     def close(self):
         self._loop.forget(self._fd)
@@ -63,6 +70,11 @@ class _Watcher:
                 pending += [(e.path, _join(relative, e.name)) for e in found]
 
     def _on_events(self, events):
+        if self._stream.room <= 0:
+            # Nobody listens: the kernel keeps what it can, and tells when it could not keep more.
+            self._loop.forget(self._fd)
+            self._is_paused = True
+            return
         try:
             data = os.read(self._fd, 65536)
         except BlockingIOError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, STAGE
+from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
 from paddock.fence.container.plan import (
     INSIDE,
     USER_ID,
@@ -32,7 +32,8 @@ PYTHON = ("/usr/bin/python3", "-I", "-c")
 ARITY = {
     "--hostname": 1, "--uid": 1, "--gid": 1, "--cap-drop": 1, "--ro-bind": 2, "--bind": 2,
     "--symlink": 2, "--proc": 1, "--dev": 1, "--tmpfs": 1, "--size": 1, "--perms": 1,
-    "--remount-ro": 1, "--overlay-src": 1, "--overlay": 3, "--chdir": 1,
+    "--ro-bind-fd": 2, "--bind-fd": 2, "--remount-ro": 1, "--overlay-src": 1, "--overlay": 3,
+    "--chdir": 1,
 }  # fmt: skip
 
 
@@ -228,6 +229,25 @@ def test_staged_plan_names_no_path_of_the_host_but_the_stage() -> None:
         if step[0] in ("--bind", "--ro-bind", "--overlay-src", "--overlay"):
             sources = step[1:-1]
             assert all(s.startswith(f"{STAGE}/") or s == "/dev/null" for s in sources), step
+
+
+def test_path_of_a_user_is_bound_by_the_descriptor_that_was_checked() -> None:
+    own = Source("/home/me/data", identity=(1, 2))
+    made = plan(
+        binds=(
+            Bind("/r", own, Kind.READ),
+            Bind("/w", own, Kind.WRITE),
+            Bind("/o", own, Kind.OVERLAY, upper="overlays/0"),
+        )
+    )
+    number = str(SOURCE_FD + stages(made).index(own))
+    found = steps(made)
+    assert ("--ro-bind-fd", number, "/r") in found
+    assert ("--bind-fd", number, "/w") in found
+    assert ("--overlay-src", f"/proc/self/fd/{number}") in found
+    assert not any("/home/me" in word for step in found for word in step)
+    staged = steps(replace(made, is_staged=True))
+    assert not any(step[0].endswith("-fd") for step in staged)
 
 
 def test_plan_that_is_not_staged_names_no_stage() -> None:

@@ -13,8 +13,9 @@ from paddock.fence.base import Place
 from paddock.fence.container import rootfs
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
-from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.spec import Mount, Spec
+from paddock.fence.container.sources import open_source, resolved
+from paddock.model.errors import Conflict, InvalidInput, NotFound
+from paddock.model.spec import Spec
 from paddock.state.home import Home
 from paddock.state.layers import PlainLayers, volume_layer
 from paddock.state.privilege import is_privileged
@@ -34,7 +35,8 @@ class World:
 
     def plan(self, **spec: Any) -> Plan:
         place = Place("box1", "box1", "box1", LAYER_OWNER)
-        return rootfs.plan(self.home, Spec.parse(**spec), place, self.layers)
+        asked = resolved(self.home, Spec.parse(**spec))
+        return rootfs.plan(self.home, asked, place, self.layers)
 
     def bind(self, **mount: Any) -> Bind:
         return self.plan(mounts=[{"target": "/w", **mount}]).binds[-1]
@@ -70,19 +72,40 @@ def test_missing_source_is_refused_and_the_place_it_was_looked_for_is_named(
     assert str(tmp_path / "no") in said
 
 
-@pytest.mark.parametrize("path", ["/", "//", "/..", "/usr/..", "/proc/self/root"])
+@pytest.mark.parametrize(
+    "path", ["/", "//", "/..", "/usr/..", "/proc", "/proc/self/root", "/sys/kernel", "/dev/shm"]
+)
 @pytest.mark.parametrize("mode", ["read", "write", "overlay"])
-def test_root_of_the_host_is_refused_however_it_is_spelt(
+def test_root_and_kernel_of_the_host_are_refused_however_they_are_spelt(
     world: World, path: str, mode: str
 ) -> None:
-    if path == "/proc/self/root":
-        path = os.path.realpath(path)
-    assert "root cannot be mounted" in world.refusal(source=path, mode=mode)
+    assert "part of the system" in world.refusal(source=path, mode=mode)
 
 
 def test_link_to_the_root_of_the_host_is_refused(world: World, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
-    assert "root cannot be mounted" in world.refusal(source=str(tmp_path / "link"))
+    assert "part of the system" in world.refusal(source=str(tmp_path / "link"))
+
+
+@pytest.mark.parametrize("place", ["", "layers", "sandboxes", ".."])
+def test_own_state_of_paddock_is_refused(world: World, place: str) -> None:
+    assert "own state" in world.refusal(source=str(world.home.root / place), mode="read")
+
+
+def test_source_that_was_exchanged_since_it_was_resolved_is_refused(
+    source: Path, tmp_path: Path
+) -> None:
+    info = source.stat()
+    identity = (info.st_dev, info.st_ino)
+    os.close(open_source(str(source), identity))
+    source.rename(tmp_path / "moved")
+    for put in (lambda: source.mkdir(), lambda: source.symlink_to(tmp_path / "moved")):
+        put()
+        with pytest.raises(Conflict, match=r"^mounts\.source: "):
+            open_source(str(source), identity)
+        source.rmdir() if not source.is_symlink() else source.unlink()
+    with pytest.raises(Conflict, match=r"^mounts\.source: "):
+        open_source(str(source), identity)
 
 
 def test_file_cannot_be_an_overlay_but_can_be_mounted(world: World, source: Path) -> None:
@@ -255,6 +278,19 @@ def test_link_that_an_agent_left_in_its_layer_leads_nothing_out_of_it(
     assert os.listdir(outside) == []
 
 
+@pytest.mark.parametrize("target", ["/home/user/a/b", "/home/user/a", "/tmp/a/b"])
+def test_link_in_the_own_home_or_tmp_leads_no_mount_out_of_it(
+    world: World, source: Path, tmp_path: Path, target: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for part in ("home", "tmp"):
+        (world.layer / part / "a").symlink_to(outside)
+    with pytest.raises(InvalidInput, match=r"^mounts\.target: "):
+        world.plan(mounts=[{"source": str(source), "target": target}])
+    assert os.listdir(outside) == []
+
+
 def test_etc_that_an_agent_made_a_link_leads_nothing_out_of_the_layer(
     world: World, template: Path, tmp_path: Path
 ) -> None:
@@ -280,7 +316,5 @@ def test_link_in_a_template_shows_the_agent_no_file_of_the_host(
     assert "secret" not in written
 
 
-def test_expanded_home_of_nobody_is_refused_like_any_missing_place() -> None:
-    mount = Mount.parse({"source": "~no-such-user-here/x", "target": "/w"})
-    with pytest.raises(InvalidInput, match=r"^mounts\.source: "):
-        rootfs.resolve_source(mount)
+def test_expanded_home_of_nobody_is_refused_like_any_missing_place(world: World) -> None:
+    assert world.refusal(source="~no-such-user-here/x").startswith("mounts.source: ")
