@@ -50,6 +50,7 @@ def test_smaller_limits_than_those_it_was_booted_with_hold(pool: Path, make_box:
         result_of(lambda: python(box, "x = b'x' * (200 << 20)"))
     with pytest.raises(CommandExitException):
         result_of(lambda: box.commands.run("head -c 40000000 /dev/urandom > f && sync && sleep 3"))
+    box.files.remove("f")
     fork = "import os, time\nfor _ in range(60):\n    if not os.fork(): time.sleep(2); os._exit(0)"
     with pytest.raises(CommandExitException, match="BlockingIOError"):
         python(box, fork)

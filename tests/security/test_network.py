@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox
-from security.attack import background, probe, probe_outside, shell
+from security.attack import background, eventually, probe, probe_outside, shell
 from security.conftest import MakeBox
 
 CONNECT = """

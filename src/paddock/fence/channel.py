@@ -175,9 +175,11 @@ class Channel(asyncio.BufferedProtocol):
     def _dispatch(self, kind: int, port: int, number: int, payload: bytes | bytearray) -> None:
         stream = self._streams.get(number)
         if stream is not None:
+            stream.receive(
+                kind, port, payload
+            )  # may find the frame malformed: then all streams fail
             if kind == wire.END:
                 self.forget(number)
-            stream.receive(kind, port, payload)
 
     def eof_received(self) -> bool:
         self.lose("the guest exited")
@@ -290,7 +292,7 @@ class Stream:
         elif kind == wire.EVENT:
             self._event_bytes += len(payload)
             self._receive_credit -= len(payload)
-            if self._event_bytes > MAX_QUEUED_EVENT_BYTES or len(self._items) > MAX_QUEUED_ITEMS:
+            if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
                 raise wire.WireError("too many events")
             self._put(Event(_unpacked(payload), len(payload)))
         elif kind == wire.CREDIT and len(payload) == 4:
@@ -315,6 +317,8 @@ class Stream:
             self._waiter.set_result(None)
 
     def _put(self, item: Item) -> None:
+        if len(self._items) >= MAX_QUEUED_ITEMS:
+            raise wire.WireError("too many frames on one stream")
         self._items.append(item)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -53,6 +53,7 @@ class FileCore:
                     return
 
     async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
+        """Writes text, bytes or an open file; missing directories are made."""
         place = sandbox_path(path)
         with self._box.channel.open("write", path=place, append=is_append) as stream:
             first = await stream.next()
@@ -69,6 +70,7 @@ class FileCore:
         return entry(ending["entry"])
 
     async def write_many(self, files: Iterable[Mapping[str, Any]]) -> list[EntryInfo]:
+        """Writes several: each a mapping with path and data."""
         written = []
         for file in files:
             if not isinstance(file, Mapping) or not {"path", "data"} <= set(file):
@@ -77,6 +79,7 @@ class FileCore:
         return written
 
     async def list(self, path: str, depth: int = 1) -> list[EntryInfo]:
+        """What is in a directory, and below it down to `depth`; links are not followed."""
         if not isinstance(depth, int) or depth < 1:
             raise InvalidInput(f"depth: {depth!r} must be a whole number from 1")
         place = sandbox_path(path)
@@ -91,9 +94,11 @@ class FileCore:
                     return found
 
     async def get_info(self, path: str) -> EntryInfo:
+        """Type, size, mode and time of one path; a link is itself."""
         return entry((await self._ask("stat", path))["entry"])
 
     async def exists(self, path: str) -> bool:
+        """Whether there is something of that name, a dangling link included."""
         try:
             await self._ask("stat", path)
         except FileMissing:
@@ -101,12 +106,15 @@ class FileCore:
         return True
 
     async def make_dir(self, path: str) -> bool:
+        """Makes a directory and its parents; False if it was there."""
         return bool((await self._ask("make_dir", path))["created"])
 
     async def rename(self, old: str, new: str) -> EntryInfo:
+        """Moves a file or directory."""
         return entry((await self._ask("rename", old, to=sandbox_path(new)))["entry"])
 
     async def remove(self, path: str) -> None:
+        """Removes a file, or a directory with all in it."""
         await self._ask("remove", path)
 
     async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> Stream:

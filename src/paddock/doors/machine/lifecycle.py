@@ -57,6 +57,7 @@ class BoxCalls:
         return await box.fetch_info() if isinstance(box, RemoteBox) else box.info()
 
     async def is_running(self) -> bool:
+        """Whether it runs: neither paused nor ended."""
         return (await self.get_info()).state == "running"
 
     async def metrics(self) -> Metrics:

@@ -86,7 +86,8 @@ def find() -> Hierarchy:
     if v2.version:
         return v2
     v1 = _find_v1()
-    is_v1_mounted = any(kind == "cgroup" and "memory" in options for kind, _, options in _mounts())
+    controllers = set(_V1_CONTROLLERS)
+    is_v1_mounted = any(kind == "cgroup" and controllers & set(o) for kind, _, o in _mounts())
     return v1 if v1.version or is_v1_mounted else v2
 
 

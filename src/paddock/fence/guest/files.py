@@ -80,10 +80,7 @@ def write(stream, ask):
 
 def stat(stream, ask):
     def do():
-        path = ask["path"]
-        info = os.lstat(path)
-        target = os.readlink(path) if _stat.S_ISLNK(info.st_mode) else None
-        return {"entry": _entry(path, info, target)}
+        return {"entry": _look(ask["path"])}
 
     _answer(stream, ask["path"], do)
 
@@ -120,7 +117,7 @@ def make_dir(stream, ask):
 def rename(stream, ask):
     def do():
         os.rename(ask["path"], ask["to"])
-        return {"entry": _entry(ask["to"], os.lstat(ask["to"]), None)}
+        return {"entry": _look(ask["to"])}
 
     _answer(stream, ask["path"], do)
 
@@ -250,6 +247,11 @@ def _enter(name):
         os.fchdir(fd)
     finally:
         os.close(fd)
+
+
+def _look(path):
+    info = os.lstat(path)
+    return _entry(path, info, os.readlink(path) if _stat.S_ISLNK(info.st_mode) else None)
 
 
 def _entry(path, info, target):

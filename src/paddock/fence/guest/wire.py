@@ -22,7 +22,7 @@ HEADER_BYTES = 10
 U32 = _struct.Struct(">I")
 MAX_PAYLOAD = 4 << 20  # a control map with a 2 MiB argv (the kernel's own ceiling) still fits
 MAX_DEPTH = 16
-MAX_ITEMS = 200_000
+MAX_ITEMS = 500_000  # a small frame of empty items would become a hundred times its size
 CHUNK = 256 << 10  # one data frame; large enough that per-frame cost vanishes
 WINDOW = 2 << 20  # data bytes that may be under way on one stream without credit
 
@@ -92,11 +92,8 @@ def pack(value):
 
 def unpack(data):
     """The one value in `data`; raises WireError if it is malformed or has a tail."""
-    # Small frames with millions of empty items would become a hundred times their size.
-    if len(data) > MAX_ITEMS and sum(data.count(tag) for tag in _TINY) > MAX_ITEMS:
-        raise WireError("message with too many items")
     try:
-        value, at = _unpack(data, 0, 0)
+        value, at = _unpack(data, 0, 0, [MAX_ITEMS])
     except (IndexError, _struct.error, UnicodeDecodeError, TypeError) as error:
         raise WireError(f"malformed message: {error}") from None
     if at != len(data):
@@ -175,17 +172,18 @@ def _count(size, fix, base):
     return _struct.pack(">BI", base + 1, size)
 
 
-def _unpack(data, at, depth):
-    if depth > MAX_DEPTH:
-        raise WireError("message is nested too deeply")
+def _unpack(data, at, depth, left):
+    left[0] -= 1
+    if depth > MAX_DEPTH or left[0] < 0:
+        raise WireError("message is nested too deeply or has too many items")
     tag = data[at]
     at += 1
     if tag < 0x80:
         return tag, at
     if tag < 0x90:
-        return _unpack_map(data, at, tag & 15, depth)
+        return _unpack_map(data, at, tag & 15, depth, left)
     if tag < 0xA0:
-        return _unpack_list(data, at, tag & 15, depth)
+        return _unpack_list(data, at, tag & 15, depth, left)
     if tag < 0xC0:
         return _text(data, at, tag & 31)
     if tag in _SIMPLE:
@@ -195,17 +193,16 @@ def _unpack(data, at, depth):
         return scalar.unpack_from(data, at)[0], at + scalar.size
     if tag in _SIZED:
         size_of, then = _SIZED[tag]
-        return _SIZED_READERS[then](
-            data, at + size_of.size, size_of.unpack_from(data, at)[0], depth
-        )
+        count = size_of.unpack_from(data, at)[0]
+        return _SIZED_READERS[then](data, at + size_of.size, count, depth, left)
     raise WireError(f"unknown tag 0x{tag:02x}")
 
 
-def _text(data, at, size, depth=0):
+def _text(data, at, size, depth=0, left=None):
     return str(_slice(data, at, size), "utf-8", "surrogateescape"), at + size
 
 
-def _bytes(data, at, size, depth=0):
+def _bytes(data, at, size, depth=0, left=None):
     return bytes(_slice(data, at, size)), at + size
 
 
@@ -215,23 +212,22 @@ def _slice(data, at, size):
     return data[at : at + size]
 
 
-def _unpack_list(data, at, size, depth):
+def _unpack_list(data, at, size, depth, left):
     items = []
     for _ in range(size):  # a false count fails on the first missing item: nothing is reserved
-        item, at = _unpack(data, at, depth + 1)
+        item, at = _unpack(data, at, depth + 1, left)
         items.append(item)
     return items, at
 
 
-def _unpack_map(data, at, size, depth):
+def _unpack_map(data, at, size, depth, left):
     items = {}
     for _ in range(size):
-        key, at = _unpack(data, at, depth + 1)
-        items[key], at = _unpack(data, at, depth + 1)
+        key, at = _unpack(data, at, depth + 1, left)
+        items[key], at = _unpack(data, at, depth + 1, left)
     return items, at
 
 
-_TINY = (b"\x80", b"\x90", b"\xa0", b"\xc0", b"\x00")
 _SIMPLE = {0xC0: None, 0xC2: False, 0xC3: True}
 _SCALARS = {
     0xCB: _struct.Struct(">d"),
