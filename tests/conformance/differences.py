@@ -54,12 +54,6 @@ CGROUP_MEMORY = Difference(
     " and no single process can have more than the limit in the first place",
     _enforced_by("memory", "cgroup"),
 )
-CGROUP_PIDS = Difference(
-    "processes counted by the kernel",
-    "needs a cgroup; otherwise RLIMIT_NPROC holds the number, and the guest looks some twenty times"
-    " a second whether it is reached, so that a shorter burst goes unnamed",
-    _enforced_by("pids", "cgroup"),
-)
 FRACTIONAL_CPU = Difference(
     "parts of a CPU",
     "needs a cgroup; otherwise the sandbox is pinned to whole CPUs and a fraction is refused",
@@ -69,11 +63,6 @@ FILE_EVENTS = Difference(
     "file events",
     "fanotify on a mount is granted to root alone; get_info() says so",
     _enforced_by("file_audit", "fanotify"),
-)
-IO_COUNTERS = Difference(
-    "bytes read and written in metrics",
-    "counted by the blkio or io cgroup only; otherwise they stay zero",
-    _enforced_by("memory", "cgroup"),
 )
 EXIT_STATUS_OF_DESCENDANTS = Difference(
     "exit status in exec events of indirect children",
@@ -85,9 +74,7 @@ TABLE = (
     OWN_UID,
     HARD_DISK_QUOTA,
     CGROUP_MEMORY,
-    CGROUP_PIDS,
     FRACTIONAL_CPU,
     FILE_EVENTS,
-    IO_COUNTERS,
     EXIT_STATUS_OF_DESCENDANTS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ class Escape:
 
 
 def main(words: list[str]) -> int:
+    argparse.ArgumentParser(prog="paddock demo", description=__doc__).parse_args(words)
     with tempfile.TemporaryDirectory() as directory:
         secret = Path(directory) / "id_ed25519"
         secret.write_text("the host's key")

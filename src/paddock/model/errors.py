@@ -7,7 +7,7 @@ Three families, so that a caller can tell them apart without reading text:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paddock.model.results import CommandResult
@@ -20,6 +20,17 @@ class PaddockError(Exception):
         super().__init__(f"{message}\n  hint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Constructors differ; a pool of processes must get the error and not hang on its copy.
+        return _revived, (type(self), str(self), dict(self.__dict__))
+
+
+def _revived(kind: type[PaddockError], text: str, fields: dict[str, Any]) -> PaddockError:
+    error = kind.__new__(kind)
+    error.args = (text,)
+    error.__dict__.update(fields)
+    return error
 
 
 class InvalidInput(PaddockError, ValueError):

@@ -23,7 +23,10 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 def parse_size(value: int | float | str, what: str) -> int:
     """Bytes from `512MiB`, `1GB`, `4096`; `what` names the thing in the error."""
     say = "a size such as 512MiB, 1GiB or 4096"
-    return int(_quantity(value, what, _SIZE_UNITS, say, (MAX_SIZE, "1024TiB")))
+    size = int(_quantity(value, what, _SIZE_UNITS, say, (MAX_SIZE, "1024TiB")))
+    if size < 1:
+        raise InvalidInput(f"{what}: {value!r} is less than one byte")
+    return size
 
 
 def parse_duration(value: int | float | str, what: str) -> float:

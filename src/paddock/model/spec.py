@@ -164,7 +164,7 @@ def sandbox_path(path: str, cwd: str = HOME) -> str:
     text = _text(path, "path")
     if not text:
         raise InvalidInput("path: empty; give a path inside the sandbox")
-    if len(text.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+    if len(text_bytes(text, "path")) > MAX_PATH_BYTES:
         raise InvalidInput(f"path: longer than {MAX_PATH_BYTES} bytes: {text[:60]}...")
     # Not normpath: `a/../b` must stay what the kernel would make of it when `a` is a link.
     whole = text if text.startswith("/") else posixpath.join(cwd, text)
@@ -249,7 +249,16 @@ def _text(value: Any, what: str) -> str:
         raise InvalidInput(f"{what}: {value!r} is not text")
     if "\0" in value:
         raise InvalidInput(f"{what}: contains a NUL byte: {value[:60]!r}")
+    text_bytes(value, what)
     return value
+
+
+def text_bytes(value: str, what: str) -> bytes:
+    """A text as the kernel gets it; text that stands for no bytes is refused."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what}: contains a lone surrogate: {value[:60]!r}") from None
 
 
 def _count(value: Any, what: str) -> int:

@@ -154,7 +154,7 @@ class Box:
         await self.machine.stop(reason)
         self._ended()
 
-    def limits_hit(self, ending: dict[str, Any]) -> list[str]:
+    async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
         """Which limits have bitten since the last ask; told to the command that ended now."""
         if self.machine.ended_by is not None:
             return []
@@ -164,7 +164,7 @@ class Box:
                 hits[name] = hits.get(name, 0) + int(count)
             new = [n for n, count in hits.items() if count > self._hits.get(n, 0)]
             self._hits = hits
-            if ending.get("exit") != 0 and self.machine.is_disk_full():
+            if ending.get("exit") != 0 and "disk" not in new and await self.machine.is_disk_full():
                 new.append("disk")
             return new
         return []

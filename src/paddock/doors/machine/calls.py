@@ -18,7 +18,7 @@ from paddock.fence.channel import Stream
 from paddock.model.errors import InvalidInput
 from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
-from paddock.model.spec import HOME, parse_envs, sandbox_path
+from paddock.model.spec import HOME, parse_envs, sandbox_path, text_bytes
 
 COMMAND_TIMEOUT_S = 60.0
 Loop = asyncio.AbstractEventLoop | None
@@ -48,6 +48,8 @@ class HandleCalls:
 
     async def send_signal(self, signal: int) -> bool:
         """Any signal to the program and its descendants."""
+        if not isinstance(signal, int) or not 0 < signal < signals.NSIG:
+            raise InvalidInput(f"signal: {signal!r} is not a signal number such as signal.SIGTERM")
         return await send_signal(self.box, self.pid, int(signal))
 
     async def send_stdin(self, data: str | bytes) -> None:
@@ -276,7 +278,7 @@ def _seconds(value: float | str | None) -> float | None:
 def _bytes(data: str | bytes) -> bytes:
     if not isinstance(data, str | bytes | bytearray | memoryview):
         raise InvalidInput(f"stdin: {type(data).__name__} is not text or bytes")
-    return data.encode() if isinstance(data, str) else bytes(data)
+    return text_bytes(data, "stdin") if isinstance(data, str) else bytes(data)
 
 
 def _terminal_size(rows: int, cols: int) -> tuple[int, int]:

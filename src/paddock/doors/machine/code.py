@@ -165,7 +165,7 @@ class Kernel:
         self, builder: ExecutionBuilder, ending: dict[str, Any], noise: bytes
     ) -> Execution:
         partial = builder.build()
-        hit = self._box.limits_hit(ending)
+        hit = await self._box.limits_hit(ending)
         limit = ending.get("killed_by") or (hit[0] if hit else None)
         why = f"stopped by the {limit} limit" if limit else f"exit status {ending.get('exit')}"
         text = noise.decode("utf-8", "replace")

@@ -17,7 +17,7 @@ from paddock.fence.guest.wire import CHUNK
 from paddock.fence.offload import offload
 from paddock.model.errors import FileError, FileMissing, InvalidInput, TimeoutReached
 from paddock.model.results import EntryInfo, FileType, WatchEvent
-from paddock.model.spec import sandbox_path
+from paddock.model.spec import sandbox_path, text_bytes
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -55,6 +55,7 @@ class FileCore:
     async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
         """Writes text, bytes or an open file; missing directories are made."""
         place = sandbox_path(path)
+        content = _checked(content)  # before the file is opened, and emptied
         with self._box.channel.open("write", path=place, append=is_append) as stream:
             first = await stream.next()
             if isinstance(first, End):
@@ -67,7 +68,7 @@ class FileCore:
                 stream.send_eof()
             ending = await stream.end()
         _raise_failure(ending, place)
-        return entry(ending["entry"])
+        return entry(ending.get("entry"))
 
     async def write_many(self, files: Iterable[Mapping[str, Any]]) -> list[EntryInfo]:
         """Writes several: each a mapping with path and data."""
@@ -95,7 +96,7 @@ class FileCore:
 
     async def get_info(self, path: str) -> EntryInfo:
         """Type, size, mode and time of one path; a link is itself."""
-        return entry((await self._ask("stat", path))["entry"])
+        return await self._entry("stat", path)
 
     async def exists(self, path: str) -> bool:
         """Whether there is something of that name, a dangling link included."""
@@ -107,11 +108,11 @@ class FileCore:
 
     async def make_dir(self, path: str) -> bool:
         """Makes a directory and its parents; False if it was there."""
-        return bool((await self._ask("make_dir", path))["created"])
+        return bool((await self._ask("make_dir", path)).get("created"))
 
     async def rename(self, old: str, new: str) -> EntryInfo:
         """Moves a file or directory."""
-        return entry((await self._ask("rename", old, to=sandbox_path(new)))["entry"])
+        return await self._entry("rename", old, to=sandbox_path(new))
 
     async def remove(self, path: str) -> None:
         """Removes a file, or a directory with all in it."""
@@ -152,6 +153,9 @@ class FileCore:
         _raise_failure(answer, place)
         return answer
 
+    async def _entry(self, op: str, path: str, **more: Any) -> EntryInfo:
+        return entry((await self._ask(op, path, **more)).get("entry"))
+
 
 async def _watch(stream: Stream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
     with stream:
@@ -164,16 +168,21 @@ async def _watch(stream: Stream, deliver: Callable[[WatchEvent], Awaitable[None]
                     await deliver(WatchEvent(kind, name))
 
 
-async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
+def _checked(content: Content) -> Content:
     if isinstance(content, str):
-        content = content.encode()
+        return text_bytes(content, "data")
+    if isinstance(content, bytes | bytearray | memoryview) or hasattr(content, "read"):
+        return content
+    raise InvalidInput(f"data: {type(content).__name__} is not text, bytes or an open file")
+
+
+async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
     if isinstance(content, bytes | bytearray | memoryview):
         view = memoryview(content).cast("B")
         for at in range(0, len(view), CHUNK):
             yield view[at : at + CHUNK]
         return
-    if not hasattr(content, "read"):
-        raise InvalidInput(f"data: {type(content).__name__} is not text, bytes or an open file")
+    assert not isinstance(content, str)
     while True:
         chunk: str | bytes = await offload(content.read, CHUNK)
         if not chunk:
@@ -181,9 +190,9 @@ async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
         yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)
 
 
-def entry(raw: Mapping[str, Any]) -> EntryInfo:
+def entry(raw: Any) -> EntryInfo:
     """An entry from what the guest said."""
-    with contextlib.suppress(KeyError, TypeError, ValueError):
+    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         return EntryInfo(
             name=posixpath.basename(str(raw["path"]).rstrip("/")) or "/",
             path=str(raw["path"]),
@@ -200,12 +209,15 @@ def _raise_failure(answer: Mapping[str, Any], path: str) -> None:
     error = answer.get("error")
     if not error:
         return
+    if not isinstance(error, Mapping):
+        raise FileError("the guest gave a malformed answer", path=path, code="EPROTO")
     number = error.get("errno", 0)
     code = errno.errorcode.get(number, "EIO")
     message = {
         "EISDIR": "is a directory, not a file",
         "EINVAL": "is not a regular file (a device, a pipe or a socket)",
         "EDQUOT": "the disk limit of the sandbox is reached",
+        "EFBIG": "the disk limit of the sandbox is reached",
         "EROFS": "is read-only inside the sandbox",
     }.get(code, str(error.get("message") or code))
     kind = FileMissing if code == "ENOENT" else FileError

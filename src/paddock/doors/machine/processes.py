@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.fence.channel import Data, End, Event, Stream
 from paddock.model.errors import CommandExitException, InvalidInput, NotFound, SandboxError
 from paddock.model.results import CommandResult, ProcessInfo
+from paddock.model.spec import text_bytes
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -42,9 +43,12 @@ class Start:
     cols: int | None = None
 
     def check(self) -> None:
-        if not self.argv or not all(isinstance(a, str) for a in self.argv):
-            raise InvalidInput(f"command: {self.argv!r} is not a text or a list of texts")
-        sizes = [len(a.encode("utf-8", "surrogateescape")) + 1 for a in self.argv]
+        words = self.argv
+        if not isinstance(words, list | tuple) or not all(isinstance(a, str) for a in words):
+            raise InvalidInput(f"command: {words!r} is not a text or a list of texts")
+        if not words:
+            raise InvalidInput("command: empty; give a program and its arguments")
+        sizes = [len(text_bytes(a, "command")) + 1 for a in words]
         sizes += [
             len(k) + len(v.encode("utf-8", "surrogateescape")) + 2 for k, v in self.envs.items()
         ]
@@ -161,12 +165,12 @@ class Running:
 
     async def _read(self) -> CommandResult:
         if self._early is not None:
-            return self._result(self._early)
+            return await self._result(self._early)
         try:
             while True:
                 item = await self._stream.next()
                 if isinstance(item, End):
-                    return self._result(item.value)
+                    return await self._result(item.value)
                 if isinstance(item, Data):
                     await self._take(item)
         except BaseException:
@@ -202,10 +206,10 @@ class Running:
 
         return asyncio.get_running_loop().call_later(delay_s, stop)
 
-    def _result(self, ending: dict[str, Any]) -> CommandResult:
+    async def _result(self, ending: dict[str, Any]) -> CommandResult:
         if "error" in ending:
             raise _start_error(ending, "stdin")
-        hit = self._box.limits_hit(ending)
+        hit = await self._box.limits_hit(ending)
         exit_code = int(ending.get("exit", -1))
         killed_by = self._limit or ending.get("killed_by")
         if killed_by is None and exit_code != 0 and hit:
@@ -250,7 +254,7 @@ async def running_processes(box: Box) -> list[ProcessInfo]:
 
 
 async def send_signal(box: Box, pid: int, number: int) -> bool:
-    return bool((await box.channel.ask("signal", pid=pid, signal=int(number)))["found"])
+    return bool((await box.channel.ask("signal", pid=pid, signal=int(number))).get("found"))
 
 
 def _start_error(value: dict[str, Any], what: str) -> SandboxError:

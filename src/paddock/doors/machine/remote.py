@@ -58,7 +58,7 @@ class RemoteBox:
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:
         return {**self._envs, **(more or {})}
 
-    def limits_hit(self, ending: dict[str, Any]) -> list[str]:
+    async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
         return []
 
     async def pause(self) -> None:

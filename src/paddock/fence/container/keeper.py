@@ -10,7 +10,6 @@ sandbox costs the same however large the host process is.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import select
@@ -22,15 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, mounts
-from paddock.fence.container.sources import open_source
+from paddock.fence.container.launch import RUN, STAGE, become_sandbox
 from paddock.fence.guest import wire
 from paddock.state import btrfs
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
 from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
 from paddock.state.privilege import is_privileged
 
-RUN = "/run/paddock"
-STAGE = f"{RUN}/stage"
 # Above every range that distributions and container managers hand out, below the signed limit.
 FIRST_UID = 1_900_000_000
 UID_COUNT = 65_536
@@ -39,9 +36,7 @@ LAYER_OWNER = (
     FIRST_UID - 1,
 )  # on-disk owner of all layers: mapped to each sandbox's uid
 MAX_MESSAGE = 1 << 20
-CHANNEL_FD, BOOT_FD = 3, 4
-SOURCE_FD = 100  # the first of those through which an ordinary user's sources are bound
-_PR_SET_PDEATHSIG = 1
+_MAX_MAPPINGS = 256  # kept open for reuse; each costs a descriptor
 _ORPHAN_AGE_S = {"base": 120, "saving": 6 * 3600}
 
 
@@ -139,7 +134,7 @@ class Keeper:
                 stage["source"] = os.fspath(self._layers.path(stage["layer"]))
         box.pid = os.fork()
         if box.pid == 0:
-            _become_sandbox(ask, fds, box.uid, mappings)
+            become_sandbox(ask, fds, box.uid, mappings)
         return {"pid": box.pid, "uid": box.uid or os.geteuid()}
 
     def _ready(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -210,6 +205,8 @@ class Keeper:
         if stage["owner"] is None or not self._is_root:
             return None
         key = (*stage["owner"], uid)
+        if len(self._userns) >= _MAX_MAPPINGS:
+            os.close(self._userns.pop(next(iter(self._userns))))
         if key not in self._userns:
             self._userns[key] = mounts.id_mapping(tuple(stage["owner"]), uid)
         return self._userns[key]
@@ -298,83 +295,6 @@ class _Box:
         for fd in (self.init, self.uid_lock, self.lease):
             if fd is not None:
                 os.close(fd)
-
-
-def _become_sandbox(
-    ask: dict[str, Any], fds: list[int], uid: int, mappings: list[int | None]
-) -> None:
-    """The child's side of fork: stage, drop to the sandbox's uid, become bubblewrap."""
-    try:
-        channel, boot, errors = fds
-        os.dup2(errors, 2)
-        os.setsid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if uid:
-            _stage(ask["stages"], mappings)
-        sources = {} if uid else _user_sources(ask["stages"])
-        _arrange(channel, boot, sources)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        if uid:
-            os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        os.execve(ask["argv"][0], ask["argv"], {})
-    except BaseException as error:
-        os.write(2, f"cannot start the sandbox: {error}".encode())
-    finally:
-        os._exit(125)
-
-
-def _stage(stages: list[dict[str, Any]], mappings: list[int | None]) -> None:
-    mounts.unshare(mounts.CLONE_NEWNS)
-    mounts.make_slave()
-    # All before the tmpfs goes on top: a source may lie below the staging directory's own path.
-    trees = []
-    for stage, mapping in zip(stages, mappings, strict=True):
-        source = _open_source(stage)
-        tree = mounts.clone_tree(source, is_recursive=stage["recursive"])
-        try:
-            mounts.set_attributes(tree, userns_fd=mapping, is_readonly=stage["readonly"])
-        except OSError as error:
-            text = "its file system cannot map ids (network and FUSE file systems often cannot)"
-            raise OSError(f"{stage['source']} cannot be mounted: {text}: {error}") from None
-        trees.append((tree, os.path.isdir(f"/proc/self/fd/{source}")))
-    mounts.mount_tmpfs(STAGE, "mode=755,size=64k")
-    for number, (tree, is_directory) in enumerate(trees):
-        target = f"{STAGE}/{number}"
-        if is_directory:
-            os.mkdir(target)
-        else:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
-        mounts.attach(tree, target)
-
-
-def _open_source(stage: dict[str, Any]) -> int:
-    if stage["identity"] is None:
-        return os.open(stage["source"], os.O_PATH | os.O_CLOEXEC)
-    return open_source(stage["source"], tuple(stage["identity"]))
-
-
-def _user_sources(stages: list[dict[str, Any]]) -> dict[int, int]:
-    """Checked descriptors of a user's own paths, by the number at which bubblewrap expects them."""
-    wanted = [(n, stage) for n, stage in enumerate(stages) if stage["identity"] is not None]
-    return {SOURCE_FD + n: _open_source(stage) for n, stage in wanted}
-
-
-def _arrange(channel: int, boot: int, sources: dict[int, int]) -> None:
-    """Descriptors 0 to 4 and the sources, nothing else: bubblewrap passes on whatever is open.
-    The guest closes all above 4 before it does anything."""
-    wanted = {CHANNEL_FD: channel, BOOT_FD: boot, **sources}
-    above = max(wanted) + 1
-    lifted = {n: fcntl.fcntl(fd, fcntl.F_DUPFD, above) for n, fd in wanted.items()}
-    null = os.open("/dev/null", os.O_RDWR)
-    for target, fd in {0: null, 1: null, **lifted}.items():
-        os.dup2(fd, target)
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number not in wanted:
-            with contextlib.suppress(OSError):
-                os.close(number)
 
 
 def _lease_uid() -> tuple[int, int]:

@@ -59,6 +59,7 @@ class ContainerMachine:
         self._last: tuple[float, float] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._disk_hits = 0
+        self._tolerated = 0
         self._usage: dict[str, Any] = dict.fromkeys(("cpu", "memory", "pids", "read", "written"), 0)
 
     @property
@@ -107,14 +108,13 @@ class ContainerMachine:
         counted = self._parts.group.hits() if self._parts.group is not None else {}
         return {**counted, "disk": self._disk_hits}
 
-    def is_disk_full(self) -> bool:
-        """Whether a hard quota is reached: within a block of it nothing more can be written."""
-        if not self.layers.has_hard_quota:
-            return False
-        return any(
-            self.layers.used_bytes(name) + max(256 << 10, quota // 50) >= quota
-            for name, quota in self._parts.quotas.items()
-        )
+    async def is_disk_full(self) -> bool:
+        """Whether a quota is reached: within a block of it nothing more can be written."""
+        for name, quota in self._parts.quotas.items():
+            used = await offload(self.layers.used_bytes, name)
+            if used + max(256 << 10, quota // 50) >= quota:
+                return True
+        return False
 
     async def stats(self) -> Metrics:
         now = time.time()
@@ -175,7 +175,8 @@ class ContainerMachine:
         return reason
 
     async def _measure(self) -> Counters:
-        if not self.is_frozen:  # a frozen guest does not answer; the last answer still holds
+        if not self.is_frozen or self._parts.group is None:
+            # A guest in a frozen group does not answer; what it said last still holds.
             self._usage = await asyncio.wait_for(self.channel.ask("usage"), _CALL_S)
         usage = self._usage
         io = {"read_bytes": usage["read"], "written_bytes": usage["written"]}
@@ -189,23 +190,34 @@ class ContainerMachine:
         while self.ended_by is None:
             began = time.monotonic()
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
-                if not self.is_frozen and await self._is_over_quota():
+                if not self.is_frozen and await self._is_growing_over():
                     await self._enforce_disk()
             # A large tree takes long to count: never spend more than a third of a core on it.
             await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
 
-    async def _is_over_quota(self) -> bool:
+    async def _is_growing_over(self) -> bool:
+        """Over the quota, and more than when that was last punished: an `rm` must be possible."""
+        excess = await self._excess()
+        if excess <= 0:
+            self._tolerated = 0
+        return excess > self._tolerated
+
+    async def _excess(self) -> int:
+        """By how many bytes the worst of the layers is over its quota; negative when none is."""
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
+        worst = -(1 << 62)
         for name, quota in self._parts.quotas.items():
             used = await offload(self.layers.used_bytes, name)
-            if used + (int(hidden["bytes"]) if name == self.layer else 0) > quota:
-                return True
-        return False
+            worst = max(worst, used - quota + (int(hidden["bytes"]) if name == self.layer else 0))
+        return worst
 
     async def _enforce_disk(self) -> None:
         await self.channel.ask("freeze")
-        if await self._is_over_quota():
-            self._disk_hits += 1
-            await self.channel.ask("kill_all", limit="disk")
-        else:
+        try:
+            excess = await self._excess()
+            if excess > self._tolerated:
+                self._disk_hits += 1
+                self._tolerated = excess
+                await self.channel.ask("kill_all", limit="disk")
+        finally:
             await self.channel.ask("thaw")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
+from paddock.fence.container.launch import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
 
 USER_ID = 1000  # what the agent sees itself as

@@ -132,8 +132,11 @@ class Freezer:
     def __init__(self, loop):
         self._loop = loop
         self._is_frozen = False
+        self._stopped_before = set()
 
     def freeze(self, stream, ask):
+        if not self._is_frozen:
+            self._stopped_before = {pid for pid in pids() if _is_stopped(pid)}
         for _ in range(1000):
             if not _signal_all(_signal.SIGSTOP) or _all_stopped():
                 if not self._is_frozen:
@@ -145,7 +148,12 @@ class Freezer:
 
     def thaw(self, stream, ask):
         self._is_frozen = False
-        _signal_all(_signal.SIGCONT)
+        for pid in pids():
+            if pid not in self._stopped_before:  # those, the agent itself had stopped
+                try:
+                    os.kill(pid, _signal.SIGCONT)
+                except ProcessLookupError:
+                    pass
         stream.end({})
 
     def _again(self):

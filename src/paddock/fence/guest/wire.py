@@ -147,7 +147,7 @@ def _pack_int(value, out):
         out.append(bytes((value,)))
     elif -(1 << 63) <= value < 1 << 63:
         out.append(_struct.pack(">Bq", 0xD3, value))
-    elif value < 1 << 64:
+    elif 0 <= value < 1 << 64:
         out.append(_struct.pack(">BQ", 0xCF, value))
     else:
         raise WireError("integer out of range")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.container.keeper import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
+from paddock.fence.container.launch import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
 from paddock.fence.container.plan import (
     INSIDE,
     USER_ID,
