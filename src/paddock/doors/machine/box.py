@@ -71,7 +71,8 @@ class Box:
 
     @classmethod
     async def create(cls, engine: Engine, spec: Spec) -> Box:
-        spec = await offload(resolved, engine.home, spec)
+        if spec.mounts:
+            spec = await offload(resolved, engine.home, spec)
         driver = await engine.driver()
         if spec.is_poolable:
             machine = await engine.pool.take(spec)

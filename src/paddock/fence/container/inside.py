@@ -20,6 +20,7 @@ from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
 _GUEST = Path(__file__).parent.parent / "guest"
+# In the order in which they need each other.
 _GUEST_MODULES = (
     "wire",
     "syscalls",
@@ -73,7 +74,8 @@ def guest_code(home: Home, python: str) -> Path:
             (directory / part).mkdir()
             for name in names:
                 shutil.copyfile(_GUEST / f"{name}.py", directory / part / f"{name}.py")
-            _compile(python, directory / part)
+        _compile(python, directory / "kernel")
+        _bundle(python, directory / "guest")
         for name in ("site", "python"):  # mount points
             (directory / name).mkdir()
 
@@ -205,6 +207,22 @@ def _compile(python: str, directory: Path) -> None:
     subprocess.run([python, "-I", "-S", "-c", program, str(directory)], check=False)
 
 
+def _bundle(python: str, directory: Path) -> None:
+    """All guest modules as one file of compiled code, in the order in which they need each other:
+    finding and reading them one by one is a third of the guest's start."""
+    program = (
+        "import marshal, sys; folder, *names = sys.argv[1:]; codes = [];\n"
+        "for name in names:\n"
+        "    with open(f'{folder}/{name}.py') as file: text = file.read()\n"
+        "    codes.append((name, compile(text, f'/.paddock/guest/{name}.py', 'exec')))\n"
+        "with open(f'{folder}/bundle', 'wb') as file: marshal.dump(codes, file)\n"
+    )
+    words = [python, "-I", "-S", "-c", program, str(directory), *_GUEST_MODULES]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise HostCannot(f"the guest cannot be compiled by {python}: {done.stderr.strip()[-300:]}")
+
+
 def _query(python: str) -> tuple[str, str]:
     program = (
         "import sys, os; print(os.path.dirname(os.__file__));"
@@ -252,7 +270,7 @@ def _stamp(name: str) -> str:
 
 
 def _digest(*parts: bytes) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(__file__).read_bytes())  # another way to build is another result
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()[:24]

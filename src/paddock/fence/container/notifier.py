@@ -262,14 +262,17 @@ def inner_pids(pid: int) -> tuple[int, int]:
 
 
 def _status_pids(pid: int) -> tuple[int, int]:
-    own = parent = 0
-    with open(f"/proc/{pid}/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"PPid:"):
-                parent = int(line.split()[1])
-            elif line.startswith(b"NSpid:"):
-                own = int(line.split()[-1])
-    return own, parent
+    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(fd, 8192)
+    finally:
+        os.close(fd)
+    return int(_field(text, b"\nNSpid:")[-1]), int(_field(text, b"\nPPid:")[0])
+
+
+def _field(text: bytes, name: bytes) -> list[bytes]:
+    begin = text.index(name) + len(name)
+    return text[begin : text.index(b"\n", begin)].split()
 
 
 def exit_status(pidfd: int) -> int | None:

@@ -134,9 +134,14 @@ _NAMESPACES = (
     "--as-pid-1", "--cap-drop", "ALL", "--clearenv",
 )  # fmt: skip
 
+# The modules of the guest come compiled in one file; see `inside`.
 _PROGRAM = (
-    f"import sys; sys.path.insert(0, '{INSIDE}/guest'); import main;"
-    f" main.serve({CHANNEL_FD}, {BOOT_FD})"
+    "import marshal, sys\n"
+    f"with open('{INSIDE}/guest/bundle', 'rb') as file: codes = marshal.load(file)\n"
+    "for name, code in codes:\n"
+    "    module = sys.modules[name] = type(sys)(name)\n"
+    "    exec(code, module.__dict__)\n"
+    f"module.serve({CHANNEL_FD}, {BOOT_FD})\n"
 )
 
 
