@@ -35,8 +35,8 @@ def _run(name: str, *arguments: str, timeout: float = 110, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("pool", "cycles"), [("auto", "100"), ("0", "50")])
-def test_hundred_sandboxes_leak_nothing(
+@pytest.mark.parametrize(("pool", "cycles"), [("auto", "400"), ("0", "100")])
+def test_five_hundred_sandboxes_leak_nothing(
     driver: str, tmp_path: Path, pool: str, cycles: str
 ) -> None:
     marker = new_id()[:6]
