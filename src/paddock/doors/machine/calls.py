@@ -94,7 +94,7 @@ class CommandCalls:
         box, engine = self._box, self._box.engine
         if not isinstance(stdin, bool | str | bytes):
             raise InvalidInput(f"stdin: {type(stdin).__name__} is not True, text or bytes")
-        feed = stdin if isinstance(stdin, str | bytes) else None
+        feed = None if isinstance(stdin, bool) else _bytes(stdin)
         start = Start(
             argv=_argv(cmd),
             cwd=HOME if cwd is None else sandbox_path(cwd),
@@ -107,7 +107,7 @@ class CommandCalls:
         }
         running = await Running.start(box, start, deliver, is_binary=binary)
         if feed is not None:
-            running.feed(_bytes(feed))
+            running.feed(feed)
         return running
 
     async def run(
