@@ -22,7 +22,10 @@ __all__ = [
     "FILE_EVENTS",
     "FRACTIONAL_CPU",
     "HARD_DISK_QUOTA",
+    "FILES_WITHOUT_A_NAME",
     "HOST_CAN_MOUNT",
+    "KERNEL_FREEZER",
+    "MEMORY_OF_NOBODY",
     "OWN_QUOTAS_OF_USER",
     "OWN_UID",
     "PINNED_CPU",
@@ -53,6 +56,24 @@ OWN_QUOTAS_OF_USER = Difference(
     " own keeps a sandbox from using up the caller's",
     OWN_UID.is_there,
 )
+MEMORY_OF_NOBODY = Difference(
+    "memory that belongs to no process is counted",
+    "shared pages that nobody maps, buffers, page tables and names in tmpfs are counted by a cgroup"
+    " alone; a watch holds what accidents take, not what intent hides",
+    CGROUP_MEMORY.is_there,
+)
+FILES_WITHOUT_A_NAME = Difference(
+    "files without a name are counted",
+    "a quota of the file system sees every block; a count of names and descriptors does not see a"
+    " deleted file that is only mapped, in flight, or held by a process that cannot be looked into",
+    HARD_DISK_QUOTA.is_there,
+)
+KERNEL_FREEZER = Difference(
+    "pause by the kernel's freezer",
+    "needs a cgroup; otherwise pid 1 sends SIGSTOP again and again, and a program that prepared"
+    " timers with SIGCONT runs for moments in between",
+    lambda info: info.enforcement["pause"].startswith("cgroup"),
+)
 
 TABLE = (
     OWN_UID,
@@ -65,4 +86,7 @@ TABLE = (
     STRANGERS_FILES,
     PINNED_CPU,
     OWN_QUOTAS_OF_USER,
+    MEMORY_OF_NOBODY,
+    FILES_WITHOUT_A_NAME,
+    KERNEL_FREEZER,
 )

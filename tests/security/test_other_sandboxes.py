@@ -173,6 +173,7 @@ def test_name_of_a_volume_is_no_path(name: str) -> None:
 
 def test_watches_of_one_sandbox_do_not_use_up_those_of_the_host(box: Sandbox) -> None:
     """The kernel counts inotify instances by host uid, 128 by default, over all namespaces."""
+    OWN_QUOTAS_OF_USER.require(box)
     program = """
     count = 0
     while count < 600 and libc.inotify_init1(0) >= 0:

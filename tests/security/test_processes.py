@@ -13,6 +13,7 @@ import pytest
 
 from paddock import Sandbox
 from security.attack import background, eventually, init_pid, layer_of, probe, run, shell
+from security.differences import KERNEL_FREEZER
 
 
 @pytest.fixture
@@ -128,6 +129,7 @@ with open("/home/user/count", "w") as file:
 
 def test_program_cannot_wake_itself_while_the_sandbox_is_paused(box: Sandbox) -> None:
     """Without a freezer a pause is SIGSTOP, which a timer of the program's own can undo."""
+    KERNEL_FREEZER.require(box)
     background(box, KEEPS_WAKING_ITSELF)
     count = layer_of(box) / "home" / "count"
     eventually(lambda: count.exists() and count.read_text())

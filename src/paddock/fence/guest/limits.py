@@ -8,6 +8,7 @@ import os
 import resource
 
 INTERVAL_S = 0.05
+NEAR_S = 0.01  # between two looks when more than half of the limit is in use
 REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -25,8 +26,9 @@ class Watch:
         loop.after(INTERVAL_S, self._look)
 
     def _look(self):
-        self._loop.after(INTERVAL_S, self._look)
         sizes = {pid: resident(pid) for pid in pids()}
+        is_near = 2 * sum(sizes.values()) > self._limit
+        self._loop.after(NEAR_S if is_near else INTERVAL_S, self._look)
         if len(sizes) + 1 >= self._limit_pids:
             self.hits["pids"] += 1
         if sum(sizes.values()) <= self._limit:
