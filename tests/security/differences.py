@@ -19,10 +19,10 @@ from conformance.differences import (
 __all__ = [
     "CGROUP_MEMORY",
     "EXIT_STATUS_OF_DESCENDANTS",
+    "FILES_WITHOUT_A_NAME",
     "FILE_EVENTS",
     "FRACTIONAL_CPU",
     "HARD_DISK_QUOTA",
-    "FILES_WITHOUT_A_NAME",
     "HOST_CAN_MOUNT",
     "KERNEL_FREEZER",
     "MEMORY_OF_NOBODY",

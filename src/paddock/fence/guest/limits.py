@@ -6,9 +6,11 @@ outrun by what it watches, and sees every process of the sandbox.
 import _signal
 import os
 import resource
+from time import monotonic
 
 INTERVAL_S = 0.05
 NEAR_S = 0.01  # between two looks when more than half of the limit is in use
+SWARM = 8  # kills within a second that show that killing one by one does not help
 REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -23,6 +25,7 @@ class Watch:
         self._limit = limit_bytes
         self._limit_pids = limit_pids
         self.hits = table.hits
+        self._kills = []
         loop.after(INTERVAL_S, self._look)
 
     def _look(self):
@@ -37,6 +40,13 @@ class Watch:
         sizes = {pid: proportional(pid, size) for pid, size in sizes.items()}
         while sizes and sum(sizes.values()) > self._limit:
             del sizes[self._kill_largest(sizes)]
+            self._kills.append(monotonic())
+        self._kills = [at for at in self._kills if at > monotonic() - 1]
+        if len(self._kills) > SWARM:
+            self._kills = []
+            self._table.kill_everything(
+                "memory"
+            )  # what is killed comes back: end those who start it
 
     def _kill_largest(self, sizes):
         self.hits["memory"] += 1
