@@ -26,9 +26,9 @@ def project(shared_directory: Path) -> Path:
 @pytest.fixture
 def worker(project: Path, make_box: MakeBox) -> Sandbox:
     """A sandbox that has the project as an overlay and has worked on it."""
-    box = make_box(mounts=[{"source": str(project), "target": "/work", "mode": "overlay"}])
+    box = make_box(mounts=[{"source": str(project), "target": "/project", "mode": "overlay"}])
     box.commands.run(
-        "cd /work; echo \"print('new')\" > src/main.py; rm drop.txt; mkdir -p made/deep;"
+        "cd /project; echo \"print('new')\" > src/main.py; rm drop.txt; mkdir -p made/deep;"
         " echo x > made/deep/file; touch keep.txt; chmod 755 src/main.py"
     )
     return box
@@ -37,14 +37,14 @@ def worker(project: Path, make_box: MakeBox) -> Sandbox:
 def test_overlay_leaves_the_source_untouched(worker: Sandbox, project: Path) -> None:
     assert (project / "src" / "main.py").read_text() == "print('old')\n"
     assert (project / "drop.txt").exists() and not (project / "made").exists()
-    assert worker.files.read("/work/src/main.py") == "print('new')\n"
+    assert worker.files.read("/project/src/main.py") == "print('new')\n"
 
 
 def test_changes_of_an_overlay_are_told_by_kind(worker: Sandbox) -> None:
     changes = worker.changes()
-    assert "/work/made/deep/file" in changes.added
-    assert changes.modified == ["/work/src/main.py"]
-    assert changes.deleted == ["/work/drop.txt"]
+    assert "/project/made/deep/file" in changes.added
+    assert changes.modified == ["/project/src/main.py"]
+    assert changes.deleted == ["/project/drop.txt"]
     assert {c.kind for c in changes} == {"added", "modified", "deleted"}
 
 
@@ -61,27 +61,27 @@ def test_apply_writes_all_back(worker: Sandbox, project: Path) -> None:
 
 
 def test_apply_writes_only_what_was_chosen(worker: Sandbox, project: Path) -> None:
-    worker.changes().apply(["/work/src/main.py"])
+    worker.changes().apply(["/project/src/main.py"])
     assert (project / "src" / "main.py").read_text() == "print('new')\n"
     assert (project / "drop.txt").exists() and not (project / "made").exists()
 
 
 def test_nothing_is_changed_after_all_was_applied(worker: Sandbox) -> None:
     worker.changes().apply()
-    assert [str(c) for c in worker.changes() if c.path.startswith("/work/")] == []
+    assert [str(c) for c in worker.changes() if c.path.startswith("/project/")] == []
 
 
 def test_path_that_is_no_change_cannot_be_applied(worker: Sandbox) -> None:
     with pytest.raises(InvalidInput, match=r"keep\.txt"):
-        worker.changes().apply(["/work/keep.txt"])
+        worker.changes().apply(["/project/keep.txt"])
 
 
 def test_directory_that_was_removed_and_made_anew_hides_its_old_content(
     worker: Sandbox, project: Path
 ) -> None:
-    worker.commands.run("cd /work; rm -r olddir; mkdir olddir; echo b > olddir/b")
+    worker.commands.run("cd /project; rm -r olddir; mkdir olddir; echo b > olddir/b")
     changes = worker.changes()
-    assert "/work/olddir/a" in changes.deleted and "/work/olddir/b" in changes.added
+    assert "/project/olddir/a" in changes.deleted and "/project/olddir/b" in changes.added
     changes.apply()
     assert [p.name for p in (project / "olddir").iterdir()] == ["b"]
 
@@ -90,7 +90,7 @@ def test_file_that_became_a_directory_and_the_other_way_round(
     worker: Sandbox, project: Path
 ) -> None:
     worker.commands.run(
-        "cd /work; rm keep.txt; mkdir keep.txt; echo x > keep.txt/f; rm -r olddir; echo y > olddir"
+        "cd /project; rm keep.txt; mkdir keep.txt; echo x > keep.txt/f; rm -r olddir; echo y > olddir"
     )
     applied = worker.changes().apply()
     assert {a.status for a in applied} == {"applied"}, applied
@@ -99,7 +99,9 @@ def test_file_that_became_a_directory_and_the_other_way_round(
 
 
 def test_link_that_leaves_the_tree_is_refused_and_told(worker: Sandbox, project: Path) -> None:
-    worker.commands.run("cd /work; ln -s /etc/passwd out; ln -s ../../up up; ln -s src/main.py in")
+    worker.commands.run(
+        "cd /project; ln -s /etc/passwd out; ln -s ../../up up; ln -s src/main.py in"
+    )
     applied = {a.path: a for a in worker.changes().apply()}
     assert applied["out"].status == applied["up"].status == "refused"
     assert applied["out"].why
@@ -108,7 +110,7 @@ def test_link_that_leaves_the_tree_is_refused_and_told(worker: Sandbox, project:
 
 
 def test_special_files_are_refused(worker: Sandbox, project: Path) -> None:
-    worker.commands.run("mkfifo /work/pipe")
+    worker.commands.run("mkfifo /project/pipe")
     applied = {a.path: a.status for a in worker.changes().apply()}
     assert applied["pipe"] == "refused"
     assert not (project / "pipe").exists()
@@ -158,13 +160,13 @@ def test_two_overlays_are_told_apart(make_box: MakeBox, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     mounts = [
-        {"source": str(tmp_path / name), "target": f"/work/{name}", "mode": "overlay"}
+        {"source": str(tmp_path / name), "target": f"/project/{name}", "mode": "overlay"}
         for name in ("a", "b")
     ]
     box = make_box(mounts=mounts)
-    box.commands.run("echo a > /work/a/f; echo b > /work/b/f")
-    assert sorted(box.changes().added) == ["/work/a/f", "/work/b/f"]
-    box.changes().apply(["/work/b/f"])
+    box.commands.run("echo a > /project/a/f; echo b > /project/b/f")
+    assert sorted(box.changes().added) == ["/project/a/f", "/project/b/f"]
+    box.changes().apply(["/project/b/f"])
     assert not (tmp_path / "a" / "f").exists()
     assert (tmp_path / "b" / "f").read_text() == "b\n"
 
@@ -172,9 +174,9 @@ def test_two_overlays_are_told_apart(make_box: MakeBox, tmp_path: Path) -> None:
 def test_odd_names_are_told_and_applied(worker: Sandbox, project: Path) -> None:
     names = ["with space", "new\nline", "ünï", "caf\udce9"]
     for name in names:
-        worker.files.write(f"/work/{name}", name.encode("utf-8", "surrogateescape"))
+        worker.files.write(f"/project/{name}", name.encode("utf-8", "surrogateescape"))
     changes = worker.changes()
-    assert {f"/work/{name}" for name in names} <= set(changes.added)
-    changes.apply([f"/work/{name}" for name in names])
+    assert {f"/project/{name}" for name in names} <= set(changes.added)
+    changes.apply([f"/project/{name}" for name in names])
     for name in names:
         assert (project / name).read_bytes() == name.encode("utf-8", "surrogateescape")

@@ -164,13 +164,13 @@ def test_fork_takes_overlay_mounts_with_what_was_written_there(
 ) -> None:
     (shared_directory / "base").write_text("base")
     (shared_directory / "gone").write_text("gone")
-    mount = {"source": str(shared_directory), "target": "/work", "mode": "overlay"}
+    mount = {"source": str(shared_directory), "target": "/project", "mode": "overlay"}
     box = make_box(mounts=[mount])
-    box.commands.run("echo new > /work/new; rm /work/gone; echo changed > /work/base")
+    box.commands.run("echo new > /project/new; rm /project/gone; echo changed > /project/base")
     with _fork(box) as child:
-        assert child.commands.run("ls /work; cat /work/base").stdout == "base\nnew\nchanged\n"
-        child.commands.run("echo child > /work/new")
-        assert box.files.read("/work/new") == "new\n"
+        assert child.commands.run("ls /project; cat /project/base").stdout == "base\nnew\nchanged\n"
+        child.commands.run("echo child > /project/new")
+        assert box.files.read("/project/new") == "new\n"
     assert sorted(p.name for p in shared_directory.iterdir()) == ["base", "gone"]
 
 

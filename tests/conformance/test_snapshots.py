@@ -165,12 +165,15 @@ def test_snapshot_keeps_what_an_overlay_changed(make_box: MakeBox, shared_direct
     (shared_directory / "gone").write_text("x")
     (shared_directory / "old").mkdir()
     (shared_directory / "old" / "inner").write_text("x")
-    mounts = [{"source": str(shared_directory), "target": "/work", "mode": "overlay"}]
+    mounts = [{"source": str(shared_directory), "target": "/project", "mode": "overlay"}]
     box = make_box(mounts=mounts)
-    box.commands.run("rm /work/gone; rm -r /work/old; mkdir /work/old; echo n > /work/new")
+    box.commands.run(
+        "rm /project/gone; rm -r /project/old; mkdir /project/old; echo n > /project/new"
+    )
     restored = make_box(mounts=mounts, snapshot=box.snapshot())
     assert (
-        restored.commands.run("ls -A /work /work/old").stdout == "/work:\nnew\nold\n\n/work/old:\n"
+        restored.commands.run("ls -A /project /project/old").stdout
+        == "/project:\nnew\nold\n\n/project/old:\n"
     )
 
 
