@@ -212,7 +212,7 @@ def test_work_directory_of_an_overlay_is_out_of_reach(make_box: MakeBox, source:
         limits={"disk": LIMIT},
         mounts=[{"source": str(source), "target": "/w", "mode": "overlay"}],
     )
-    assert shell(box, "ls -d /w/../project /w/project /w/index 2>/dev/null").stdout == ""
+    assert shell(box, "ls -d /w/../work /w/work /w/index 2>/dev/null").stdout == ""
     program = _TAKE + (
         "for n in range(5): take(os.open(f'/w/{n}', os.O_CREAT | os.O_RDWR))\n"
         "print('held', held >> 20)\n"

@@ -158,9 +158,9 @@ def test_work_directory_of_an_overlay_is_left_empty(source: Path, tmp_path: Path
     (source / "home" / "0" / "work" / "inner").mkdir(parents=True)
     copy_tree(source, tmp_path / "copy")
     copy = tmp_path / "copy"
-    assert os.listdir(copy / "overlays/0/project") == []
+    assert os.listdir(copy / "overlays/0/work") == []
     assert os.listdir(copy / "overlays/0/upper") == ["inner"]
-    assert os.listdir(copy / "home/0/project") == ["inner"]  # only a name, here
+    assert os.listdir(copy / "home/0/work") == ["inner"]  # only a name, here
 
 
 def test_attributes_of_files_are_kept(source: Path, tmp_path: Path) -> None:

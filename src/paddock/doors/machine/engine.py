@@ -148,6 +148,8 @@ class Engine:
         finally:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(CLOSE_S)
+            if not self._thread.is_alive():
+                self.loop.close()
 
     async def _close(self) -> None:
         if self.pool is not None:

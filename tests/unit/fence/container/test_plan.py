@@ -200,7 +200,7 @@ def test_each_kind_of_mount_has_its_words() -> None:
     assert ("--ro-bind", "/srv/data", "/r") in found
     assert ("--bind", "/srv/data", "/w") in found
     at = found.index(("--overlay-src", "/srv/data"))
-    upper, work = "/layers/box1/overlays/0/upper", "/layers/box1/overlays/0/project"
+    upper, work = "/layers/box1/overlays/0/upper", "/layers/box1/overlays/0/work"
     assert found[at + 1] == ("--overlay", upper, work, "/o")
 
 
