@@ -90,8 +90,8 @@ def test_guest_is_started_on_its_two_descriptors() -> None:
     words = program(plan())
     assert tuple(words[: len(PYTHON)]) == PYTHON
     assert len(words) == len(PYTHON) + 1
-    assert f"'{INSIDE}/guest'" in words[-1]
-    assert f"main.serve({CHANNEL_FD}, {BOOT_FD})" in words[-1]
+    assert f"'{INSIDE}/guest/bundle'" in words[-1]
+    assert f".serve({CHANNEL_FD}, {BOOT_FD})" in words[-1]
 
 
 def test_nothing_of_the_host_is_writable_but_the_own_layer() -> None:
