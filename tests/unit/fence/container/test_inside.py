@@ -116,11 +116,19 @@ def test_link_is_copied_as_a_link_and_not_as_what_it_points_to(tmp_path: Path) -
 def test_guest_code_is_complete_and_compiled(home: Home) -> None:
     top = inside.guest_code(home, inside.interpreter_path())
     assert sorted(os.listdir(top)) == ["guest", "kernel", "python", "site"]
-    for part in ("guest", "kernel"):
-        sources = {p.stem for p in (top / part).glob("*.py")}
-        compiled = {p.name.split(".")[0] for p in (top / part / "__pycache__").glob("*.pyc")}
-        assert sources == compiled
-    assert {"main", "wire", "loop"} <= {p.stem for p in (top / "guest").glob("*.py")}
+    sources = {p.stem for p in (top / "kernel").glob("*.py")}
+    compiled = {p.name.split(".")[0] for p in (top / "kernel" / "__pycache__").glob("*.pyc")}
+    assert sources == compiled
+    modules = {p.stem for p in (top / "guest").glob("*.py")}
+    assert {"main", "wire", "loop"} <= modules
+    assert _names_in_bundle(top / "guest" / "bundle") == modules
+
+
+def _names_in_bundle(bundle: Path) -> set[str]:
+    """Asked of the interpreter that wrote it: another one could not read its code."""
+    program = "import marshal, sys; print(*[n for n, _ in marshal.load(open(sys.argv[1], 'rb'))])"
+    words = [inside.interpreter_path(), "-I", "-S", "-c", program, str(bundle)]
+    return set(subprocess.run(words, capture_output=True, text=True, env={}).stdout.split())
 
 
 def test_guest_modules_find_each_other_and_need_nothing_else(home: Home) -> None:
