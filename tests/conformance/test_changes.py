@@ -90,7 +90,8 @@ def test_file_that_became_a_directory_and_the_other_way_round(
     worker: Sandbox, project: Path
 ) -> None:
     worker.commands.run(
-        "cd /project; rm keep.txt; mkdir keep.txt; echo x > keep.txt/f; rm -r olddir; echo y > olddir"
+        "cd /project; rm keep.txt; mkdir keep.txt; echo x > keep.txt/f;"
+        " rm -r olddir; echo y > olddir"
     )
     applied = worker.changes().apply()
     assert {a.status for a in applied} == {"applied"}, applied
