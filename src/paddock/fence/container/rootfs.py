@@ -101,10 +101,10 @@ def _template_root(
 ) -> tuple[list[Bind], list[tuple[str, str]]]:
     if spec.template.startswith("dir:"):
         rootfs = os.path.realpath(spec.template[4:])
-        if not os.path.isdir(os.path.join(rootfs, "usr")) and not os.path.isdir(f"{rootfs}/bin"):
-            raise InvalidInput(f"template: {rootfs} is not a root file system (no usr, no bin)")
     else:
         rootfs = str(_template(home, spec.template).rootfs)
+    if not os.path.isdir(os.path.join(rootfs, "usr")) and not os.path.isdir(f"{rootfs}/bin"):
+        raise InvalidInput(f"template: {spec.template} is no root file system (no usr, no bin)")
     overlay_directories(layer_path, "overlays/root")
     upper = layer_path / "overlays/root/upper"
     _write_accounts(Path(rootfs), upper)
