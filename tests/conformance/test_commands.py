@@ -57,9 +57,9 @@ def test_commands_start_in_the_home_directory(shared_box: Sandbox) -> None:
 
 
 def test_cwd_may_be_absolute_or_below_the_home(shared_box: Sandbox) -> None:
-    shared_box.files.make_dir("work/deep")
+    shared_box.files.make_dir("project/deep")
     assert shared_box.commands.run("pwd", cwd="/usr/lib").stdout == "/usr/lib\n"
-    assert shared_box.commands.run("pwd", cwd="work/deep").stdout == "/home/user/project/deep\n"
+    assert shared_box.commands.run("pwd", cwd="project/deep").stdout == "/home/user/project/deep\n"
 
 
 def test_missing_working_directory_is_an_error_that_names_it(shared_box: Sandbox) -> None:
