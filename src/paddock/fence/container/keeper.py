@@ -132,6 +132,7 @@ class Keeper:
         for stage in ask["stages"]:
             if stage["layer"]:  # ours, by name: its path differs between mount namespaces
                 stage["source"] = os.fspath(self._layers.path(stage["layer"]))
+        ask["keeper"] = os.getpid()
         box.pid = os.fork()
         if box.pid == 0:
             become_sandbox(ask, fds, box.uid, mappings)

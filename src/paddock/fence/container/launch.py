@@ -28,6 +28,8 @@ def become_sandbox(
         os.dup2(errors, 2)
         os.setsid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != ask["keeper"]:
+            os._exit(125)  # the keeper died before the line above: nobody would end this process
         if uid:
             _stage(ask["stages"], mappings)
         sources = {} if uid else _user_sources(ask["stages"])
