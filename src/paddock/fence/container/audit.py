@@ -21,8 +21,8 @@ from paddock.model.results import FileEvent
 
 _CLOEXEC, _NONBLOCK, _UNLIMITED_MARKS = 0x1, 0x2, 0x20
 _MARK_ADD, _MARK_MOUNT = 0x1, 0x10
-_OPEN, _CLOSE_WRITE, _MODIFY, _OVERFLOW = 0x20, 0x8, 0x2, 0x4000
-_O_LARGEFILE, _O_NOATIME = 0o100000, 0o1000000
+_OPEN, _CLOSE_WRITE, _OVERFLOW = 0x20, 0x8, 0x4000
+_O_LARGEFILE = 0o100000
 _METADATA = struct.Struct("=IBBHQii")
 MAX_EVENTS = 10_000
 BATCH, BUDGET, PAUSE_S = 64, 5_000, 0.05  # events at once, a second, and the rest between

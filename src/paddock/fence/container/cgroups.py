@@ -15,7 +15,6 @@ from typing import Protocol
 
 from paddock.model.spec import Limits
 
-_ROOT = Path("/sys/fs/cgroup")
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 _PERIOD_US = 100_000

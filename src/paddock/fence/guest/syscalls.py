@@ -10,7 +10,6 @@ _NR = {  # x86_64, aarch64
     "x86_64": {"seccomp": 317, "capset": 126, "close_range": 436},
     "aarch64": {"seccomp": 277, "capset": 91, "close_range": 436},
 }
-PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
