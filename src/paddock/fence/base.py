@@ -35,12 +35,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a machine's own state lies on the host, and who it runs as there."""
+    """Where a machine's own state lies on the host, and how others know it."""
 
     machine_id: str
     layer: str  # host path of the sandbox's own writable layer
     hostname: str
-    layer_owner: tuple[int, int]
     metadata: dict[str, str] = field(default_factory=dict)
     quotas: dict[str, int] = field(default_factory=dict)  # of mounted volumes, by layer
     base: str | None = None  # a layer that must outlive this machine, to compare with

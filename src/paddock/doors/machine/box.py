@@ -76,8 +76,9 @@ class Box:
         driver = await engine.driver()
         if spec.is_poolable:
             machine = await engine.pool.take(spec)
-            if machine is not None:
-                return cls._begin(engine, spec, machine)
+            if machine is None:
+                machine = await driver.start_new(spec, place(engine.home, new_id(), spec))
+            return cls._begin(engine, spec, machine)
         name = new_id()
         layers = driver.link.layers
         start = Start()
@@ -288,7 +289,6 @@ def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
         machine_id=name,
         layer=name,
         hostname=name,
-        layer_owner=LAYER_OWNER,
         metadata=dict(spec.metadata),
         quotas=quotas(home, [m.volume for m in spec.mounts if m.volume]),
         base=base,

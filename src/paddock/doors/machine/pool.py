@@ -12,7 +12,6 @@ import os
 
 from paddock.doors.machine.box import place
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, Spec
@@ -21,6 +20,7 @@ from paddock.state.home import new_id
 AUTO_AFTER = 3  # this many sandboxes make a process a long-lived host
 AUTO_SIZE = 2
 AUTO_IDLE_S = 60.0  # without a new sandbox for so long, the automatic pool is given up
+_NO_PROGRAM = "/.paddock/none"
 _AT_ONCE = 2  # machines booted at the same time: more only delays whoever waits
 
 
@@ -122,13 +122,19 @@ class Pool:
 
     async def _boot(self) -> None:
         driver = await self._engine.driver()
-        spec, name = Spec(), new_id()
-        async with driver.prepared(name):
-            driver.link.layers.create(name, spec.limits.disk, LAYER_OWNER)
-            machine = await driver.start(spec, place(self._engine.home, name, spec))
+        machine = await driver.start_new(Spec(), place(self._engine.home, new_id(), Spec()))
+        await _warm_up(machine)
         machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)
 
     def _lost(self, machine: ContainerMachine) -> None:
         if machine in self._ready:
             self._ready.remove(machine)
+
+
+async def _warm_up(machine: ContainerMachine) -> None:
+    """Lets the guest do once what its first command will need: a start of a program that is not
+    there runs nothing and leaves no trace, and the memory that it touches is then its own."""
+    stream = machine.channel.open("exec", argv=[_NO_PROGRAM], cwd="/", env={}, stdin=False)
+    with stream:
+        await stream.end()

@@ -39,7 +39,7 @@ class Group(Protocol):
 
     def limit(self, limits: Limits) -> None: ...
 
-    def place(self, pid: int) -> None: ...
+    def open_to_join(self) -> list[int]: ...
 
     def holds(self, pid: int) -> bool: ...
 
@@ -122,8 +122,8 @@ class GroupV2:
         _write_if_there(self.path / "memory.swap.max", "0")
         _write(self.path / "pids.max", str(limits.pids))
 
-    def place(self, pid: int) -> None:
-        _write(self.path / "cgroup.procs", str(pid))
+    def open_to_join(self) -> list[int]:
+        return _opened([self.path / "cgroup.procs"])
 
     def holds(self, pid: int) -> bool:
         return str(pid) in (self.path / "cgroup.procs").read_text().split()
@@ -164,9 +164,9 @@ class GroupV1:
         _limit_v1_memory(memory, limits.memory)
         _write(self.by_controller["pids"] / "pids.max", str(limits.pids))
 
-    def place(self, pid: int) -> None:
-        for path in dict.fromkeys(self.by_controller.values()):
-            _write(path / "cgroup.procs", str(pid))
+    def open_to_join(self) -> list[int]:
+        # A process with one thread may use `tasks`, which takes no lock of the whole system.
+        return _opened([path / "tasks" for path in dict.fromkeys(self.by_controller.values())])
 
     def holds(self, pid: int) -> bool:
         # /proc tells of all controllers in one read; the names end with this group's own.
@@ -200,6 +200,19 @@ class GroupV1:
             ),
             "pids": _pairs(self.by_controller["pids"] / "pids.events").get("max", 0),
         }
+
+
+def _opened(paths: list[Path]) -> list[int]:
+    """Descriptors by which whoever has them can join: a process writes `0` to each."""
+    fds: list[int] = []
+    try:
+        for path in paths:
+            fds.append(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+    except OSError:
+        for fd in fds:
+            os.close(fd)
+        raise
+    return fds
 
 
 def _limit_v1_memory(path: Path, size: int) -> None:
@@ -344,10 +357,19 @@ def _write_if_there(path: Path, text: str) -> None:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text()
+    try:  # read after every command: a file object would double the cost
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts).decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 def _number(path: Path) -> int:

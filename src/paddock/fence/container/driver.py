@@ -23,9 +23,8 @@ from paddock.fence.container.audit import Auditor
 from paddock.fence.container.link import KeeperLink
 from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
-from paddock.fence.container.plan import Plan, arguments, stages
-from paddock.fence.guest import wire
-from paddock.fence.offload import offload
+from paddock.fence.container.plan import NOTHING_TO_RUN, arguments, masked, stages
+from paddock.fence.guest import agreed, wire
 from paddock.model.errors import CannotEnforce, HostCannot, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, Spec
@@ -65,6 +64,7 @@ class ContainerDriver:
         self.home = home
         self.link = link
         self.hierarchy = cgroups.find()
+        self._plain: dict[str, Any] | None = None
         self._auditor: Auditor | None = None
         self.why_no_audit = "" if is_privileged() else "fanotify needs root"
 
@@ -82,6 +82,11 @@ class ContainerDriver:
     async def prepared(self, name: str, base: str | None = None) -> AsyncIterator[None]:
         """Within this the sandbox `name` is being made; if that fails, nothing of it is left."""
         await self.link.ask("prepare", id=name, cgroups=self.hierarchy.paths(name), base=base)
+        async with self._undone(name):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _undone(self, name: str) -> AsyncIterator[None]:
         try:
             yield
         except BaseException:
@@ -91,11 +96,47 @@ class ContainerDriver:
 
     async def start(self, spec: Spec, place: Place) -> ContainerMachine:
         """Boots a prepared machine; returns it only when everything in its spec is in force."""
+        return await self._start(spec, place, None)
+
+    async def start_new(self, spec: Spec, place: Place) -> ContainerMachine:
+        """The same without any preparation, for a spec whose layer begins empty and has nothing
+        to be mounted on: the keeper makes all of it in one go."""
+        make = {
+            "cgroups": self.hierarchy.paths(place.machine_id),
+            "base": place.base,
+            "quota": spec.limits.disk,
+        }
+        async with self._undone(place.machine_id):
+            return await self._start(spec, place, make)
+
+    async def _start(
+        self, spec: Spec, place: Place, make: dict[str, Any] | None
+    ) -> ContainerMachine:
         enforcing = self._decide(spec.limits)
-        plan = rootfs.plan(self.home, spec, place, self.link.layers)
-        machine = await _Launch(self, spec, place, plan, enforcing).run()
+        words = self._plain_words(place) if spec.is_poolable else self._words(spec, place)
+        launch = _Launch(self, spec, place, enforcing)
+        machine = await launch.run({**words, "make": make})
         self._audit(spec, machine)
         return machine
+
+    def _words(self, spec: Spec, place: Place) -> dict[str, Any]:
+        """What the keeper must know of the file system."""
+        plan = rootfs.plan(self.home, spec, place, self.link.layers)
+        return {
+            "argv": "\0".join(arguments(plan, rootfs.bubblewrap())),
+            "stages": [_stage(source) for source in stages(plan)],
+            "masked": masked(),
+        }
+
+    def _plain_words(self, place: Place) -> dict[str, Any]:
+        """The same for every sandbox without own mounts, but for its layer."""
+        if not is_privileged():
+            return self._words(Spec(), place)  # there the layer's path is all over the words
+        if self._plain is None:
+            self._plain = self._words(Spec(), place)
+        first, *others = self._plain["stages"]
+        assert first["layer"]
+        return {**self._plain, "stages": [{**first, "layer": place.layer}, *others]}
 
     def _decide(self, limits: Limits) -> _Enforcing:
         _check_open_files(limits.files)
@@ -140,36 +181,29 @@ class _Launch:
     """One start, from sockets to a machine that enforces."""
 
     def __init__(
-        self, driver: ContainerDriver, spec: Spec, place: Place, plan: Plan, enforcing: _Enforcing
+        self, driver: ContainerDriver, spec: Spec, place: Place, enforcing: _Enforcing
     ) -> None:
         self._driver = driver
         self._spec = spec
         self._place = place
-        self._plan = plan
         self._enforcing = enforcing
         self._group: cgroups.Group | None = None
 
-    async def run(self) -> ContainerMachine:
+    async def run(self, words: dict[str, Any]) -> ContainerMachine:
         channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
         boot_ours, boot_theirs = _socketpair(socket.SOCK_SEQPACKET)
         errors_r, errors_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            boot_ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             boot_ours.send(self._boot_config())
             theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
-            pid, uid = await self._launch(theirs)
+            pid, uid = await self._launch(theirs, words)
             channel_theirs.close()
             boot_theirs.close()
             os.close(errors_w)
             errors_w = -1
-            placing = asyncio.ensure_future(self._place_process(pid))
-            try:
-                init_pid, listener = await _booted(boot_ours, errors_r)
-            finally:
-                await asyncio.wait([placing])
-            placing.result()
-            await self._place_process(init_pid)
-            return await self._machine(channel_ours, init_pid, uid, listener)
+            self._send_groups(boot_ours)
+            listener = await _booted(boot_ours, errors_r)
+            return await self._machine(channel_ours, pid, uid, listener)
         except BaseException:
             channel_ours.close()
             raise
@@ -181,16 +215,11 @@ class _Launch:
             if errors_w >= 0:
                 os.close(errors_w)
 
-    async def _launch(self, fds: list[int]) -> tuple[int, int]:
+    async def _launch(self, fds: list[int], words: dict[str, Any]) -> tuple[int, int]:
+        machine_id = self._place.machine_id
+        answer = await self._driver.link.ask("launch", fds=fds, id=machine_id, **words)
         if self._driver.hierarchy.version:
-            self._make_group()
-        answer = await self._driver.link.ask(
-            "launch",
-            fds=fds,
-            id=self._place.machine_id,
-            argv=arguments(self._plan, rootfs.bubblewrap()),
-            stages=[_stage(source) for source in stages(self._plan)],
-        )
+            self._make_group()  # now: what there will be to remove has been written down
         return answer["pid"], answer["uid"]
 
     def _make_group(self) -> None:
@@ -202,19 +231,21 @@ class _Launch:
                 "the memory, pids and cpu limits", hint=f"the cgroup refuses them: {error}"
             ) from None
 
-    async def _place_process(self, pid: int) -> None:
-        """Nothing untrusted runs before this has been done for the guest and verified."""
-        group = self._group
-        if group is None or group.holds(pid):
-            return
+    def _send_groups(self, boot: socket.socket) -> None:
+        """The guest joins by itself; that it did is verified before anything untrusted runs."""
+        fds: list[int] = []
         try:
-            await offload(group.place, pid)
-        except ProcessLookupError:
-            return  # bubblewrap failed to start: the boot socket says so
+            fds = self._group.open_to_join() if self._group is not None else []
+            socket.send_fds(boot, [agreed.PLACE], fds)
+        except BrokenPipeError:
+            return  # it failed to start: the boot socket says so
         except OSError as error:
             raise CannotEnforce(
                 "the memory, pids and cpu limits", hint=f"cannot join the cgroup: {error}"
             ) from None
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _boot_config(self) -> bytes:
         limits, enforcing = self._spec.limits, self._enforcing
@@ -265,9 +296,7 @@ class _Launch:
         )
         channel = await Channel.connect(sock, self._place.machine_id, machine.lost)
         machine.begin(channel, listener)
-        await self._driver.link.ask(
-            "ready", id=self._place.machine_id, init_pid=init_pid, info=self._info()
-        )
+        machine.register(self._info())
         return machine
 
     def _info(self) -> dict[str, Any]:
@@ -282,8 +311,8 @@ class _Launch:
         }
 
 
-async def _booted(boot: socket.socket, errors: int) -> tuple[int, int]:
-    """Waits for the guest's word; its pid comes from the kernel, its listener as a descriptor."""
+async def _booted(boot: socket.socket, errors: int) -> int:
+    """Waits for the guest's word that all is in force; its listener comes with it."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(boot.fileno(), readable.set)
@@ -294,24 +323,19 @@ async def _booted(boot: socket.socket, errors: int) -> tuple[int, int]:
     finally:
         loop.remove_reader(boot.fileno())
     try:
-        data, ancillary, _, _ = boot.recvmsg(64, 256)
-    except ConnectionResetError:  # it ended before it had read its configuration
-        data, ancillary = b"", []
-    if data != b"ready":
+        data, fds, _, _ = socket.recv_fds(boot, 64, 1)
+    except ConnectionResetError:  # it ended before it had read all that was sent to it
+        data, fds = b"", []
+    if data != agreed.READY or not fds:
         raise _boot_failure(errors)
-    pid = listener = 0
-    for level, kind, content in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            pid = int.from_bytes(content[:4], "little")
-        elif level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            listener = int.from_bytes(content[:4], "little")
-    os.set_inheritable(listener, False)
-    return pid, listener
+    os.set_inheritable(fds[0], False)
+    return fds[0]
 
 
 def _boot_failure(errors: int) -> HostCannot:
     with contextlib.suppress(BlockingIOError):
-        text = os.read(errors, 4096).decode("utf-8", "replace").strip()
+        text = os.read(errors, 4096).decode("utf-8", "replace")
+        text = text.replace(NOTHING_TO_RUN, "").strip()
         if text:
             return HostCannot(f"the sandbox did not start: {text[-1500:]}", hint=_hint(text))
     return HostCannot("the sandbox did not start and left no word why", hint="run: paddock doctor")

@@ -1,5 +1,5 @@
-"""What Paddock brings into every sandbox: the guest's compiled code, a synthetic /etc, and an
-interpreter for roots that have none. Built once into the cache, by content, read-only inside.
+"""What Paddock brings into every sandbox: the code interpreter's program, a synthetic /etc, and a
+Python for roots that have none. Built once into the cache, by content, read-only inside.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -20,22 +19,8 @@ from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
 _GUEST = Path(__file__).parent.parent / "guest"
-# In the order in which they need each other.
-_GUEST_MODULES = (
-    "wire",
-    "syscalls",
-    "loop",
-    "spawn",
-    "processes",
-    "files",
-    "watches",
-    "limits",
-    "main",
-)
 _KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
-_OLDEST_GUEST_PYTHON = (3, 9)
-_BROUGHT = "/.paddock/python"
-_FLAGS = ("-I", "-S", "-B", "-c")
+_OLDEST_PYTHON = (3, 9)
 # Links into /etc and data that programs in /usr expect; nothing here is private to the host.
 _ETC_COPIES = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs",
                "ssl/openssl.cnf", "ca-certificates.conf", "mime.types", "protocols", "services",
@@ -54,30 +39,19 @@ _ETC_FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
-    """How the guest is started, and what must be bound for it."""
-
-    words: tuple[str, ...]
-    brought: Path | None = None  # bound at /.paddock/python
-
-
 @cache
-def guest_code(home: Home, python: str) -> Path:
-    """A directory with `guest/` compiled for `python`, and mount points beside it."""
-    sources = [(_GUEST / f"{m}.py").read_bytes() for m in (*_GUEST_MODULES, *_KERNEL_MODULES)]
+def kernel_code(home: Home, python: str) -> Path:
+    """A directory with `kernel/` compiled for `python`, and mount points beside it."""
+    sources = [(_GUEST / f"{name}.py").read_bytes() for name in _KERNEL_MODULES]
     info = os.stat(python)
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), *sources)
 
     def build(directory: Path) -> None:
-        for part, names in (("guest", _GUEST_MODULES), ("kernel", _KERNEL_MODULES)):
-            (directory / part).mkdir()
-            for name in names:
-                shutil.copyfile(_GUEST / f"{name}.py", directory / part / f"{name}.py")
-        _compile(python, directory / "kernel")
-        _bundle(python, directory / "guest")
-        for name in ("site", "python"):  # mount points
+        for name in ("kernel", "site", "python"):  # the others are mount points
             (directory / name).mkdir()
+        for name in _KERNEL_MODULES:
+            shutil.copyfile(_GUEST / f"{name}.py", directory / "kernel" / f"{name}.py")
+        _compile(python, directory / "kernel")
 
     return _built(home, f"inside-{key}", build)
 
@@ -102,27 +76,14 @@ def synthetic_etc(home: Home) -> Path:
 
 @cache
 def system_interpreter() -> str | None:
-    """/usr/bin/python3 where it is new enough for the guest; it is in every host template."""
+    """/usr/bin/python3 where it is new enough for cells; it is in every host template."""
     python = "/usr/bin/python3"
     version = _version(python) if os.path.exists(python) else None
-    return os.path.realpath(python) if version and version >= _OLDEST_GUEST_PYTHON else None
-
-
-@cache
-def interpreter(home: Home, *, is_host_root: bool) -> Interpreter:
-    """The host's own for the host's root, else one that is brought along with its libraries."""
-    system = system_interpreter()
-    if is_host_root and system is not None:
-        return Interpreter((system, *_FLAGS))
-    brought = brought_interpreter(home)
-    loader = f"{_BROUGHT}/lib/{_loader_name(brought)}"
-    python = f"{_BROUGHT}/bin/python3"
-    words = (loader, "--library-path", f"{_BROUGHT}/lib", "--argv0", python, python)
-    return Interpreter((*words, *_FLAGS), brought)
+    return os.path.realpath(python) if version and version >= _OLDEST_PYTHON else None
 
 
 def interpreter_path() -> str:
-    """The host-side path of the interpreter that the guest runs on, to compile for."""
+    """The host-side path of the Python that cells run on in a host template, to compile for."""
     return system_interpreter() or os.path.realpath(sys.executable)
 
 
@@ -207,22 +168,6 @@ def _compile(python: str, directory: Path) -> None:
     subprocess.run([python, "-I", "-S", "-c", program, str(directory)], check=False)
 
 
-def _bundle(python: str, directory: Path) -> None:
-    """All guest modules as one file of compiled code, in the order in which they need each other:
-    finding and reading them one by one is a third of the guest's start."""
-    program = (
-        "import marshal, sys; folder, *names = sys.argv[1:]; codes = [];\n"
-        "for name in names:\n"
-        "    with open(f'{folder}/{name}.py') as file: text = file.read()\n"
-        "    codes.append((name, compile(text, f'/.paddock/guest/{name}.py', 'exec')))\n"
-        "with open(f'{folder}/bundle', 'wb') as file: marshal.dump(codes, file)\n"
-    )
-    words = [python, "-I", "-S", "-c", program, str(directory), *_GUEST_MODULES]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise HostCannot(f"the guest cannot be compiled by {python}: {done.stderr.strip()[-300:]}")
-
-
 def _query(python: str) -> tuple[str, str]:
     program = (
         "import sys, os; print(os.path.dirname(os.__file__));"
@@ -244,15 +189,6 @@ def _libraries(files: list[Path]) -> set[Path]:
             found.update(Path(w) for w in words if os.path.exists(w))
     # libpython may sit beside a relocatable interpreter; ldd has named it like any other.
     return {p for p in found if ".so" in p.name}
-
-
-def _loader_name(brought: Path) -> str:
-    for name in os.listdir(brought / "lib"):
-        if name.startswith("ld-"):
-            return name
-    raise HostCannot(
-        "the brought interpreter has no dynamic loader", hint="apt-get install libc-bin"
-    )
 
 
 def _version(python: str) -> tuple[int, int] | None:

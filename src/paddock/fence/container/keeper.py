@@ -1,10 +1,9 @@
 """The keeper: one small process beside each host process, parent of all its sandboxes.
 
-It prepares a sandbox's mounts, starts bubblewrap under the sandbox's uid, reaps it, and removes
-all that it left. When its host process ends, by whatever cause, the keeper sees its socket close,
-ends every sandbox, cleans up and goes. When the keeper itself is killed, bubblewrap dies with it
-and the next keeper sweeps. It forks from a small, single-threaded process, so that starting a
-sandbox costs the same however large the host process is.
+It prepares a sandbox's mounts, has its nursery fork the guest, sees its end, and removes all that
+it left. When its host process ends, by whatever cause, the keeper sees its socket close, ends every
+sandbox, cleans up and goes. When the keeper itself is killed, nursery and guests die with it and
+the next keeper sweeps. So a start costs the same however large the host process is.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from paddock.fence.container import cgroups, mounts
-from paddock.fence.container.launch import RUN, STAGE, become_sandbox
+from paddock.fence.container import cgroups, launch, mounts
+from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
+from paddock.fence.guest.agreed import STAGE
 from paddock.state import btrfs
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
 from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
 from paddock.state.privilege import is_privileged
 
+RUN = os.path.dirname(STAGE)
 # Above every range that distributions and container managers hand out, below the signed limit.
 FIRST_UID = 1_900_000_000
 UID_COUNT = 65_536
@@ -66,6 +67,9 @@ class Keeper:
         self._wakeup_r, wakeup_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup_w, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._nursery = Nursery()  # first: it gets up while the rest is made ready
+        self._poll = select.poll()
+        self._guests: dict[int, str] = {}  # pidfd to sandbox
         ask, _ = self._receive()
         self._home = Home(Path(ask["home"]))
         self._layers, pool_fd, why_plain = self._open_layers()
@@ -73,15 +77,19 @@ class Keeper:
         self._reply(ask, {"why_plain": why_plain}, [pool_fd] if pool_fd is not None else [])
 
     def serve(self) -> None:
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        poll.register(self._wakeup_r, select.POLLIN)
+        self._poll.register(self._sock, select.POLLIN)
+        self._poll.register(self._wakeup_r, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = [fd for fd, _ in self._poll.poll()]
             if self._wakeup_r in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup_r, 4096)
-                self._reap()
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(-1, os.WNOHANG)  # a nursery that was killed
+            for fd in ready:
+                if fd in self._guests:
+                    self._send({"exited": self._guests[fd]})
+                    self._unwatch(fd)
             if self._sock.fileno() in ready:
                 try:
                     ask, fds = self._receive()
@@ -125,26 +133,36 @@ class Keeper:
         return {}
 
     def _launch(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        if ask["make"] is not None:
+            self._prepare({"id": ask["id"], **ask["make"]}, [])
+            self._layers.create(ask["id"], ask["make"]["quota"], LAYER_OWNER)
         box = self._boxes[ask["id"]]
         if self._is_root:
             box.uid, box.uid_lock = _lease_uid()
-        mappings = [self._mapping(stage, box.uid) for stage in ask["stages"]]
         for stage in ask["stages"]:
             if stage["layer"]:  # ours, by name: its path differs between mount namespaces
                 stage["source"] = os.fspath(self._layers.path(stage["layer"]))
-        ask["keeper"] = os.getpid()
-        box.pid = os.fork()
-        if box.pid == 0:
-            become_sandbox(ask, fds, box.uid, mappings)
+        trees = self._trees(ask["stages"], box.uid)
+        words = {"argv": ask["argv"], "masked": ask["masked"], "uid": box.uid}
+        try:
+            box.pid, box.init = self._nursery.fork(words, trees, fds)
+        finally:
+            launch.close(trees)
+        self._guests[box.init] = ask["id"]
+        self._poll.register(box.init, select.POLLIN)
         return {"pid": box.pid, "uid": box.uid or os.geteuid()}
+
+    def _trees(self, stages: list[dict[str, Any]], uid: int) -> list[launch.Tree]:
+        if not self._is_root:
+            return launch.checked(stages)
+        return launch.detached(stages, [self._mapping(stage, uid) for stage in stages])
 
     def _ready(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         box = self._boxes[ask["id"]]
         assert box.record is not None
-        box.init = os.pidfd_open(ask["init_pid"])
-        started = _start_time(ask["init_pid"])
         fields = {name: getattr(box.record, name) for name in Record.__slots__}
-        fields.update(init_pid=ask["init_pid"], init_started=started, info=ask["info"])
+        started = _start_time(box.pid)
+        fields.update(init_pid=box.pid, init_started=started, info=ask["info"])
         box.record = Record(**fields)
         box.record.write(self._home.sandboxes / ask["id"])
         return {}
@@ -159,6 +177,8 @@ class Keeper:
             return
         box.kill()
         box.wait()
+        if box.init is not None:
+            self._unwatch(box.init)
         if box.record is not None:
             self._remove(box.record)
         box.release()
@@ -194,13 +214,9 @@ class Keeper:
                 with contextlib.suppress(OSError):
                     self._layers.destroy(name)
 
-    def _reap(self) -> None:
-        for sandbox_id, box in list(self._boxes.items()):
-            if box.pid and not box.is_reaped:
-                pid, status = os.waitpid(box.pid, os.WNOHANG)
-                if pid:
-                    box.is_reaped = True
-                    self._send({"exited": sandbox_id, "status": os.waitstatus_to_exitcode(status)})
+    def _unwatch(self, fd: int) -> None:
+        if self._guests.pop(fd, None) is not None:
+            self._poll.unregister(fd)
 
     def _mapping(self, stage: dict[str, Any], uid: int) -> int | None:
         if stage["owner"] is None or not self._is_root:
@@ -270,9 +286,8 @@ class _Box:
         self.record: Record | None = None
         self.uid = 0
         self.uid_lock: int | None = None
-        self.pid = 0
+        self.pid = 0  # of the guest
         self.init: int | None = None
-        self.is_reaped = False
 
     def kill(self) -> None:
         for path in self.record.cgroups if self.record else ():
@@ -283,14 +298,11 @@ class _Box:
         if self.init is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.init, signal.SIGKILL)
-        elif self.pid and not self.is_reaped:
-            os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> None:
-        # bwrap ends when its init is reaped, and an init is reaped after all that it held.
-        if self.pid and not self.is_reaped:
-            os.waitpid(self.pid, 0)
-            self.is_reaped = True
+        """Returns when nothing of it runs: an init ends after all that it held."""
+        if self.init is not None:
+            select.select([self.init], [], [])
 
     def release(self) -> None:
         for fd in (self.init, self.uid_lock, self.lease):

@@ -28,13 +28,13 @@ def open_without_links(path: str, flags: int = os.O_PATH | os.O_CLOEXEC) -> int:
 def read_memory(pid: int, address: int, size: int) -> bytes:
     """Memory of another process: by this call, because /proc/PID/mem is closed to the host's user
     for the moment in which a program shares the memory of the guest that starts it."""
-    buffer = ctypes.create_string_buffer(size)
-    local = _Vector(ctypes.addressof(buffer), size)
+    buffer = bytearray(size)  # a buffer of ctypes would be a type of its own for each size
+    local = _Vector(ctypes.addressof(ctypes.c_char.from_buffer(buffer)), size)
     remote = _Vector(address, size)
     got = _libc.process_vm_readv(
         pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, ctypes.c_ulong(0)
     )
-    return buffer.raw[: _checked(got)]
+    return bytes(memoryview(buffer)[: _checked(got)])
 
 
 def _openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:

@@ -33,7 +33,7 @@ class KeeperLink:
         self._process = process
         self._number = 0
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
-        self._on_exit: dict[str, Callable[[int], None]] = {}
+        self._on_exit: dict[str, Callable[[], None]] = {}
         self._lost: str | None = None
         self.layers: Layers
         self.why_plain = ""
@@ -63,7 +63,7 @@ class KeeperLink:
             raise HostCannot(f"the sandbox could not be {op}ed: {answer['error']}")
         return answer
 
-    def when_exited(self, sandbox_id: str, callback: Callable[[int], None]) -> None:
+    def when_exited(self, sandbox_id: str, callback: Callable[[], None]) -> None:
         self._on_exit[sandbox_id] = callback
 
     def forget(self, sandbox_id: str) -> None:
@@ -122,7 +122,7 @@ class KeeperLink:
         if "exited" in message:
             callback = self._on_exit.pop(message["exited"], None)
             if callback is not None:
-                callback(message["status"])
+                callback()
             return
         future = self._waiting.pop(message["number"], None)
         if future is not None and not future.done():
@@ -138,5 +138,5 @@ class KeeperLink:
             if not future.done():
                 future.set_exception(HostCannot(self._lost))
         for callback in list(self._on_exit.values()):
-            callback(-1)
+            callback()
         self._on_exit.clear()

@@ -56,6 +56,7 @@ class ContainerMachine:
         self.on_end: list[Callable[[str], None]] = []
         self._notifier: Notifier | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._registering: asyncio.Task[dict[str, Any]] | None = None
         self._last: tuple[float, float] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._disk_hits = 0
@@ -77,6 +78,17 @@ class ContainerMachine:
         self._parts.link.when_exited(self.machine_id, self._on_exited)
         if not self.layers.has_hard_quota:
             self._watch = asyncio.ensure_future(self._watch_disk())
+
+    def register(self, info: dict[str, Any]) -> None:
+        """Tells other processes of it, while the caller goes on; what cannot be told is ended."""
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and task.exception() is not None and self._stopping is None:
+                self.channel.lose(f"it could not be registered: {task.exception()}")
+
+        asking = self._parts.link.ask("ready", id=self.machine_id, info=info)
+        self._registering = asyncio.ensure_future(asking)
+        self._registering.add_done_callback(done)
 
     async def freeze(self) -> None:
         if self._parts.group is not None:
@@ -165,8 +177,8 @@ class ContainerMachine:
         if self._notifier is not None:
             self._notifier.close()
 
-    def _on_exited(self, status: int) -> None:
-        self.channel.lose(self._explain(f"its first process ended (status {status})"))
+    def _on_exited(self) -> None:
+        self.channel.lose(self._explain("its first process ended"))
 
     def _explain(self, reason: str) -> str:
         with contextlib.suppress(OSError):

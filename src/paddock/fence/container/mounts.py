@@ -1,7 +1,7 @@
-"""The mount calls that bring a host path into a sandbox: clone, map ids, attach. Root only.
+"""The mount calls that bring a host path into a sandbox: clone it, map its ids. Root only.
 
-A clone of a path that the caller may read is attached in a mount namespace of the sandbox's own.
-The sandbox's uid needs no way to the original path, and sees the caller's files as its own.
+A clone of a path that the caller may read is handed to the guest, which attaches it. The sandbox's
+uid needs no way to the original path, and sees the caller's files as its own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import os
 import signal
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _OPEN_TREE_CLONE, _O_CLOEXEC = 1, 0o2000000
-_MOVE_F_EMPTY = 0x4
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_IDMAP = 0x1, 0x2, 0x4, 0x100000
-_MS_REC, _MS_SLAVE, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x4000, 1 << 19, 2, 4, 8
+_MS_REC, _MS_SLAVE, _MS_NOSUID, _MS_NODEV = 0x4000, 1 << 19, 2, 4
 _MS_NOATIME = 1024
-_NR_OPEN_TREE, _NR_MOVE_MOUNT, _NR_MOUNT_SETATTR = 428, 429, 442
+_NR_OPEN_TREE, _NR_MOUNT_SETATTR = 428, 442
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,14 +38,6 @@ def unshare(flags: int) -> None:
 def make_slave() -> None:
     """Host mounts still arrive, ours never leave."""
     _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount /")
-
-
-def mount_tmpfs(target: str, options: str) -> None:
-    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    _check(
-        _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, options.encode()),
-        f"mount tmpfs on {target}",
-    )
 
 
 def mount(device: str, target: str, kind: str, options: str) -> None:
@@ -78,19 +69,6 @@ def set_attributes(tree_fd: int, *, userns_fd: int | None, is_readonly: bool) ->
         _AT_EMPTY_PATH,
         ctypes.byref(attr),
         ctypes.sizeof(attr),
-    )
-
-
-def attach(tree_fd: int, target: str) -> None:
-    """Puts a detached tree on a path of this mount namespace."""
-    _syscall(
-        "move_mount",
-        _NR_MOVE_MOUNT,
-        tree_fd,
-        b"",
-        _AT_FDCWD,
-        os.fsencode(target),
-        _MOVE_F_EMPTY,
     )
 
 

@@ -22,7 +22,8 @@ from dataclasses import replace
 from paddock.fence.container import kernel
 from paddock.model.results import ExecEvent
 
-_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_RECV, _SEND, _ID_VALID, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
+_SYNC_WAKE_UP = 1
 _CONTINUE = 1
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")  # id, pid, flags, seccomp_data(nr, arch, ip, args)
 _RESPONSE = struct.Struct("=QqiI")
@@ -88,6 +89,8 @@ class Notifier:
         self._running: dict[int, tuple[int, int]] = {}  # host pid -> (pidfd, number in the log)
         self._loop = asyncio.get_running_loop()
         os.set_blocking(listener, False)
+        with contextlib.suppress(OSError):  # Linux 6.6: caller and answerer take turns on one CPU
+            fcntl.ioctl(listener, _SET_FLAGS, struct.pack("=Q", _SYNC_WAKE_UP))
         self._loop.add_reader(listener, self._on_readable)
 
     def close(self) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
-from paddock.fence.container.launch import BOOT_FD, CHANNEL_FD, SOURCE_FD, STAGE
+from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
 
-USER_ID = 1000  # what the agent sees itself as
 INSIDE = "/.paddock"
 _SHM_BYTES = 64 << 20
 _RUN_BYTES = 16 << 20
@@ -60,16 +59,13 @@ class Bind:
 class Plan:
     """Everything bubblewrap needs to know."""
 
-    hostname: str
     layer: Source
     layer_path: str  # the layer's path for a host process that is not root
     root: tuple[Bind, ...]  # the template: /usr and /etc, or a whole root
     links: tuple[tuple[str, str], ...]
     binds: tuple[Bind, ...]
-    interpreter: tuple[str, ...]
     is_staged: bool
     is_own_root: bool = False
-    masked: tuple[str, ...] = field(default=())
 
 
 def stages(plan: Plan) -> list[Source]:
@@ -93,31 +89,28 @@ def arguments(plan: Plan, bwrap: str) -> list[str]:
         is_checked = source.identity is not None and not plan.is_staged
         return SOURCE_FD + numbers[source] if is_checked else None
 
-    words = [bwrap, *_NAMESPACES, "--hostname", plan.hostname]
+    words = [bwrap, *_FRAME]
     for bind in plan.root:
         words += _bind(bind, host, plan, by_descriptor(bind.source))
     for target, name in plan.links:
         words += ["--symlink", target, name]
     words += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
-    for name in plan.masked:
-        words += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     for bind in plan.binds:
         words += _bind(bind, host, plan, by_descriptor(bind.source))
     if not plan.is_own_root:
         words += ["--remount-ro", "/"]
-    return [*words, "--chdir", "/", "--", *plan.interpreter, _PROGRAM]
+    return [*words, "--chdir", "/", "--", _NOTHING]
 
 
 @cache
-def masked_names() -> tuple[str, ...]:
-    """Those that this kernel has and lets everybody read; what only root reads needs no mask."""
-    return tuple(name for name in _MASKED_FILES if _is_public(f"/proc/{name}"))
-
-
-@cache
-def _masked_dirs() -> tuple[str, ...]:
-    return tuple(
-        n for n in _MASKED_DIRS if os.path.isdir(f"/proc/{n}") and os.listdir(f"/proc/{n}")
+def masked() -> tuple[str, ...]:
+    """What the guest covers in /proc: of the files those that this kernel has and lets everybody
+    read (what only root reads needs no mask), of the directories those that hold anything."""
+    files = [f"/proc/{name}" for name in _MASKED_FILES]
+    directories = [f"/proc/{name}" for name in _MASKED_DIRS]
+    return (
+        *(path for path in files if _is_public(path)),
+        *(path for path in directories if os.path.isdir(path) and os.listdir(path)),
     )
 
 
@@ -128,21 +121,15 @@ def _is_public(path: str) -> bool:
         return False
 
 
-_NAMESPACES = (
-    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
-    "--unshare-cgroup-try", "--uid", str(USER_ID), "--gid", str(USER_ID), "--die-with-parent",
-    "--as-pid-1", "--cap-drop", "ALL", "--clearenv",
+# The guest has the other namespaces already: bubblewrap makes the file system.
+_FRAME = (
+    "--pidns", str(PIDNS_FD), "--info-fd", str(INFO_FD), "--block-fd", str(GO_FD),
+    "--die-with-parent", "--cap-drop", "ALL", "--clearenv",
 )  # fmt: skip
-
-# The modules of the guest come compiled in one file; see `inside`.
-_PROGRAM = (
-    "import marshal, sys\n"
-    f"with open('{INSIDE}/guest/bundle', 'rb') as file: codes = marshal.load(file)\n"
-    "for name, code in codes:\n"
-    "    module = sys.modules[name] = type(sys)(name)\n"
-    "    exec(code, module.__dict__)\n"
-    f"module.serve({CHANNEL_FD}, {BOOT_FD})\n"
-)
+# When all is made, bubblewrap wants to run something, and there is nothing to run: a directory
+# cannot be executed on any root, so that it just ends.
+_NOTHING = "/"
+NOTHING_TO_RUN = "bwrap: execvp /: Permission denied\n"  # what it says then
 
 
 def _own_places(home: str, tmp: str) -> list[str]:
@@ -150,10 +137,7 @@ def _own_places(home: str, tmp: str) -> list[str]:
     # /dev itself is a file system of its own: closed, or it would be memory without a limit.
     words += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
     words += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
-    words += ["--bind", home, HOME, "--bind", tmp, "/tmp"]
-    for name in _masked_dirs():
-        words += ["--size", "4096", "--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
-    return words
+    return [*words, "--bind", home, HOME, "--bind", tmp, "/tmp"]
 
 
 def _bind(

@@ -121,9 +121,9 @@ def _file_audit() -> Finding:
 def _interpreter() -> Finding:
     found = inside.system_interpreter()
     if found:
-        return Finding("guest", True, found)
+        return Finding("python", True, found)
     return Finding(
-        "guest", True, "this interpreter, brought along", "no /usr/bin/python3 of 3.9 or later"
+        "python", True, "this interpreter, brought along", "no /usr/bin/python3 of 3.9 or later"
     )
 
 

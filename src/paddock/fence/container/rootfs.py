@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paddock.fence.base import Place
 from paddock.fence.container import inside, kernel
 from paddock.fence.container.keeper import LAYER_OWNER
-from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source, masked_names
+from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
 from paddock.fence.container.sources import open_source
 from paddock.model.errors import HostCannot, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
@@ -49,11 +49,11 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
     layer_path = layers.path(place.layer)
     layer = Source(layer=place.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
     is_host_root = spec.template == "host"
-    guest = inside.interpreter(home, is_host_root=is_host_root)
-    code = inside.guest_code(home, inside.interpreter_path())
+    code = inside.kernel_code(home, inside.interpreter_path())
     brought = [Bind(INSIDE, Source(str(code)), Kind.READ)]
-    if guest.brought is not None:
-        brought.append(Bind(f"{INSIDE}/python", Source(str(guest.brought)), Kind.READ))
+    if not is_host_root or inside.system_interpreter() is None:
+        python = inside.brought_interpreter(home)
+        brought.append(Bind(f"{INSIDE}/python", Source(str(python)), Kind.READ))
     brought.append(Bind(f"{INSIDE}/site", Source(str(home.sites)), Kind.READ))
     root, links = _host_root(home) if is_host_root else _template_root(home, spec, layer_path)
     mounts = [
@@ -61,16 +61,13 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
         for n, m in enumerate(spec.mounts)
     ]
     return Plan(
-        hostname=place.hostname,
         layer=layer,
         layer_path=str(layer_path),
         root=tuple(root),
         links=tuple(links),
         binds=tuple(brought + mounts),
-        interpreter=guest.words,
         is_staged=is_staged,
         is_own_root=not is_host_root,
-        masked=masked_names(),
     )
 
 

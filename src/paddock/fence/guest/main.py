@@ -1,4 +1,4 @@
-"""Pid 1 of a sandbox: early boot, then the loop. Started as `main.serve(channel, boot)`.
+"""Pid 1 of a sandbox: early boot, then the loop. Started by `main.serve`.
 
 Order matters. Before anything untrusted runs: no debugger can look in (dumpable off), limits are
 set, capabilities are gone, no new privileges, the seccomp filter is on and its listener is in the
@@ -7,7 +7,6 @@ host's hands. Only then is the first operation of the host's read.
 
 import _signal
 import _socket
-import gc
 import os
 import resource
 
@@ -16,7 +15,7 @@ import limits
 import processes
 import syscalls
 import watches
-import wire
+from agreed import READY
 from loop import Channel, Loop
 
 _RLIMITS = {
@@ -31,26 +30,23 @@ _RLIMITS = {
 }
 
 
-def serve(channel_fd, boot_fd):
-    """Boots and serves until the host hangs up; never returns."""
-    syscalls.close_from(boot_fd + 1)  # what bubblewrap bound from: a way out, if a program had it
-    os.set_inheritable(channel_fd, False)  # handed over without; no program may speak on it
+def serve(channel_fd, boot_fd, line_fd, config):
+    """Boots and serves until the host hangs up; never returns. `line_fd` leads to the parent,
+    which must not be outlived."""
+    os.set_inheritable(channel_fd, False)  # no program may speak on it
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python's own handler would make pid 1 mortal
-    config = boot(boot_fd)
+    boot(boot_fd, line_fd, config)
     loop = Loop()
     table = processes.Table(loop, config["env"])
     if config.get("watch_memory"):
         limits.Watch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
     Channel(channel_fd, loop, operations(loop, table))
-    gc.collect()
-    gc.freeze()  # what exists now is shared with every forked child: keep the collector off it
     loop.run()
 
 
-def boot(fd):
-    """Everything that must hold before the first untrusted instruction. Returns the config."""
+def boot(fd, line_fd, config):
+    """Everything that must hold before the first untrusted instruction."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
-    config = wire.unpack_map(sock.recv(wire.MAX_PAYLOAD))
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _write_hosts(config["hostname"])
     for name, value in config["rlimits"].items():
@@ -63,9 +59,10 @@ def boot(fd):
     os.chdir("/")
     syscalls.drop_capabilities()
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    _die_with(line_fd)
     listener = syscalls.install_seccomp(config["seccomp"])
     sock.sendmsg(
-        [b"ready"],
+        [READY],
         [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))],
     )
     os.close(listener)
@@ -74,7 +71,19 @@ def boot(fd):
     for target in (0, 1, 2):
         os.dup2(null, target)
     os.close(null)
-    return config
+
+
+def _die_with(line_fd):
+    """The kernel ends us with our parent, from here on; before, the line would have ended.
+    Not earlier: a change of privileges takes this back."""
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, _signal.SIGKILL)
+    os.set_blocking(line_fd, False)
+    try:
+        os.read(line_fd, 1)
+    except BlockingIOError:
+        os.close(line_fd)
+        return
+    os._exit(0)
 
 
 def operations(loop, table):

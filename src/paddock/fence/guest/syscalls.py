@@ -7,9 +7,16 @@ import _ctypes
 import os
 
 _NR = {  # x86_64, aarch64
-    "x86_64": {"seccomp": 317, "capset": 126, "close_range": 436},
-    "aarch64": {"seccomp": 277, "capset": 91, "close_range": 436},
+    "x86_64": {"seccomp": 317, "capset": 126, "clone": 56, "move_mount": 429},
+    "aarch64": {"seccomp": 277, "capset": 91, "clone": 220, "move_mount": 429},
 }
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x00020000, 0x02000000, 0x04000000
+CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x08000000, 0x10000000, 0x20000000
+CLONE_NEWNET = 0x40000000
+MS_RDONLY, MS_BIND, MS_INERT = 1, 4096, 2 | 4 | 8  # inert: no set-id, no devices, no programs
+_MOVE_MOUNT_F_EMPTY_PATH, _AT_FDCWD = 4, -100
+PR_SET_NAME = 15
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
@@ -38,6 +45,13 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Long
 
 
+class _LockedFunction(_ctypes.CFuncPtr):
+    """Keeps the interpreter's lock while it runs."""
+
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _Long
+
+
 _libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
 
 
@@ -46,9 +60,19 @@ def _function(name):
 
 
 _prctl = _function("prctl")
+_unshare = _function("unshare")
+_setns = _function("setns")
+_mount = _function("mount")
 _syscall = _function("syscall")
 _inotify_init1 = _function("inotify_init1")
 _inotify_add_watch = _function("inotify_add_watch")
+
+
+_memmove = _function("memmove")
+_fork_functions = [
+    _LockedFunction(_ctypes.dlsym(_libc, name))
+    for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Parent", "PyOS_AfterFork_Child", "syscall")
+]
 
 
 def _check(value):
@@ -65,6 +89,60 @@ def prctl(option, a=0, b=0, c=0, d=0):
 def syscall(name, *arguments):
     number = _NR[os.uname().machine][name]
     return _check(_syscall(_Long(number), *arguments))
+
+
+def unshare(kinds):
+    """New namespaces for this process, or (pid) for its next child."""
+    _check(_unshare(_Long(kinds)))
+
+
+def setns(fd, kind):
+    """Joins the namespace that is open at `fd`."""
+    _check(_setns(_Long(fd), _Long(kind)))
+
+
+def mount(source, target, kind, flags, options=None):
+    words = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
+    _check(_mount(*words))
+
+
+def move_mount(fd, target):
+    """Puts a detached mount on a path."""
+    flags = _Long(_MOVE_MOUNT_F_EMPTY_PATH)
+    syscall("move_mount", _Long(fd), _Text(b""), _Long(_AT_FDCWD), _Text(target), flags)
+
+
+def clone(flags):
+    """Like os.fork, with flags (CLONE_PIDFD is among them); returns pid and pidfd.
+
+    The child comes back as the only thread, with the interpreter's lock, which the call therefore
+    must not let go of; what the interpreter does around a fork is done by hand.
+    """
+    before, in_parent, in_child, call = _fork_functions
+    where = _buffer(bytes(4))
+    number = _NR[os.uname().machine]["clone"]
+    before()
+    pid = call(_Long(number), _Long(flags), _Long(0), _Pointer(_address(where)), _Long(0), _Long(0))
+    if pid == 0:
+        in_child()
+        return 0, -1
+    code = _ctypes.get_errno()
+    in_parent()
+    if pid < 0:
+        raise OSError(code, f"no user namespace can be made: {os.strerror(code)}")
+    return pid, int.from_bytes(where.raw, "little")
+
+
+def write_memory(address, content):
+    """Of this process itself."""
+    source = _buffer(content)
+    _memmove(_Pointer(address), _Pointer(_address(source)), _Long(len(content)))
+
+
+def set_name(name):
+    """What the kernel calls this process."""
+    content = _buffer(name + b"\0")
+    prctl(PR_SET_NAME, _address(content))
 
 
 def install_seccomp(program):
@@ -93,11 +171,6 @@ def drop_capabilities():
     header = _buffer((0x20080522).to_bytes(4, "little") + bytes(4))
     empty = _buffer(bytes(24))
     syscall("capset", _Pointer(_address(header)), _Pointer(_address(empty)))
-
-
-def close_from(first):
-    """Closes every descriptor from `first` up."""
-    syscall("close_range", _Long(first), _Long(0xFFFFFFFF), _Long(0))
 
 
 def inotify_init():
