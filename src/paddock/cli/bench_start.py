@@ -82,6 +82,8 @@ def create_crowd(rig: Rig) -> list[Figure]:
         for _ in range(singles):
             alone += asyncio.run(_burst(1))
         crowd += asyncio.run(_burst(_CROWD))
+    bare = rig.peers.bwrap
+    bare_ratio = percentile_ms(bare.crowd(_CROWD), 95) / median_ms([bare.run() for _ in range(9)])
     return [
         Figure(
             name="create-100",
@@ -92,7 +94,8 @@ def create_crowd(rig: Rig) -> list[Figure]:
             peer="one alone",
             peer_value=median_ms(alone),
             limit=Limit(20, is_ratio=True),
-            note=f"median {number(median_ms(crowd))}, slowest {number(1000 * max(crowd))} ms",
+            note=f"median {number(median_ms(crowd))}, slowest {number(1000 * max(crowd))} ms; "
+            f"{_CROWD} bare bwrap at once: p95 {number(bare_ratio)}x one, on the same cores",
         )
     ]
 
