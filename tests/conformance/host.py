@@ -51,6 +51,36 @@ def keeper_pid() -> int:
     return driver.link._process.pid
 
 
+def children(pid: int) -> list[int]:
+    """Pids of the processes that `pid` has started and not yet waited for."""
+    try:
+        return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def nursery_pid() -> int:
+    """The process that guests are forked from: the keeper's only child that lives."""
+    [pid] = [pid for pid in children(keeper_pid()) if not _is_zombie(pid)]
+    return pid
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def layer_names() -> list[str]:
+    """The layers that there are for the present PADDOCK_HOME."""
+    from paddock.doors.machine.engine import Engine
+
+    driver = Engine.current().opened_driver
+    assert driver is not None
+    return sorted(driver.link.layers.names())
+
+
 def zombies() -> list[int]:
     """Children of this process that have ended and were not waited for."""
     found = []

@@ -24,6 +24,7 @@ __all__ = [
     "FRACTIONAL_CPU",
     "HARD_DISK_QUOTA",
     "HOST_CAN_MOUNT",
+    "HOST_LOOKS_INSIDE",
     "KERNEL_FREEZER",
     "MEMORY_OF_NOBODY",
     "OWN_QUOTAS_OF_USER",
@@ -36,6 +37,12 @@ __all__ = [
 HOST_CAN_MOUNT = Difference(
     "mounts made on the host",
     "only root can put a mount below a mounted source, so only root can test what becomes of it",
+    OWN_UID.is_there,
+)
+HOST_LOOKS_INSIDE = Difference(
+    "the host's view into a guest",
+    "a guest lets nobody look into it, and only root may on the host; what it holds is the same for"
+    " an ordinary user, whose guests come out of the same code",
     OWN_UID.is_there,
 )
 STRANGERS_FILES = Difference(
@@ -83,6 +90,7 @@ TABLE = (
     FRACTIONAL_CPU,
     EXIT_STATUS_OF_DESCENDANTS,
     HOST_CAN_MOUNT,
+    HOST_LOOKS_INSIDE,
     STRANGERS_FILES,
     PINNED_CPU,
     OWN_QUOTAS_OF_USER,

@@ -117,7 +117,9 @@ def test_files_api_cannot_write_through_a_read_mount(make_box: MakeBox, source: 
     assert snapshot_of(source) == before
 
 
-@pytest.mark.parametrize("place", ["/usr", "/usr/bin", "/etc", "/", "/.paddock/kernel", "/.paddock"])
+@pytest.mark.parametrize(
+    "place", ["/usr", "/usr/bin", "/etc", "/", "/.paddock/kernel", "/.paddock"]
+)
 def test_system_places_cannot_be_changed(shared_box: Sandbox, place: str) -> None:
     program = """
     top = sys.argv[1]

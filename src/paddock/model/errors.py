@@ -49,6 +49,20 @@ class SandboxError(PaddockError):
     """Something went wrong with a sandbox or inside it."""
 
 
+class Blocked(SandboxError, PermissionError):
+    """An action did not happen: a rule, the stage or a person said no, or nobody answered."""
+
+    def __init__(self, why: str, *, rule: str | None = None, step: int | None = None) -> None:
+        super().__init__(f"blocked by {rule}: {why}" if rule else f"blocked: {why}")
+        self.why = why
+        self.rule = rule
+        self.step = step
+
+
+class FaultInjected(SandboxError):
+    """A rule of the paddock file made this action fail on purpose."""
+
+
 class SandboxDied(SandboxError):
     """The sandbox ended while a call was waiting on it, or before the call was made."""
 

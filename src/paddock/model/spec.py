@@ -15,6 +15,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size
 
 HOME = "/home/user"
+MAX_MOUNTS = 100  # each is a descriptor on its way, and a message holds 253
 MAX_COUNT = 1 << 22  # the kernel's own ceiling for pids
 MAX_PATH_BYTES = 4095  # PATH_MAX less its NUL: longer never reaches the kernel anyway.
 RESERVED_TARGETS = ("/", "/proc", "/sys", "/dev", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64",
@@ -130,6 +131,8 @@ class Spec:
         mounts = words.get("mounts") or ()
         if not isinstance(mounts, list | tuple):
             raise InvalidInput(f"mounts: {mounts!r} is not a list of mounts")
+        if len(mounts) > MAX_MOUNTS:
+            raise InvalidInput(f"mounts: {len(mounts)} are more than {MAX_MOUNTS}")
         parsed = tuple(Mount.parse(m) for m in mounts)
         _forbid_overlap([m.target for m in parsed])
         snapshot = words.get("snapshot")

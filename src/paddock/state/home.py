@@ -91,6 +91,16 @@ class Home:
     def volumes(self) -> Path:
         return self.root / "volumes"
 
+    @property
+    def runs(self) -> Path:
+        """A journal each."""
+        return self.root / "runs"
+
+    @property
+    def keys(self) -> Path:
+        """What journals are signed with."""
+        return self.root / "keys"
+
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """One process at a time; released by the kernel however its holder ends."""

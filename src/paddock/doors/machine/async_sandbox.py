@@ -23,8 +23,9 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, asynced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
+from paddock.doors.machine.terms import PolicyWord, terms_of
 from paddock.model.results import CommandResult
-from paddock.model.spec import Spec, SpecWords
+from paddock.model.spec import SpecWords
 
 
 class AsyncCommandHandle(HandleFace):
@@ -150,11 +151,11 @@ class AsyncSandbox(Face):
         self.pty = AsyncPty(engine, PtyCalls(box, loop))
 
     @classmethod
-    async def create(cls, **words: Unpack[SpecWords]) -> AsyncSandbox:
+    async def create(cls, policy: PolicyWord = None, **words: Unpack[SpecWords]) -> AsyncSandbox:
         """A new sandbox; takes what Sandbox.create takes."""
-        spec = Spec.parse(**words)
+        decided, spec = terms_of(policy, words)
         engine = await asyncio.to_thread(Engine.current)
-        return cls(engine, await engine.acall(create_box(engine, spec)))
+        return cls(engine, await engine.acall(create_box(engine, spec, decided)))
 
     @classmethod
     async def connect(cls, sandbox_id: str) -> AsyncSandbox:

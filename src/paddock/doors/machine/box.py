@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.passage import Passage
 from paddock.doors.machine.volumes import quotas
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
@@ -28,6 +29,7 @@ from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec
+from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
 from paddock.state.layers import Layers
 from paddock.state.privilege import is_privileged
@@ -50,7 +52,9 @@ class Start:
 class Box:
     """One sandbox."""
 
-    def __init__(self, engine: Engine, spec: Spec, machine: ContainerMachine) -> None:
+    def __init__(
+        self, engine: Engine, spec: Spec, machine: ContainerMachine, policy: Policy
+    ) -> None:
         self.engine = engine
         self.spec = spec
         self.machine = machine
@@ -66,11 +70,13 @@ class Box:
         self._hits: dict[str, int] = {}
         self._samples: deque[Metrics] = deque(maxlen=SAMPLES)
         self._sampler: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._paused_left: float | None = None
         self.server: Any = None
+        self.passage = Passage(self, policy)
 
     @classmethod
-    async def create(cls, engine: Engine, spec: Spec) -> Box:
+    async def create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
         driver = await engine.driver()
@@ -78,7 +84,7 @@ class Box:
             machine = await engine.pool.take(spec)
             if machine is None:
                 machine = await driver.start_new(spec, place(engine.home, new_id(), spec))
-            return cls._begin(engine, spec, machine)
+            return cls._begin(engine, spec, machine, policy)
         name = new_id()
         layers = driver.link.layers
         start = Start()
@@ -88,13 +94,18 @@ class Box:
                 await offload(_restore, engine, spec.snapshot, layers, name)
                 start.stamps = await offload(_stamps, path)
             machine = await driver.start(spec, place(engine.home, name, spec))
-        return cls._begin(engine, spec, machine, start)
+        return cls._begin(engine, spec, machine, policy, start)
 
     @classmethod
     def _begin(
-        cls, engine: Engine, spec: Spec, machine: ContainerMachine, start: Start | None = None
+        cls,
+        engine: Engine,
+        spec: Spec,
+        machine: ContainerMachine,
+        policy: Policy,
+        start: Start | None = None,
     ) -> Box:
-        box = cls(engine, spec, machine)
+        box = cls(engine, spec, machine, policy)
         box.start = start or Start()
         engine.boxes[box.sandbox_id] = box
         machine.on_end.append(lambda reason: box._ended())
@@ -155,6 +166,12 @@ class Box:
     async def end(self, reason: str) -> None:
         await self.machine.stop(reason)
         self._ended()
+        await self.closed()
+
+    async def closed(self) -> None:
+        """Returns when the journal is closed, whatever ended the sandbox."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
 
     async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
         """Which limits have bitten since the last ask; told to the command that ended now."""
@@ -242,7 +259,7 @@ class Box:
             await offload(renew_work, path)
             start = Start(kept) if kept else Start(None, _stamps(path))
             machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
-        box = Box._begin(self.engine, spec, machine, start)
+        box = Box._begin(self.engine, spec, machine, self.passage.policy, start)
         box.parent_id = self.sandbox_id
         if start.base_layer is not None:
             self.engine.keep(base)
@@ -267,6 +284,9 @@ class Box:
     def _ended(self) -> None:
         if self.engine.boxes.pop(self.sandbox_id, None) is None:
             return
+        reason = self.machine.ended_by or "it ended"
+        self._closing = asyncio.ensure_future(self.passage.close(reason))
+        self.engine.remember(self._closing)
         if self.start.base_layer is not None:
             self.engine.release(self.start.base_layer, self.layers)
         if self._timer is not None:

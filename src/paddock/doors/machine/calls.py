@@ -8,15 +8,18 @@ import asyncio
 import signal as signals
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal
 
 from paddock.doors.machine.box import Box
-from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.files import Content, FileCore
+from paddock.doors.machine.passage import command_record
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.fence.channel import Stream
+from paddock.gate.executors import Done
+from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
-from paddock.model.results import CommandResult, ProcessInfo, WatchEvent
+from paddock.model.results import CommandResult, EntryInfo, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs, sandbox_path, text_bytes
 
@@ -78,9 +81,17 @@ class CommandCalls:
 
     async def start(self, cmd: str | list[str], **options: Any) -> HandleCalls:
         """A program in the background; takes what `run` takes."""
-        return HandleCalls(self._box, (await self._start(cmd, **options)).listen())
+        start, begin = self._prepared(cmd, **options)
 
-    async def _start(
+        async def live(action: Action) -> Done:
+            running = (await begin()).listen()
+            return Done(value=running, record={"pid": running.pid})
+
+        passage = self._box.passage
+        running = await passage.command(start.argv, start.cwd, live, is_background=True)
+        return HandleCalls(self._box, running)
+
+    def _prepared(
         self,
         cmd: str | list[str],
         *,
@@ -90,7 +101,7 @@ class CommandCalls:
         on_stderr: TextCallback | None = None,
         stdin: bool | str | bytes = False,
         binary: bool = False,
-    ) -> Running:
+    ) -> tuple[Start, Callable[[], Awaitable[Running]]]:
         box, engine = self._box, self._box.engine
         if not isinstance(stdin, bool | str | bytes):
             raise InvalidInput(f"stdin: {type(stdin).__name__} is not True, text or bytes")
@@ -105,10 +116,15 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        running = await Running.start(box, start, deliver, is_binary=binary)
-        if feed is not None:
-            running.feed(feed)
-        return running
+        start.check()
+
+        async def begin() -> Running:
+            running = await Running.start(box, start, deliver, is_binary=binary)
+            if feed is not None:
+                running.feed(feed)
+            return running
+
+        return start, begin
 
     async def run(
         self,
@@ -118,8 +134,13 @@ class CommandCalls:
         **options: Any,
     ) -> CommandResult:
         limit_s = _seconds(timeout)
-        running = await self._start(cmd, **options)
-        return checked(await running.wait(limit_s))
+        start, begin = self._prepared(cmd, **options)
+
+        async def live(action: Action) -> Done:
+            result = await (await begin()).wait(limit_s)
+            return Done(value=result, record=command_record(result))
+
+        return checked(await self._box.passage.command(start.argv, start.cwd, live))
 
     async def connect(
         self,
@@ -176,8 +197,15 @@ class PtyCalls:
             rows=rows,
             cols=cols,
         )
+        start.check()
         deliver = {1: box.engine.callback(on_data, self._loop)}
-        return HandleCalls(box, (await Running.start(box, start, deliver)).listen())
+
+        async def live(action: Action) -> Done:
+            running = (await Running.start(box, start, deliver)).listen()
+            return Done(value=running, record={"pid": running.pid})
+
+        running = await box.passage.command(start.argv, start.cwd, live, is_background=True)
+        return HandleCalls(box, running)
 
 
 class WatchCalls:
@@ -218,11 +246,67 @@ class FileCalls(FileCore):
         """The content as text (UTF-8, faulty bytes replaced) or bytes."""
         if format not in ("text", "bytes"):
             raise InvalidInput(f"format: {format!r} is not text, bytes or stream")
-        content = await self.read_bytes(path)
+        content = await self._cross("read", path, self.read_bytes(path), lambda c: len(c))
         return content if format == "bytes" else content.decode("utf-8", "replace")
 
-    def read_stream(self, path: str) -> AsyncIterator[bytes]:
-        return self.stream(path)
+    async def read_stream(self, path: str) -> AsyncIterator[bytes]:
+        await self._cross("read", path, _nothing())
+        async for chunk in self.stream(path):
+            yield chunk
+
+    async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
+        """Writes text, bytes or an open file; missing directories are made."""
+        work = super().write(path, content, is_append=is_append)
+        written: EntryInfo = await self._cross("write", path, work, lambda e: e.size)
+        return written
+
+    async def list(self, path: str, depth: int = 1) -> list[EntryInfo]:
+        """What is in a directory, and below it down to `depth`; links are not followed."""
+        found: list[EntryInfo] = await self._cross("list", path, super().list(path, depth), len)
+        return found
+
+    async def get_info(self, path: str) -> EntryInfo:
+        """Type, size, mode and time of one path; a link is itself."""
+        info: EntryInfo = await self._cross("info", path, super().get_info(path))
+        return info
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is something of that name, a dangling link included."""
+        return bool(await self._cross("exists", path, super().exists(path)))
+
+    async def make_dir(self, path: str) -> bool:
+        """Makes a directory and its parents; False if it was there."""
+        return bool(await self._cross("make_dir", path, super().make_dir(path)))
+
+    async def rename(self, old: str, new: str) -> EntryInfo:
+        """Moves a file or directory."""
+        work = super().rename(old, new)
+        moved: EntryInfo = await self._cross("rename", old, work, to=sandbox_path(new))
+        return moved
+
+    async def remove(self, path: str) -> None:
+        """Removes a file, or a directory with all in it."""
+        await self._cross("remove", path, super().remove(path))
+
+    async def _cross(
+        self,
+        operation: str,
+        path: str,
+        work: Coroutine[Any, Any, Any],
+        measure: Callable[[Any], int] | None = None,
+        **more: str,
+    ) -> Any:
+        """Does the work if the gate lets it; the journal keeps a size, not the content."""
+
+        async def live(action: Action) -> Done:
+            value = await work
+            record = {} if measure is None else {"size": measure(value)}
+            return Done(value=value, record=record)
+
+        try:
+            return await self._box.passage.file(operation, sandbox_path(path), live, **more)
+        finally:
+            work.close()  # when it was not let through
 
     async def watch_dir(
         self,
@@ -234,13 +318,20 @@ class FileCalls(FileCore):
         calls = WatchCalls()
         deliver: Callable[[WatchEvent], Awaitable[None]]
         deliver = self._box.engine.callback(on_event, self._loop) or calls.keep
-        calls.task = await self.watch(path, deliver, is_recursive=recursive)
+        watching = self.watch(path, deliver, is_recursive=recursive)
+        calls.task = await self._cross("watch", path, watching)
         return calls
 
     async def take_lock(
         self, path: str, shared: bool = False, timeout: float | str | None = None
     ) -> Stream:
-        return await self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
+        locking = self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
+        held: Stream = await self._cross("lock", path, locking)
+        return held
+
+
+async def _nothing() -> None:
+    return None
 
 
 async def close_stream(stream: Stream) -> None:

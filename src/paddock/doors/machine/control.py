@@ -16,7 +16,7 @@ from typing import Any
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.fence.guest import wire
-from paddock.model.errors import Conflict, NotFound, PaddockError
+from paddock.model.errors import Blocked, Conflict, NotFound, PaddockError
 
 MAX_QUEUED = 32 << 20  # a client that does not read is let go beyond this
 
@@ -149,6 +149,8 @@ class _Client(asyncio.Protocol):
             await box.resume()
         elif op == "host.set_timeout":
             box.set_timeout(float(ask["timeout"]))
+        elif op == "host.cross":
+            await box.passage.admit(ask)
         elif op == "host.snapshot":
             return {"id": await box.snapshot()}
         elif op == "host.metrics":
@@ -177,9 +179,10 @@ class _Relay:
 
 
 def _refusal(error: PaddockError) -> dict[str, Any]:
-    return {
-        "error": {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
-    }
+    said = {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
+    if isinstance(error, Blocked):
+        said["blocked"] = {"why": error.why, "rule": error.rule, "step": error.step}
+    return {"error": said}
 
 
 def _plain(box: Box) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.offload import offload
-from paddock.model.errors import SandboxError
+from paddock.gate.opening import prepare_gates
+from paddock.model.errors import PaddockError, SandboxError
 from paddock.state.home import Home
 from paddock.state.layers import Layers
 
@@ -78,6 +79,7 @@ class Engine:
         """The container driver, opened once; a failed opening may be tried again."""
         if self._driver is None or self._is_driver_gone():
             self._driver = asyncio.ensure_future(ContainerDriver.open(self.home))
+            self.remember(asyncio.ensure_future(_warm_up(self.home)))
         return await asyncio.shield(self._driver)
 
     def _is_driver_gone(self) -> bool:
@@ -86,6 +88,11 @@ class Engine:
         if not self._driver.done():
             return False
         return self._driver.exception() is not None or self._driver.result().link.is_lost
+
+    def remember(self, task: asyncio.Task[None]) -> None:
+        """Work that must be done before the process ends."""
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
 
     def close_in_child(self) -> None:
         """In a forked child: this engine is the parent's; only its sockets came along."""
@@ -189,3 +196,9 @@ def close_all() -> None:
         if pid == os.getpid():
             engine.close()
     Engine._by_home.clear()
+
+
+async def _warm_up(home: Home) -> None:
+    """What the first action needs takes a while to load: do it while the keeper gets up."""
+    with contextlib.suppress(PaddockError):  # the first action will say it
+        await offload(prepare_gates, home)

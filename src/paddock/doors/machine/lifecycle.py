@@ -7,17 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock.doors.machine.box import Box
-from paddock.doors.machine.code import CodeContext, CodeCore, Listeners
+from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.passage import code_record
 from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.remote import RemoteBox
 from paddock.fence.offload import offload
+from paddock.gate.executors import Done
+from paddock.model.action import Action
 from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, Spec, identifier, parse_envs
+from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
@@ -114,7 +118,15 @@ class BoxCalls:
             *(engine.callback(f, self.loop) for f in (on_stdout, on_stderr, on_result, on_error))
         )
         seconds = None if not timeout else parse_duration(timeout, "timeout")
-        return await self.code.run(code, context, dict(parse_envs(envs)), listeners, seconds)
+        variables = dict(parse_envs(envs))
+
+        async def live(action: Action) -> Done:
+            done = await self.code.run(code, context, variables, listeners, seconds)
+            return Done(value=done, record=code_record(done))
+
+        name = context.id if isinstance(context, CodeContext) else context or DEFAULT
+        execution: Execution = await self.box.passage.code(language, code, name, live)
+        return execution
 
     async def create_code_context(
         self, cwd: str = HOME, language: str = "python", envs: Mapping[str, str] | None = None
@@ -127,11 +139,11 @@ class BoxCalls:
         self.code.remove(context)
 
 
-async def create_box(engine: Engine, spec: Spec) -> Box:
+async def create_box(engine: Engine, spec: Spec, policy: Policy) -> Box:
     """A new sandbox on this engine."""
     engine_pool(engine)
     await _open_control(engine)
-    return await Box.create(engine, spec)
+    return await Box.create(engine, spec, policy)
 
 
 async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:

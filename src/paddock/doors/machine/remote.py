@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from datetime import datetime
 from typing import Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.passage import Work
 from paddock.fence.channel import Channel
 from paddock.fence.offload import offload
-from paddock.model.errors import Conflict, NotFound, SandboxDied, SandboxError
+from paddock.model.action import Action, Kind
+from paddock.model.errors import Blocked, Conflict, NotFound, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Limits, Spec
 from paddock.state.home import Home, Record, held
@@ -32,10 +35,11 @@ class RemoteBox:
         self.files = FileCore(self)  # type: ignore[arg-type]
         self.spec = Spec()
         self._envs: dict[str, str] = {}
+        self.passage = RemotePassage(self)
 
     @classmethod
     async def connect(cls, engine: Engine, sandbox_id: str) -> RemoteBox:
-        record = find(engine.home, sandbox_id)
+        record = await _registered(engine.home, sandbox_id)
         sandbox_id = record.sandbox_id
         sock = await offload(_connected, engine.home, record)
         channel = await Channel.connect(sock, sandbox_id, lambda reason: None)
@@ -92,8 +96,45 @@ class RemoteBox:
     async def _host(self, op: str, **values: Any) -> dict[str, Any]:
         answer = await self.channel.ask(f"host.{op}", **values)
         if "error" in answer:
+            blocked = answer["error"].get("blocked")
+            if blocked:
+                raise Blocked(**blocked)
             raise SandboxError(str(answer["error"].get("message")))
         return answer
+
+
+class RemotePassage:
+    """Actions cross the gate in the process that holds the sandbox, and are carried out here."""
+
+    def __init__(self, box: RemoteBox) -> None:
+        self._box = box
+
+    async def command(
+        self, argv: list[str], cwd: str, live: Work, *, is_background: bool = False
+    ) -> Any:
+        return await self._cross(Kind.EXEC, {"argv": argv, "cwd": cwd}, live)
+
+    async def file(self, operation: str, path: str, live: Work, **more: Any) -> Any:
+        arguments = {"operation": operation, "path": path, **more}
+        return await self._cross(Kind.FILE, arguments, live)
+
+    async def code(self, language: str, code: str, context: str, live: Work) -> Any:
+        arguments = {"language": language, "code": code, "context": context}
+        return await self._cross(Kind.CODE, arguments, live)
+
+    async def _cross(self, kind: Kind, arguments: dict[str, Any], live: Work) -> Any:
+        await self._box._host("cross", kind=kind.value, arguments=arguments)
+        return (await live(Action(kind, kind.value, arguments))).value
+
+
+async def _registered(home: Home, sandbox_id: str) -> Record:
+    """The record, when it is complete: that is a moment after the sandbox has been made."""
+    deadline = time.monotonic() + _CONNECT_S
+    while True:
+        record = find(home, sandbox_id)
+        if (record.info or {}).get("host_pid") or time.monotonic() > deadline:
+            return record
+        await asyncio.sleep(0.01)
 
 
 def find(home: Home, sandbox_id: str) -> Record:

@@ -20,8 +20,9 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, synced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
+from paddock.doors.machine.terms import PolicyWord, terms_of
 from paddock.model.results import CommandResult
-from paddock.model.spec import Spec, SpecWords
+from paddock.model.spec import SpecWords
 
 
 class CommandHandle(HandleFace):
@@ -193,15 +194,16 @@ class Sandbox(Face):
         self.pty = Pty(engine, PtyCalls(box, None))
 
     @classmethod
-    def create(cls, **words: Unpack[SpecWords]) -> Sandbox:
+    def create(cls, policy: PolicyWord = None, **words: Unpack[SpecWords]) -> Sandbox:
         """A new sandbox. CannotEnforce is raised rather than a limit not kept.
 
         limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or volume),
-        target, mode. envs, template, snapshot, timeout, metadata, audit_files.
+        target, mode. envs, template, snapshot, timeout, metadata, audit_files. policy: the path of
+        a paddock file, or a Policy; what it says of the sandbox holds where no word is given.
         """
-        spec = Spec.parse(**words)
+        decided, spec = terms_of(policy, words)
         engine = Engine.current()
-        return cls(engine, engine.call(create_box(engine, spec)))
+        return cls(engine, engine.call(create_box(engine, spec, decided)))
 
     @classmethod
     def connect(cls, sandbox_id: str) -> Sandbox:

@@ -74,7 +74,7 @@ class ContainerMachine:
     def begin(self, channel: Channel, listener: int) -> None:
         """Called once by the driver when everything is enforced."""
         self.channel = channel
-        self._notifier = Notifier(listener, self.execs)
+        self._notifier = Notifier(listener, self.execs, self.init_pid)
         self._parts.link.when_exited(self.machine_id, self._on_exited)
         if not self.layers.has_hard_quota:
             self._watch = asyncio.ensure_future(self._watch_disk())

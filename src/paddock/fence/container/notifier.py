@@ -1,14 +1,15 @@
 """Every exec inside a sandbox, told by the kernel before it happens (seccomp user notification).
 
-The program and its arguments are read from the caller's memory while the kernel holds it, and the
-call is then let through. What is read can be changed by another thread of the caller before the
-kernel reads it again: these are observations, the fence is the boundary.
+The program and its arguments are read from the caller's memory while the kernel holds it; then the
+judge, if there is one, says whether the call is let through. What is read can be changed by another
+thread of the caller before the kernel reads it again: the fence is the boundary, not this.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -16,10 +17,11 @@ import select
 import struct
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from paddock.fence.container import kernel
+from paddock.fence.container.attempts import Attempt
 from paddock.model.results import ExecEvent
 
 _RECV, _SEND, _ID_VALID, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
@@ -32,11 +34,16 @@ _PIDFD_GET_INFO = 0xC048FF0B
 _PIDFD_INFO_EXIT = 1 << 3
 _STATUS_TRIES, _STATUS_PAUSE_S = 50, 0.01
 _PAGE = 4096
+_PF_FORKNOEXEC = 0x40
 MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 4096  # of all arguments together: ten thousand events must fit in memory
 MAX_PROGRAM_BYTES = 4096
 MAX_WATCHED = 64  # programs of one sandbox whose end is waited for at the same time
 MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
+
+
+# The number of an error, or 0 to let it through; at once, or when a person has answered.
+Judge = Callable[[Attempt], int | Awaitable[int]]
 
 
 class ExecLog:
@@ -48,6 +55,7 @@ class ExecLog:
         self._next = 0
         self.dropped = 0
         self.listeners: list[Callable[[ExecEvent], None]] = []
+        self.judge: Judge | None = None
 
     def add(self, event: ExecEvent) -> int:
         number, self._next = self._next, self._next + 1
@@ -83,10 +91,12 @@ class ExecLog:
 class Notifier:
     """Serves one listener descriptor from the engine's loop."""
 
-    def __init__(self, listener: int, log: ExecLog) -> None:
+    def __init__(self, listener: int, log: ExecLog, guest: int = 0) -> None:
         self._fd = listener
         self._log = log
+        self._guest = guest
         self._running: dict[int, tuple[int, int]] = {}  # host pid -> (pidfd, number in the log)
+        self._held: set[asyncio.Task[None]] = set()  # calls that wait for a person
         self._loop = asyncio.get_running_loop()
         os.set_blocking(listener, False)
         with contextlib.suppress(OSError):  # Linux 6.6: caller and answerer take turns on one CPU
@@ -99,6 +109,8 @@ class Notifier:
         self._loop.remove_reader(self._fd)
         os.close(self._fd)
         self._fd = -1
+        for task in self._held:
+            task.cancel()
         for pid in list(self._running):
             self._ended(pid)
 
@@ -115,15 +127,48 @@ class Notifier:
             return
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
         # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
-        answer = _RESPONSE.pack(number, 0, 0, _CONTINUE)
         try:
             observed = observe(pid, call, arguments)
             # Only what was read while the caller still hung in the call belongs to it.
-            if self._is_valid(number):
-                self._note(pid, observed)
+            if not self._is_valid(number):
+                return
+            verdict = self._judged(pid, call, arguments, observed)
         except (OSError, ValueError, struct.error) as error:
-            code = getattr(error, "errno", None) or errno.EFAULT
-            answer = _RESPONSE.pack(number, 0, -code, 0)
+            self._answer(number, getattr(error, "errno", None) or errno.EFAULT)
+            return
+        if isinstance(verdict, int):
+            self._settle_call(number, pid, observed, verdict)
+            return
+        task = asyncio.ensure_future(self._when_answered(number, pid, observed, verdict))
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
+
+    def _judged(
+        self, pid: int, call: int, arguments: list[int], observed: ExecEvent
+    ) -> int | Awaitable[int]:
+        if self._log.judge is None:
+            return 0
+        directory = ctypes.c_int(arguments[0]).value if call in _EXECVEAT else -1
+        is_first = observed.parent == 1 and _is_guests_child(pid, self._guest)
+        return self._log.judge(Attempt(observed, is_first, pid, directory))
+
+    async def _when_answered(
+        self, number: int, pid: int, observed: ExecEvent, verdict: Awaitable[int]
+    ) -> None:
+        try:
+            code = await verdict
+        except Exception:
+            code = errno.EPERM
+        if self._fd >= 0 and self._is_valid(number):
+            self._settle_call(number, pid, observed, code)
+
+    def _settle_call(self, number: int, pid: int, observed: ExecEvent, code: int) -> None:
+        if not code:
+            self._note(pid, observed)
+        self._answer(number, code)
+
+    def _answer(self, number: int, code: int) -> None:
+        answer = _RESPONSE.pack(number, 0, -code, 0 if code else _CONTINUE)
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._fd, _SEND, answer)
 
@@ -188,6 +233,17 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
         started_at=time.time(),
         is_truncated=is_truncated,
     )
+
+
+def _is_guests_child(pid: int, guest: int) -> bool:
+    """Whether it is on its way from the guest to its first exec: until then it has the guest's
+    memory. Where that cannot be compared, whoever never executed anything is taken for one."""
+    try:
+        return kernel.shares_memory(pid, guest)
+    except OSError:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            flags = int(file.read().rpartition(b")")[2].split()[6])
+        return bool(flags & _PF_FORKNOEXEC)
 
 
 def _shown(argv: list[bytes]) -> tuple[str, ...]:

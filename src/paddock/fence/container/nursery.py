@@ -32,7 +32,7 @@ class Nursery:
         all_fds = [*fds, *(tree.fd for tree in trees)]
         try:
             answer, pidfds = self._exchange(data, all_fds)
-        except (OSError, EOFError):  # it was killed: its guests are gone, a new one serves the next
+        except (ConnectionError, EOFError):  # it was killed, and its guests with it
             self._start()
             answer, pidfds = self._exchange(data, all_fds)
         if "error" in answer:

@@ -13,7 +13,7 @@ import sys
 import main
 import syscalls
 import wire
-from agreed import GO_FD, INFO_FD, PIDNS_FD, PLACE, SOURCE_FD, STAGE, USER_ID
+from agreed import BROUGHT, GO_FD, INFO_FD, PIDNS_FD, PLACE, SOURCE_FD, STAGE, USER_ID
 
 _KEPT = 3  # the first descriptor that is kept
 _MAX_CONFIG = 1 << 20
@@ -134,9 +134,11 @@ class _Making:
         if not is_made:
             os._exit(125)  # it has said why on the descriptor for errors
         self._go.close()
+        outside = os.stat("/")
         syscalls.setns(namespace, syscalls.CLONE_NEWNS)
         os.close(namespace)
         os.chdir("/")
+        _check_moved(outside)
         for path in masked:
             _mask(path)
 
@@ -153,6 +155,14 @@ class _Making:
             info += part
         os.close(self._info)
         return int(info.partition(b'"child-pid":')[2].replace(b"\n", b",").split(b",")[0])
+
+
+def _check_moved(outside):
+    """Looks, instead of believing: this is not the host's root, and has what we brought."""
+    here = os.stat("/")
+    is_host = (here.st_dev, here.st_ino) == (outside.st_dev, outside.st_ino)
+    if is_host or not os.path.isdir(BROUGHT):
+        raise OSError("bubblewrap made no file system, though it said so")
 
 
 def _attach(trees):

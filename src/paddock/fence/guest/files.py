@@ -10,6 +10,7 @@ import errno
 import os
 from itertools import islice
 
+import spawn
 import wire
 
 LIST_BATCH = 500  # entries in one event; keeps a frame well under its limit
@@ -101,6 +102,20 @@ def listing(stream, ask):
 
     stream.on_room = pump
     pump()
+
+
+def resolve(stream, ask):
+    """What a path, or a program's name along PATH, leads to here and now."""
+
+    def do():
+        name = spawn.with_shell([ask["path"]])[0]
+        if "search" in ask and "/" not in name:
+            places = [os.path.join(place or ".", name) for place in ask["search"].split(":")]
+            name = next((p for p in places if os.access(p, os.X_OK) and os.path.isfile(p)), name)
+        path = os.path.join(ask.get("cwd") or "/", name)
+        return {"path": path, "real": os.path.realpath(path)}
+
+    _answer(stream, ask["path"], do)
 
 
 def make_dir(stream, ask):

@@ -99,6 +99,7 @@ def operations(loop, table):
         "stat": files.stat,
         "list": files.listing,
         "make_dir": files.make_dir,
+        "resolve": files.resolve,
         "rename": files.rename,
         "remove": lambda stream, ask: files.remove(loop, stream, ask),
         "watch": lambda stream, ask: watches.watch(loop, stream, ask),

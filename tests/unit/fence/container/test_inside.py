@@ -72,7 +72,7 @@ def test_names_of_the_machine_are_those_that_the_guest_writes(home: Home) -> Non
 
 
 def test_everything_brought_can_be_read_by_every_uid_and_written_by_none(home: Home) -> None:
-    for top in (inside.synthetic_etc(home), inside.guest_code(home, inside.interpreter_path())):
+    for top in (inside.synthetic_etc(home), inside.kernel_code(home, inside.interpreter_path())):
         assert stat.S_IMODE(top.stat().st_mode) == 0o755
         for name, info in entries(top):
             if not stat.S_ISLNK(info.st_mode):
@@ -110,68 +110,70 @@ def test_link_is_copied_as_a_link_and_not_as_what_it_points_to(tmp_path: Path) -
     assert (tmp_path / "copy" / "link").is_symlink()
 
 
-# ---- the guest's code ----------------------------------------------------------------------------
+# ---- the code interpreter's program --------------------------------------------------------------
 
 
-def test_guest_code_is_complete_and_compiled(home: Home) -> None:
-    top = inside.guest_code(home, inside.interpreter_path())
-    assert sorted(os.listdir(top)) == ["guest", "kernel", "python", "site"]
+def test_kernel_code_is_complete_and_compiled(home: Home) -> None:
+    top = inside.kernel_code(home, inside.interpreter_path())
+    assert sorted(os.listdir(top)) == ["kernel", "python", "site"]
+    assert os.listdir(top / "python") == os.listdir(top / "site") == []  # mount points
     sources = {p.stem for p in (top / "kernel").glob("*.py")}
     compiled = {p.name.split(".")[0] for p in (top / "kernel" / "__pycache__").glob("*.pyc")}
     assert sources == compiled
-    modules = {p.stem for p in (top / "guest").glob("*.py")}
-    assert {"main", "wire", "loop"} <= modules
-    assert _names_in_bundle(top / "guest" / "bundle") == modules
+    assert "kernel" in sources
 
 
-def _names_in_bundle(bundle: Path) -> set[str]:
-    """Asked of the interpreter that wrote it: another one could not read its code."""
-    program = "import marshal, sys; print(*[n for n, _ in marshal.load(open(sys.argv[1], 'rb'))])"
-    words = [inside.interpreter_path(), "-I", "-S", "-c", program, str(bundle)]
-    return set(subprocess.run(words, capture_output=True, text=True, env={}).stdout.split())
-
-
-def test_guest_modules_find_each_other_and_need_nothing_else(home: Home) -> None:
-    top = inside.guest_code(home, inside.interpreter_path())
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import main; print(main.__file__)"
-    words = [inside.interpreter_path(), "-I", "-S", "-B", "-c", program, str(top / "guest")]
+def test_kernel_modules_find_each_other_and_need_nothing_else_of_paddock(home: Home) -> None:
+    top = inside.kernel_code(home, inside.interpreter_path())
+    names = sorted(p.stem for p in (top / "kernel").glob("*.py"))
+    program = "import sys; sys.path.insert(0, sys.argv[1])\n" + "".join(
+        f"import {name}; print({name}.__file__)\n" for name in names
+    )
+    words = [inside.interpreter_path(), "-I", "-B", "-c", program, str(top / "kernel")]
     done = subprocess.run(words, capture_output=True, text=True, env={})
-    assert (done.stdout.strip(), done.stderr) == (str(top / "guest" / "main.py"), "")
+    assert done.stdout.split() == [str(top / "kernel" / f"{name}.py") for name in names]
+    assert done.stderr == ""
+
+
+def test_code_of_the_guest_stays_outside(home: Home) -> None:
+    """It is loaded before the sandbox is: nothing inside could be put in its place."""
+    top = inside.kernel_code(home, inside.interpreter_path())
+    names = {os.path.basename(name) for name, _ in entries(top)}
+    assert not names & {"main.py", "enter.py", "nursery.py", "wire.py", "bundle"}
 
 
 # ---- the interpreter -----------------------------------------------------------------------------
 
 
-def test_host_root_uses_the_hosts_own_interpreter(home: Home) -> None:
-    found = inside.interpreter(home, is_host_root=True)
-    if inside.system_interpreter() is None:
-        assert found.brought is not None
-    else:
-        assert found.words[0] == inside.system_interpreter()
-        assert found.brought is None
+def test_interpreter_of_the_host_is_used_only_when_it_is_new_enough() -> None:
+    found = inside.system_interpreter()
+    assert inside.interpreter_path() == (found or os.path.realpath(sys.executable))
+    if found is not None:
+        assert (inside._version(found) or (0, 0)) >= inside._OLDEST_PYTHON
 
 
 def test_brought_interpreter_starts_in_a_root_that_has_nothing_else(home: Home) -> None:
-    found = inside.interpreter(home, is_host_root=False)
-    assert found.brought is not None
+    brought = inside.brought_interpreter(home)
     program = (
         "import sys, json, os, select, fcntl, _socket, resource, _ctypes, _struct, subprocess;"
         "print(json.dumps([sys.version_info[:2], sys.prefix, sorted(os.listdir('/'))]))"
     )
+    place = "/.paddock/python"
+    loader = next(p.name for p in (brought / "lib").glob("ld-*"))
+    python = [f"{place}/lib/{loader}", "--library-path", f"{place}/lib", f"{place}/bin/python3"]
     box = [rootfs.bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--clearenv",
-           "--ro-bind", str(found.brought), "/.paddock/python", "--dev", "/dev", "--"]  # fmt: skip
-    done = subprocess.run([*box, *found.words, program], capture_output=True, text=True)
+           "--ro-bind", str(brought), place, "--dev", "/dev", "--"]  # fmt: skip
+    words = [*box, *python, "-I", "-S", "-B", "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     version, prefix, names = json.loads(done.stdout)
     assert tuple(version) >= (3, 9)
-    assert prefix == "/.paddock/python"
+    assert prefix == place
     assert names == [".paddock", "dev"]
 
 
 def test_brought_interpreter_has_no_packages_of_the_host(home: Home) -> None:
-    found = inside.interpreter(home, is_host_root=False)
-    assert found.brought is not None
-    for name, _ in entries(found.brought):
+    for name, _ in entries(inside.brought_interpreter(home)):
         assert not {"site-packages", "dist-packages"} & set(Path(name).parts)
 
 
@@ -195,7 +197,7 @@ from paddock.state.home import Home
 home = Home(Path(sys.argv[1]))
 home.make()
 input()
-print(inside.guest_code(home, inside.interpreter_path()))
+print(inside.kernel_code(home, inside.interpreter_path()))
 print(inside.synthetic_etc(home))
 """
 
@@ -218,7 +220,7 @@ def test_processes_that_build_at_once_end_with_one_whole_result(tmp_path: Path) 
     assert all(builder.returncode == 0 for builder in builders)
     assert said[0] == said[1] == said[2]
     code, etc = map(Path, said[0])
-    assert (code / "guest" / "main.py").exists()
+    assert (code / "kernel" / "kernel.py").exists()
     assert (etc / "passwd").exists()
     assert sorted(os.listdir(tmp_path / "cache")) == sorted(["sites", code.name, etc.name])
 

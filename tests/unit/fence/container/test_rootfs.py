@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.fence.base import Place
-from paddock.fence.container import rootfs
+from paddock.fence.container import inside, rootfs
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
 from paddock.fence.container.sources import open_source, resolved
@@ -257,8 +257,14 @@ def test_template_gets_an_account_and_its_mount_points_in_the_own_layer(
 
 def test_template_without_python_brings_its_own(world: World, template: Path) -> None:
     plan = world.plan(template=f"dir:{template}")
-    assert plan.interpreter[0].startswith(f"{INSIDE}/python/lib/")
-    assert f"{INSIDE}/python" in [bind.target for bind in plan.binds]
+    [python] = [bind for bind in plan.binds if bind.target == f"{INSIDE}/python"]
+    assert python.kind is Kind.READ
+    assert os.access(f"{python.source.path}/bin/python3", os.X_OK)
+
+
+def test_host_root_brings_a_python_only_where_the_host_has_none_for_it(world: World) -> None:
+    is_brought = f"{INSIDE}/python" in [bind.target for bind in world.plan().binds]
+    assert is_brought == (inside.system_interpreter() is None)
 
 
 @pytest.mark.parametrize("name", ["home", "run", "deep", "deep/in"])

@@ -1,0 +1,92 @@
+"""Finds the Python function of a tool by `module:name`, and calls it for the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from paddock.gate.executors import Done, Live
+from paddock.model.action import Action, Kind
+from paddock.model.errors import InvalidInput
+
+Function = Callable[..., Any]
+
+
+def find_function(where: str, action: Action) -> Function:
+    """The function that carries out the action. Says what is there when it is not."""
+    if action.kind is not Kind.TOOL:
+        raise InvalidInput(
+            f"a draft of kind {action.kind} cannot be sent from here",
+            hint="only tools are functions",
+        )
+    found = _functions(_loaded(where))
+    function = found.get(action.name)
+    if function is None:
+        known = ", ".join(sorted(found)) or "none"
+        raise InvalidInput(f"--tools: {where} has no tool {action.name!r}", hint=f"it has {known}")
+    _check_signature(function, action, where)
+    return function
+
+
+def live(function: Function) -> Live:
+    """The function as an executor: an async one is awaited, another one gets a thread."""
+
+    async def call(action: Action) -> Done:
+        arguments = dict(action.arguments)
+        if inspect.iscoroutinefunction(function):
+            return Done(value=await function(**arguments))
+        value = await asyncio.to_thread(function, **arguments)
+        return Done(value=await value if inspect.isawaitable(value) else value)
+
+    return call
+
+
+def _loaded(where: str) -> Any:
+    module_name, colon, attribute = where.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as for any program that is started here
+    try:
+        value: Any = importlib.import_module(module_name)
+    except Exception as error:
+        what = f"--tools: {module_name!r} cannot be imported: {type(error).__name__}: {error}"
+        raise InvalidInput(what, hint="write MODULE:NAME, as in app.tools:TOOLS") from None
+    for name in attribute.split(".") if colon else ():
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            raise InvalidInput(f"--tools: {module_name} has no {attribute!r}") from None
+    return value
+
+
+def _functions(value: Any) -> Mapping[str, Function]:
+    if isinstance(value, ModuleType):
+        value = {name: one for name, one in vars(value).items() if not name.startswith("_")}
+        return {_name(one, name): one for name, one in value.items() if callable(one)}
+    if isinstance(value, Mapping):
+        return {str(name): one for name, one in value.items() if callable(one)}
+    if isinstance(value, list | tuple | set | frozenset):
+        return {_name(one, ""): one for one in value if callable(one)}
+    return {_name(value, ""): value} if callable(value) else {}
+
+
+def _name(function: Any, usual: str) -> str:
+    """A tool object has a name of its own, a function that of its definition."""
+    own = getattr(function, "name", None)
+    return own if isinstance(own, str) else usual or getattr(function, "__name__", "")
+
+
+def _check_signature(function: Function, action: Action, where: str) -> None:
+    """Before anything is marked: a call that cannot fit is a mistake of the command line."""
+    try:
+        inspect.signature(function).bind(**action.arguments)
+    except TypeError as error:
+        what = f"--tools: {action.name} of {where} does not take these arguments: {error}"
+        raise InvalidInput(what) from None
+    except ValueError:
+        return  # it has no signature to look at

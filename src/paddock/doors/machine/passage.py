@@ -1,0 +1,356 @@
+"""A sandbox's way through the gate: its commands, file calls and cells as actions, and the programs
+that its programs start. One run, one journal, opened by the first action.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paddock.fence.container.attempts import Attempt, KnownPrograms, Truth, look
+from paddock.fence.container.driver import PATH
+from paddock.fence.offload import offload
+from paddock.gate.executors import Done, Fault
+from paddock.gate.gate import Gate
+from paddock.gate.opening import open_gate
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
+from paddock.model.code import Execution
+from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
+from paddock.model.results import CommandResult, ExecEvent
+from paddock.policy.decide import Policy
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+
+MAX_RECORDED = 64 << 10  # characters of each output stream that the journal keeps
+_MAX_EXPECTED = 1000
+_SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
+_MAX_STEPS = 10_000
+_READS = {"read", "list", "info", "exists", "watch"}
+Work = Callable[[Action], Awaitable[Done]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """A command that the guest has been told to start."""
+
+    step: int
+    argv: tuple[str, ...]
+    real_path: str | None
+
+
+class Passage:
+    """One per sandbox; runs on the engine's loop."""
+
+    def __init__(self, box: Box, policy: Policy) -> None:
+        self.policy = policy
+        self._box = box
+        self._gate: Gate | None = None
+        self._is_closed = False
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._has_exec_rules = _has_rules(policy, Kind.EXEC)
+        self._has_file_rules = _has_rules(policy, Kind.FILE)
+        self._known: KnownPrograms | None = None
+        self._expected: list[_Expected] = []  # commands that are begun and not seen yet
+        self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
+        self._cells: list[int] = []  # steps of cells that run now
+        box.machine.execs.judge = self._judge if self._has_exec_rules else None
+        box.machine.execs.listeners.append(self._observed)
+
+    @property
+    def gate(self) -> Gate:
+        """Opened when first needed. What cannot be recorded is not done, so this may raise."""
+        if self._gate is None:
+            box = self._box
+            about = {
+                "sandbox": box.sandbox_id,
+                "template": box.spec.template,
+                "enforcement": dict(box.machine.enforcement),
+                **({"parent": box.parent_id} if box.parent_id else {}),
+            }
+            self._gate = open_gate(box.engine.home, box.sandbox_id, self.policy, about=about)
+        return self._gate
+
+    async def command(
+        self,
+        argv: list[str],
+        cwd: str,
+        live: Work,
+        *,
+        is_background: bool = False,
+        is_begun_elsewhere: bool = False,
+    ) -> Any:
+        """A program that the host asks for."""
+        shown = ["sh", *argv[1:]] if argv[0] == "@shell" else list(argv)
+        arguments: dict[str, Any] = {"argv": shown, "cwd": cwd, "program": shown[0]}
+        if is_background:
+            arguments["background"] = True
+        if self._has_exec_rules:
+            arguments |= await self._resolved_program(argv, cwd)
+
+        async def begin(action: Action) -> Done:
+            assert action.step is not None
+            real = action.arguments.get("real_path")
+            expected = _Expected(action.step, tuple(argv), real)
+            self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
+            try:
+                return await live(action)
+            finally:
+                if not is_begun_elsewhere:
+                    with contextlib.suppress(ValueError):
+                        self._expected.remove(expected)
+
+        return await self._cross(Kind.EXEC, shown[0], arguments, Effect.WRITE, begin)
+
+    async def file(self, operation: str, path: str, live: Work, **more: Any) -> Any:
+        """A call on a file; `path` is absolute."""
+        arguments = {"operation": operation, "path": path, **more}
+        if self._has_file_rules:
+            arguments |= await self._resolved_paths(path, more.get("to"))
+        effect = Effect.READ if operation in _READS else Effect.WRITE
+        return await self._cross(Kind.FILE, operation, arguments, effect, live)
+
+    async def code(self, language: str, code: str, context: str, live: Work) -> Any:
+        arguments = {"language": language, "code": code, "context": context}
+
+        async def begin(action: Action) -> Done:
+            assert action.step is not None
+            self._cells.append(action.step)
+            try:
+                return await live(action)
+            finally:
+                self._cells.remove(action.step)
+
+        return await self._cross(Kind.CODE, language, arguments, Effect.WRITE, begin)
+
+    async def admit(self, ask: Mapping[str, Any]) -> None:
+        """An action that another process of the user is about to carry out by itself."""
+
+        async def elsewhere(action: Action) -> Done:
+            return Done(record={"by": "another process"})
+
+        arguments = dict(ask["arguments"])
+        match Kind(ask["kind"]):
+            case Kind.EXEC:
+                words = [str(word) for word in arguments["argv"]]
+                await self.command(words, arguments["cwd"], elsewhere, is_begun_elsewhere=True)
+            case Kind.FILE:
+                operation, path = arguments.pop("operation"), arguments.pop("path")
+                await self.file(operation, path, elsewhere, **arguments)
+            case Kind.CODE:
+                language, code = str(arguments["language"]), str(arguments["code"])
+                await self.code(language, code, str(arguments["context"]), elsewhere)
+            case kind:
+                raise InvalidInput(f"{kind} is no action of a machine")
+
+    async def close(self, why: str) -> None:
+        """Ends the journal when what is under way has been settled; what comes later is refused."""
+        deadline = time.monotonic() + _SETTLE_S
+        while self._under_way and (left_s := deadline - time.monotonic()) > 0:
+            self._quiet.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), left_s)
+        gate, self._is_closed = self._gate, True
+        if gate is not None:
+            with contextlib.suppress(JournalBroken):
+                await offload(gate.close, {"ended_by": why})
+
+    async def _cross(
+        self, kind: Kind, name: str, arguments: Mapping[str, Any], effect: Effect, live: Work
+    ) -> Any:
+        _ = self._box.channel  # an ended or paused sandbox says so, before anything is recorded
+        action = Action(kind, name, arguments, effect, is_contained=True)
+        try:
+            gate = self.gate
+        except (JournalBroken, OSError) as error:
+            raise Blocked(f"it could not be recorded, so it was not done: {error}") from error
+        self._under_way += 1
+        try:
+            receipt = await gate.cross(action, live)
+        finally:
+            self._under_way -= 1
+            self._quiet.set()
+        if isinstance(receipt.exception, JournalBroken):
+            _ = self._box.channel  # the journal of an ended sandbox is closed: say that it ended
+        return value_of(receipt)
+
+    async def _resolved_program(self, argv: list[str], cwd: str) -> dict[str, Any]:
+        search = self._box.envs(None).get("PATH", PATH)
+        found = await self._box.channel.ask("resolve", path=argv[0], cwd=cwd, search=search)
+        if "error" in found:
+            return {}
+        return {"program": str(found["path"]), "real_path": str(found["real"])}
+
+    async def _resolved_paths(self, path: str, to: str | None) -> dict[str, Any]:
+        """Rules compare what a path leads to: a link is no way around them."""
+        real = {}
+        for key, place in (("path", path), ("to", to)):
+            if place is not None:
+                found = await self._box.channel.ask("resolve", path=place)
+                real[key] = str(found.get("real") or place)
+        return real if real.get("path") == path else {**real, "called": path}
+
+    def _judge(self, attempt: Attempt) -> int | Awaitable[int]:
+        """What a program that is about to run meets. Whatever goes wrong here is a no."""
+        try:
+            step = self._step_of(attempt.event)
+            truth = look(attempt, self._programs())
+            expected = self._expectation(attempt.event)
+            if attempt.is_first and expected and expected.real_path == truth.real_path:
+                return 0  # its command has crossed the gate with this very program
+            actions = [_exec_action(attempt.event, truth, step)]
+            actions += [_other_action(attempt.event, name, step) for name in truth.others]
+            doubtful = [action for action in actions if not self.gate.lets_pass(action)]
+        except OSError as error:
+            return error.errno or errno.EACCES
+        except Exception:
+            return errno.EACCES
+        if not doubtful:
+            return 0
+        if attempt.is_first and any(self._would_ask(action) for action in doubtful):
+            return errno.EACCES  # it changed since it was decided on, and the guest cannot wait
+        return self._judge_later(doubtful)
+
+    async def _judge_later(self, actions: list[Action]) -> int:
+        for action in actions:
+            receipt = await self.gate.cross(action, _let_through)
+            if receipt.outcome is Outcome.FAULTED:
+                return errno.EIO
+            if not receipt.is_done:
+                return errno.EACCES
+        return 0
+
+    def _would_ask(self, action: Action) -> bool:
+        return self.policy.decide(action).verdict is Verdict.ASK
+
+    def _expectation(self, event: ExecEvent) -> _Expected | None:
+        for one in self._expected:
+            skip = 1 if one.argv[0] == "@shell" else 0  # the guest chooses the shell
+            if event.argv[skip:] == one.argv[skip:]:
+                return one
+        return None
+
+    def _step_of(self, event: ExecEvent) -> int | None:
+        step = self._steps.get(event.pid)
+        if step is None:
+            step = self._steps.get(event.parent)
+        expected = self._expectation(event) if step is None else None
+        if expected is not None:
+            step = expected.step
+        elif step is None and self._cells:
+            step = self._cells[-1]  # an interpreter that is started for a cell
+        if step is not None:
+            if len(self._steps) > _MAX_STEPS:
+                self._steps.pop(next(iter(self._steps)))
+            self._steps[event.pid] = step
+        return step
+
+    def _programs(self) -> KnownPrograms:
+        if self._known is None:
+            names = {
+                str(pattern)
+                for rule in self.policy.rules
+                if Kind.EXEC in rule.kinds
+                for pattern in rule.match.get("program") or ()
+                if "*" not in str(pattern)
+            }
+            self._known = KnownPrograms.find(self._box.machine.init_pid, sorted(names), PATH)
+        return self._known
+
+    def _observed(self, event: ExecEvent) -> None:
+        """Told once when a program starts, and once when it has ended."""
+        if self._gate is None or self._is_closed:
+            return
+        body: dict[str, Any] = {"what": "exec", "pid": event.pid, "parent": event.parent}
+        if event.duration_s is None:
+            body |= {"program": event.program, "argv": list(event.argv), "cwd": event.cwd}
+        else:
+            body |= {"what": "exit", "exit_code": event.exit_code}
+            body["duration_us"] = int(1e6 * event.duration_s)
+        with contextlib.suppress(JournalBroken):  # the next action finds out, and is refused
+            self._gate.observe(body, self._step_of(event))
+
+
+def value_of(receipt: Receipt) -> Any:
+    """What the caller gets of a receipt: the value, or the error that says what happened."""
+    if receipt.is_done:
+        return receipt.result
+    if receipt.outcome is Outcome.FAULTED or isinstance(receipt.exception, Fault):
+        raise FaultInjected(receipt.error or "a fault was injected")
+    if receipt.outcome is Outcome.FAILED:
+        raise receipt.exception or SandboxError(receipt.error or "it failed")
+    decision = receipt.decision
+    rule = decision.decided_by if decision and decision.decided_by != "default" else None
+    raise Blocked(receipt.error or "no reason was given", rule=rule, step=receipt.step)
+
+
+def command_record(result: CommandResult) -> dict[str, Any]:
+    """What the journal keeps of a command's result."""
+    record: dict[str, Any] = {
+        "exit_code": result.exit_code,
+        "duration_us": int(1e6 * result.duration_s),
+    }
+    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
+        if text:
+            record[name] = text[:MAX_RECORDED]
+        if len(text) > MAX_RECORDED:
+            record[f"{name}_chars"] = len(text)
+    if result.killed_by:
+        record["killed_by"] = result.killed_by
+    return record
+
+
+def code_record(done: Execution) -> dict[str, Any]:
+    """What the journal keeps of a cell's result."""
+    record: dict[str, Any] = {"results": [r.text for r in done.results if r.text][:100]}
+    for name, parts in (("stdout", done.logs.stdout), ("stderr", done.logs.stderr)):
+        text = "".join(parts)
+        if text:
+            record[name] = text[:MAX_RECORDED]
+    if done.error is not None:
+        record["error"] = f"{done.error.name}: {done.error.value}"[:MAX_RECORDED]
+    return record
+
+
+def _exec_action(event: ExecEvent, truth: Truth, step: int | None) -> Action:
+    arguments: dict[str, Any] = {
+        "program": event.program,
+        "argv": list(event.argv),
+        "cwd": event.cwd,
+        "pid": event.pid,
+    }
+    if truth.real_path is not None:
+        arguments["real_path"] = truth.real_path
+    if truth.same_as:
+        arguments["same_as"] = list(truth.same_as)
+    name = event.program.rpartition("/")[2] or event.program
+    return Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=step)
+
+
+def _other_action(event: ExecEvent, program: str, step: int | None) -> Action:
+    """A program that runs because of another: a script's interpreter, what a loader loads."""
+    arguments = {
+        "program": program,
+        "argv": [program, *event.argv],
+        "cwd": event.cwd,
+        "pid": event.pid,
+        "because_of": event.program,
+    }
+    name = program.rpartition("/")[2] or program
+    return Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=step)
+
+
+def _has_rules(policy: Policy, kind: Kind) -> bool:
+    """Whether a rule can say anything but yes to what stays inside."""
+    return any(kind in rule.kinds and rule.decide is not Verdict.ALLOW for rule in policy.rules)
+
+
+async def _let_through(action: Action) -> Done:
+    return Done(record={"let_through": True})

@@ -1,0 +1,143 @@
+"""The arguments of a call on their way in: bounded, read as JSON, checked, brought to one form.
+
+The form is what policy decides on and what an approval is bound to, so it is also all that the
+tool gets: reading it again gives the same form. Loading this file does not load pydantic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from paddock.doors.tools.errors import InvalidArguments
+from paddock.doors.tools.plain import said
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+MAX_BYTES = 4 << 20  # a model writes far less; a file's content still fits
+_MAX_COMPLAINTS = 10
+_Dump = Callable[["BaseModel"], str]
+
+
+class Reader(Protocol):
+    """Knows what a tool takes."""
+
+    def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments in their one form. Raises InvalidArguments."""
+        ...
+
+
+def json_text(raw: str | Mapping[str, Any]) -> str:
+    """The arguments as JSON text of bounded size. What has no JSON is refused."""
+    if isinstance(raw, str):
+        text = raw.strip() or "{}"  # models send nothing at all for a tool without parameters
+    elif isinstance(raw, Mapping):
+        from pydantic_core import to_json
+
+        try:
+            text = to_json(dict(raw)).decode()
+        except Exception as error:  # an object's own methods run here
+            raise InvalidArguments(f"The arguments are no JSON: {said(error)}") from None
+    else:
+        raise InvalidArguments("The arguments are not an object.")
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise InvalidArguments(f"The arguments are larger than {MAX_BYTES} bytes.")
+    return text
+
+
+def object_of(raw: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as a JSON object of its own: nobody else holds a part of it."""
+    text = json_text(raw)
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments(f"The arguments are not valid JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidArguments("The arguments are not a JSON object.")
+    return value
+
+
+def normal_form(
+    model: type[BaseModel], raw: str | Mapping[str, Any], dump: _Dump, *, is_strict: bool
+) -> dict[str, Any]:
+    """What the model makes of the arguments, defaults included, as JSON that it reads again as the
+    same."""
+    text = dump(validated(model, json_text(raw), is_strict=is_strict))
+    if dump(validated(model, text, is_strict=is_strict)) != text:
+        raise InvalidArguments("The arguments are read differently each time.")
+    return object_of(text)
+
+
+def validated(model: type[BaseModel], text: str, *, is_strict: bool) -> BaseModel:
+    """An instance of the model. Raises InvalidArguments with all that is wrong."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate_json(text, strict=is_strict or None)
+    except ValidationError as error:
+        raise InvalidArguments(_complaints(error)) from None
+    except Exception as error:  # a validator of the user's own types
+        raise InvalidArguments(f"The arguments cannot be read: {said(error)}") from None
+
+
+def _complaints(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"{_spelled(one['loc'])}: {one['msg']}" for one in problems[:_MAX_COMPLAINTS]]
+    more = len(problems) - len(lines)
+    return "\n".join(["Invalid arguments.", *lines, *([f"and {more} more"] if more else [])])
+
+
+def _spelled(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part)[:80] for part in place) or "arguments"
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReader:
+    """For a tool that comes with a JSON Schema and checks its arguments itself. Here its object is
+    checked (nothing missing, nothing unknown) and defaults are filled in, so that rules see them."""
+
+    schema: Mapping[str, Any]
+
+    def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
+        given = object_of(raw)
+        properties = self._properties()
+        if unknown := sorted(given.keys() - properties.keys()):
+            if properties or self.schema.get("additionalProperties") is False:
+                raise InvalidArguments(f"Invalid arguments.\nunknown: {', '.join(unknown)[:400]}")
+        for name, one in properties.items():
+            if name not in given and isinstance(one, Mapping) and "default" in one:
+                given[name] = object_of({"value": one["default"]})["value"]
+        required = self.schema.get("required") or ()
+        if missing := [str(name) for name in required if name not in given]:
+            raise InvalidArguments(f"Invalid arguments.\nmissing: {', '.join(missing)[:400]}")
+        return given
+
+    def _properties(self) -> Mapping[str, Any]:
+        found = self.schema.get("properties")
+        return found if isinstance(found, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReader:
+    """For a tool whose arguments a pydantic model describes, as generously as it reads them."""
+
+    model: type[BaseModel]
+
+    def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
+        return normal_form(self.model, raw, _dumped, is_strict=False)
+
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool's own types."""
+        made = validated(self.model, json_text(arguments), is_strict=False)
+        return {name: getattr(made, name) for name in type(made).model_fields}
+
+
+def _dumped(made: BaseModel) -> str:
+    return made.model_dump_json(by_alias=True, warnings="none")

@@ -1,0 +1,49 @@
+"""Whatever a tool returns or raises, as JSON and as text. Nothing in here lets an object's own
+methods do harm: an object that cannot be shown is named by its type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_MAX_ERROR = 4000
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON. Models, dataclasses, dates and the like as what they say; what has no
+    JSON as its representation."""
+    if value is None or type(value) in (str, bool, int):
+        return value
+    from pydantic_core import to_json
+
+    try:
+        text = to_json(value, fallback=shown, bytes_mode="base64", inf_nan_mode="strings")
+        return json.loads(text)
+    except Exception:  # a cycle, half of a surrogate pair, a serializer that fails
+        return shown(value)
+
+
+def rendered(value: Any) -> str:
+    """The value as a model reads it: a text as it is, all else as JSON."""
+    simple = plain(value)
+    if simple is None:
+        return "Done."
+    return simple if isinstance(simple, str) else json.dumps(simple, ensure_ascii=False)
+
+
+def said(error: BaseException) -> str:
+    """The type and the words of an exception, also of one that cannot be printed."""
+    try:
+        words = str(error)
+    except Exception:  # it is the tool's own object
+        words = ""
+    return f"{type(error).__name__}: {words}"[:_MAX_ERROR] if words else type(error).__name__
+
+
+def shown(value: Any) -> str:
+    """The representation, or the type of what has none."""
+    try:
+        text = repr(value)[:_MAX_ERROR]
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text.encode("utf-8", "backslashreplace").decode()

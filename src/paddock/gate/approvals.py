@@ -1,0 +1,303 @@
+"""Questions that wait for a person, in a store that other processes see.
+
+An approval is bound to one call: the digest covers the exact arguments, the policy and the run. It
+is answered once and used once; what is not answered in time is no.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.gate.store import GateStore
+from paddock.model.action import Action, Decision, Verdict
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+
+PENDING, APPROVED, DENIED, EDITED = "pending", "approved", "denied", "edited"
+EXPIRED, WITHDRAWN = "expired", "withdrawn"
+YES = (APPROVED, EDITED)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked. Everything in it is masked; it may be shown."""
+
+    run: str
+    agent: str
+    step: int
+    action: Action
+    decision: Decision
+    preview: Any
+    policy: str
+    digest: str
+    timeout_s: float
+    # The part of the policy that asks, as `proposals.asking_terms` gives it: to amend it later.
+    terms: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question as it lies in the store, and its answer."""
+
+    approval_id: str
+    run: str
+    agent: str
+    step: int
+    content: Mapping[str, Any]  # kind, name, arguments, effect, rules, why, preview
+    digest: str
+    policy: str
+    asked_at: float
+    expires_at: float
+    state: str
+    answered_by: str | None = None
+    answered_at: float | None = None
+    reason: str | None = None
+    edited: Mapping[str, Any] | None = None
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self.expires_at - time.time())
+
+
+def digest_of(action: Action, policy: str, run: str) -> str:
+    """What an approval is bound to: anything that changes it must be asked again."""
+    bound = [run, policy, str(action.kind), action.name, action.arguments]
+    text = json.dumps(bound, sort_keys=True, separators=(",", ":"), default=repr)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+class Approvals:
+    """All approvals of a home."""
+
+    def __init__(self, store: GateStore) -> None:
+        self._store = store
+
+    @property
+    def store(self) -> GateStore:
+        return self._store
+
+    def ask(self, question: Question) -> Approval:
+        """Puts a question; the answer is waited for elsewhere."""
+        approval_id = secrets.token_hex(4)
+        now = time.time()
+        with self._store.connection() as connection:
+            connection.execute(
+                "INSERT INTO approvals (id, run, agent, step, content, digest, policy, asked_at,"
+                " expires_at, holder) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    approval_id,
+                    question.run,
+                    question.agent,
+                    question.step,
+                    json.dumps(_content(question), default=repr),
+                    question.digest,
+                    question.policy,
+                    now,
+                    now + question.timeout_s,
+                    _holder(os.getpid()),
+                ),
+            )
+        return self.get(approval_id)
+
+    def get(self, approval_id: str) -> Approval:
+        """By its id, or by the beginning of it when that is enough."""
+        with self._store.connection() as connection:
+            rows = connection.execute(
+                "SELECT * FROM approvals WHERE substr(id, 1, ?) = ? LIMIT 2",
+                (len(approval_id), approval_id),
+            ).fetchall()
+        if not approval_id or not rows:
+            raise NotFound(f"no approval {approval_id!r}", hint="paddock approvals shows them")
+        if len(rows) > 1:
+            raise InvalidInput(f"{approval_id!r} is the beginning of more than one approval")
+        return _approval(rows[0])
+
+    def all(self, *, state: str | None = PENDING, run: str | None = None) -> list[Approval]:
+        """Oldest first. Questions whose time is up or whose asker is gone are closed on the way."""
+        self.sweep()
+        wanted = {"state": state, "run": run}
+        where = " AND ".join(f"{name} = ?" for name, value in wanted.items() if value)
+        values = [value for value in wanted.values() if value]
+        query = f"SELECT * FROM approvals WHERE {where or '1'} ORDER BY asked_at, id"  # noqa: S608
+        with self._store.connection() as connection:
+            return [_approval(row) for row in connection.execute(query, values)]
+
+    def approve(self, approval_id: str, by: str, reason: str = "") -> Approval:
+        return self._answer(approval_id, APPROVED, by, reason)
+
+    def deny(self, approval_id: str, by: str, reason: str = "") -> Approval:
+        return self._answer(approval_id, DENIED, by, reason)
+
+    def edit(
+        self, approval_id: str, by: str, arguments: Mapping[str, Any], reason: str = ""
+    ) -> Approval:
+        """Yes, but with these arguments; they are decided on again before anything happens."""
+        if not isinstance(arguments, Mapping):
+            raise InvalidInput("the edited arguments are not a mapping")
+        try:
+            edited = json.dumps(dict(arguments), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the edited arguments are not JSON: {error}") from None
+        return self._answer(approval_id, EDITED, by, reason, edited)
+
+    def expire(self, approval_id: str) -> Approval:
+        """Closes a question whose time is up, unless it was answered in the same moment."""
+        self._close(approval_id, EXPIRED)
+        return self.get(approval_id)
+
+    def withdraw(self, approval_id: str) -> None:
+        """The asker does not wait any more."""
+        self._close(approval_id, WITHDRAWN)
+
+    def use(self, approval: Approval, digest: str) -> None:
+        """Spends a yes, once, on exactly the call that it was given for."""
+        if approval.digest != digest:
+            raise Conflict("the approval was given for other arguments, another policy or run")
+        with self._store.writing() as connection:
+            used = connection.execute(
+                "UPDATE approvals SET used_at = ? WHERE id = ? AND used_at IS NULL"
+                " AND state IN (?, ?) AND digest = ?",
+                (time.time(), approval.approval_id, *YES, digest),
+            )
+        if used.rowcount != 1:
+            raise Conflict(f"the approval {approval.approval_id} is used already")
+
+    def sweep(self) -> None:
+        for row in self._pending_rows():
+            if row["expires_at"] <= time.time():
+                self._close(row["id"], EXPIRED)
+            elif not _is_alive(row["holder"]):
+                self._close(row["id"], WITHDRAWN)
+
+    def _pending_rows(self) -> list[Any]:
+        with self._store.connection() as connection:
+            query = "SELECT id, expires_at, holder FROM approvals WHERE state = ?"
+            return connection.execute(query, (PENDING,)).fetchall()
+
+    def _answer(
+        self, approval_id: str, state: str, by: str, reason: str, edited: str | None = None
+    ) -> Approval:
+        found = self.get(approval_id)
+        self.sweep()
+        with self._store.writing() as connection:
+            now = time.time()  # after the wait for other writers: an answer must be in time
+            changed = connection.execute(
+                "UPDATE approvals SET state = ?, answered_by = ?, answered_at = ?, reason = ?,"
+                " edited = ? WHERE id = ? AND state = ? AND expires_at > ?",
+                (state, by, now, reason or None, edited, found.approval_id, PENDING, now),
+            )
+        present = self.get(found.approval_id)
+        if changed.rowcount != 1:
+            raise Conflict(_too_late(present))
+        return present
+
+    def _close(self, approval_id: str, state: str) -> None:
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE approvals SET state = ?, answered_at = ? WHERE id = ? AND state = ?",
+                (state, time.time(), approval_id, PENDING),
+            )
+
+
+def _too_late(present: Approval) -> str:
+    name = f"approval {present.approval_id}"
+    if present.state == EXPIRED:
+        return f"{name} has expired; no answer in time means no"
+    if present.state == WITHDRAWN:
+        return f"{name}: the run that asked has ended"
+    return f"{name} was {present.state} already by {present.answered_by}"
+
+
+def _content(question: Question) -> dict[str, Any]:
+    action, decision = question.action, question.decision
+    return {
+        "kind": str(action.kind),
+        "name": action.name,
+        "arguments": dict(action.arguments),
+        "effect": str(decision.effect),
+        "is_reversible": action.is_reversible,
+        "is_contained": action.is_contained,
+        "decided_by": decision.decided_by,
+        "why": decision.why,
+        "rules": [hit.rule_id for hit in decision.hits],
+        "asked_by": asked_by(decision),
+        "preview": question.preview,
+        "context": dict(action.context),
+        **({"terms": dict(question.terms)} if question.terms else {}),
+    }
+
+
+def asked_by(decision: Decision) -> list[str]:
+    """The rules that want a person to be asked, or what does so in place of a rule."""
+    rules = [hit.rule_id for hit in decision.hits if hit.verdict is Verdict.ASK]
+    return rules or [decision.decided_by]
+
+
+def _approval(row: Any) -> Approval:
+    try:
+        return _read(row)
+    except (ValueError, TypeError, AttributeError):
+        # Whoever damaged it must not be able to have it approved.
+        raise IntegrityError(f"approval {row['id']!r} is damaged in the store") from None
+
+
+def _read(row: Any) -> Approval:
+    edited = _object(row["edited"]) if row["edited"] else None
+    return Approval(
+        approval_id=row["id"],
+        run=row["run"],
+        agent=row["agent"],
+        step=row["step"],
+        content=_object(row["content"]),
+        digest=row["digest"],
+        policy=row["policy"],
+        asked_at=row["asked_at"],
+        expires_at=row["expires_at"],
+        state=row["state"],
+        answered_by=row["answered_by"],
+        answered_at=row["answered_at"],
+        reason=row["reason"],
+        edited=edited,
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _holder(pid: int) -> str:
+    """A process: pids are used again, and each namespace has its own."""
+    return f"{pid}:{_started(pid)}:{_pid_namespace()}"
+
+
+def _is_alive(holder: str) -> bool:
+    pid, _, rest = holder.partition(":")
+    if rest.partition(":")[2] != _pid_namespace():
+        return True  # that cannot be told from here; the time limit ends it
+    return _holder(int(pid)) == holder
+
+
+def _started(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return "gone"
+    # A zombie has ended; its parent has not looked yet.
+    return "gone" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "unknown"

@@ -1,0 +1,64 @@
+"""Waits for a person's answer: puts the question to those whom the file names, and looks into the
+store, where whoever is first has answered for all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+from collections.abc import Iterable
+from typing import Protocol
+
+from paddock.gate.approvals import PENDING, Approval, Approvals
+
+_FIRST_LOOK_S, _LOOK_S = 0.02, 0.2
+_LEAVE_S = 5.0  # for approvers to leave; one that hangs must not hold the run
+
+
+class Approver(Protocol):
+    """Somebody who can be asked here and now."""
+
+    async def consider(self, approval: Approval, approvals: Approvals) -> None:
+        """Answers through the store, or returns without an answer. Cancelled when it is late."""
+        ...
+
+
+async def wait_for_answer(
+    approvals: Approvals, approval: Approval, approvers: Iterable[Approver]
+) -> Approval:
+    """The approval when it is not pending any more."""
+    tasks = [asyncio.ensure_future(_consider(one, approval, approvals)) for one in approvers]
+    pause_s = _FIRST_LOOK_S
+    try:
+        while True:
+            present = approvals.get(approval.approval_id)
+            if present.state != PENDING:
+                return present
+            if present.left_s <= 0:
+                return approvals.expire(approval.approval_id)
+            await asyncio.sleep(min(pause_s, present.left_s + 0.001))
+            pause_s = min(2 * pause_s, _LOOK_S)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            approvals.withdraw(approval.approval_id)
+        raise
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LEAVE_S)
+
+
+def login_name() -> str:
+    """The person at this process, by the account and not by what the environment claims."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+async def _consider(approver: Approver, approval: Approval, approvals: Approvals) -> None:
+    # An approver that fails has not answered; the others and the store go on.
+    with contextlib.suppress(Exception):
+        await approver.consider(approval, approvals)

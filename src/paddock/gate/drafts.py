@@ -1,0 +1,126 @@
+"""Writes that were not carried out: kept to be looked at, discarded, or sent through the gate."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.gate.store import GateStore
+from paddock.model.action import Action, Effect, Kind
+from paddock.model.errors import Conflict, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One write that waits. `state` is draft, sending, sent or discarded."""
+
+    draft_id: str
+    run: str
+    agent: str
+    step: int
+    action: Action
+    preview: Any
+    made_at: float
+    state: str
+    changed_by: str | None = None
+    sent_step: int | None = None
+
+
+class Drafts:
+    """All drafts of a home."""
+
+    def __init__(self, store: GateStore) -> None:
+        self._store = store
+
+    def add(self, run: str, agent: str, step: int, action: Action, preview: Any) -> str:
+        """Keeps the write; its id tells the run and the step."""
+        draft_id = f"{run}-{step}"
+        content = json.dumps({"action": action_as_json(action), "preview": preview}, default=repr)
+        with self._store.connection() as connection:
+            connection.execute(
+                "INSERT INTO drafts (id, run, agent, step, content, made_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (draft_id, run, agent, step, content, time.time()),
+            )
+        return draft_id
+
+    def all(self, *, run: str | None = None, state: str | None = "draft") -> list[Draft]:
+        """Oldest first."""
+        wanted = {"run": run, "state": state}
+        where = " AND ".join(f"{name} = ?" for name, value in wanted.items() if value)
+        values = [value for value in wanted.values() if value]
+        query = f"SELECT * FROM drafts WHERE {where or '1'} ORDER BY made_at, id"  # noqa: S608
+        with self._store.connection() as connection:
+            return [_draft(row) for row in connection.execute(query, values)]
+
+    def get(self, draft_id: str) -> Draft:
+        with self._store.connection() as connection:
+            row = connection.execute("SELECT * FROM drafts WHERE id = ?", (draft_id,)).fetchone()
+        if row is None:
+            raise NotFound(f"no draft {draft_id!r}", hint="paddock drafts list shows them")
+        return _draft(row)
+
+    def change(
+        self,
+        draft_id: str,
+        state: str,
+        by: str,
+        *,
+        was: str = "draft",
+        sent_step: int | None = None,
+    ) -> None:
+        """From one state to another; whoever comes second is told."""
+        with self._store.writing() as connection:
+            changed = connection.execute(
+                "UPDATE drafts SET state = ?, changed_at = ?, changed_by = ?,"
+                " sent_step = ? WHERE id = ? AND state = ?",
+                (state, time.time(), by, sent_step, draft_id, was),
+            )
+        if changed.rowcount != 1:
+            present = self.get(draft_id)
+            who = f" by {present.changed_by}" if present.changed_by else ""
+            raise Conflict(f"draft {draft_id} is {present.state}{who}, it cannot become {state}")
+
+
+def action_as_json(action: Action) -> dict[str, Any]:
+    """All of an action, to make it again."""
+    return {
+        "kind": str(action.kind),
+        "name": action.name,
+        "arguments": dict(action.arguments),
+        "effect": str(action.effect),
+        "is_reversible": action.is_reversible,
+        "is_contained": action.is_contained,
+        "context": dict(action.context),
+    }
+
+
+def action_from_json(value: Mapping[str, Any]) -> Action:
+    return Action(
+        kind=Kind(value["kind"]),
+        name=str(value["name"]),
+        arguments=dict(value["arguments"]),
+        effect=Effect(value["effect"]),
+        is_reversible=bool(value["is_reversible"]),
+        is_contained=bool(value["is_contained"]),
+        context=dict(value.get("context") or {}),
+    )
+
+
+def _draft(row: Any) -> Draft:
+    content = json.loads(row["content"])
+    return Draft(
+        draft_id=row["id"],
+        run=row["run"],
+        agent=row["agent"],
+        step=row["step"],
+        action=action_from_json(content["action"]),
+        preview=content["preview"],
+        made_at=row["made_at"],
+        state=row["state"],
+        changed_by=row["changed_by"],
+        sent_step=row["sent_step"],
+    )

@@ -1,0 +1,70 @@
+"""Who carries out a decision: the real thing, a draft, a fault, a refusal, or a stand-in.
+
+An executor gives a Done. It never decides, and it never writes to the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from paddock.model.action import Action, Decision, Outcome
+from paddock.model.sizes import parse_duration
+
+MAX_DELAY_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of an action: for the agent, and (where that is not the same) for the journal."""
+
+    value: Any = None
+    record: Any = None
+    outcome: Outcome = Outcome.DONE
+    error: BaseException | str | None = None
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    draft_id: str | None = None
+
+    @property
+    def recorded(self) -> Any:
+        return self.value if self.record is None else self.record
+
+
+Live = Callable[[Action], Awaitable[Done]]
+Preview = Callable[[Action], Awaitable[Any]]
+
+
+class StandIn(Protocol):
+    """What answers in place of the real system: a world, or the record of an earlier run."""
+
+    async def answer(self, action: Action, decision: Decision) -> Done | None:
+        """None when it has no answer for such an action."""
+        ...
+
+
+class Fault(Exception):
+    """The error that a fault on purpose gives the agent."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Refused(Exception):
+    """An action did not happen. The message says why, in words meant for the agent."""
+
+
+async def inject(fault: Mapping[str, Any] | None) -> Done:
+    """Waits where the fault says so, then fails."""
+    words = dict(fault or {})
+    delay_s = parse_duration(words["delay"], "fault.delay") if words.get("delay") else 0.0
+    if delay_s:
+        await asyncio.sleep(min(delay_s, MAX_DELAY_S))
+    error = Fault(str(words.get("error") or "The service failed."), words.get("status"))
+    return Done(outcome=Outcome.FAULTED, error=error)
+
+
+def refusal(why: str) -> Done:
+    return Done(outcome=Outcome.REFUSED, error=Refused(why))

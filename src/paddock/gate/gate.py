@@ -1,0 +1,314 @@
+"""The crossing. `cross(action)` is the only way to an effect: it is proposed, decided, asked where
+that is wanted, carried out by the executor that the decision names, and settled. Every part is in
+the journal; what cannot be recorded does not happen, and what fails on the way is a no.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.gate.approvals import EDITED, EXPIRED, YES, Approval, Approvals, Question, digest_of
+from paddock.gate.asking import Approver, wait_for_answer
+from paddock.gate.drafts import Drafts
+from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject, refusal
+from paddock.gate.ledger import NOTHING, Ledger, Reservation
+from paddock.gate.store import GateStore
+from paddock.journal.bodies import as_json, decided_body, proposed_body, settled_body
+from paddock.journal.errors import JournalBroken
+from paddock.journal.mask import Masker
+from paddock.journal.records import Type
+from paddock.journal.writer import Entry, Journal
+from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
+from paddock.policy.decide import Policy, is_contained
+
+MAX_EDITS = 5  # of one action, one after the other
+_NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """One action on its way."""
+
+    step: int
+    action: Action
+    decision: Decision
+    reservation: Reservation
+    position: int  # of its last record
+    live: Live
+    preview: Preview | None
+    edits: int = 0
+    answered_by: str | None = None
+
+
+class Gate:
+    """The gate of one run. May be used from any event loop."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        journal: Journal,
+        store: GateStore,
+        *,
+        masker: Masker | None = None,
+        approvers: Sequence[Approver] = (),
+        world: StandIn | None = None,
+        past: StandIn | None = None,
+    ) -> None:
+        self.policy = policy
+        self.run = journal.run
+        self.approvals = Approvals(store)
+        self.drafts = Drafts(store)
+        self._journal = journal
+        self._ledger = Ledger(store, policy.agent, journal.run)
+        self._masker = masker
+        self._approvers = tuple(approvers)
+        self._world = world
+        self._past = past
+        self._steps = itertools.count(1)
+
+    async def cross(self, action: Action, live: Live, preview: Preview | None = None) -> Receipt:
+        """Carries out an action, or not. A blocked action is a receipt, not an exception."""
+        step = next(self._steps)
+        try:
+            return await self._finish(self._propose(step, action, live, preview))
+        except JournalBroken as error:
+            why = f"It could not be recorded, so it was not done: {error.message}"
+            return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
+
+    def lets_pass(self, action: Action) -> bool:
+        """Whether the action is allowed and counts for no limit: such a program is observed only,
+        anything else has to cross."""
+        is_allowed = self.policy.decide(action).verdict is Verdict.ALLOW
+        return is_allowed and not self.policy.amounts(action)
+
+    def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
+        """Writes down what the fence saw happen. Raises JournalBroken."""
+        self._journal.append(Type.OBSERVED, as_json(body), step)
+
+    def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
+        """Writes down what is neither an action nor an observation. Raises JournalBroken."""
+        self._journal.append(Type.NOTED, as_json(body), step)
+
+    def close(self, summary: Mapping[str, Any] | None = None) -> None:
+        """Ends the journal with a signed head."""
+        self._journal.close(as_json(dict(summary or {})))
+
+    def _propose(
+        self, step: int, action: Action, live: Live, preview: Preview | None, edits: int = 0
+    ) -> _Crossing:
+        action = replace(action, step=step)
+        decision, reservation = self._decide(action)
+        entries = (
+            Entry(Type.PROPOSED, proposed_body(action), step),
+            Entry(Type.DECIDED, decided_body(decision), step),
+        )
+        try:
+            position = self._journal.extend(entries)
+        except BaseException:
+            self._give_back(reservation)
+            raise
+        return _Crossing(step, action, decision, reservation, position, live, preview, edits)
+
+    def _decide(self, action: Action) -> tuple[Decision, Reservation]:
+        try:
+            reservation = self._ledger.reserve(self.policy.amounts(action))
+            return self.policy.decide(action, reservation.spent), reservation
+        except Exception as error:
+            why = f"It could not be decided: {error}"
+            return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
+
+    async def _finish(self, crossing: _Crossing) -> Receipt:
+        verdict = crossing.decision.verdict
+        try:
+            if verdict is Verdict.ASK:
+                done = await self._ask(crossing)
+            else:
+                done = await self._execute(crossing, verdict)
+        except JournalBroken:
+            raise
+        except BaseException as error:  # what came of it is not known: it may have happened
+            why = f"It was interrupted: {type(error).__name__}"
+            with contextlib.suppress(JournalBroken):
+                self._settle(crossing, Done(outcome=Outcome.FAILED, error=why))
+            raise
+        return self._settle(crossing, done)
+
+    async def _execute(self, crossing: _Crossing, verdict: Verdict) -> Done:
+        try:
+            match verdict:
+                case Verdict.ALLOW:
+                    return await self._live(crossing)
+                case Verdict.SIMULATE:
+                    return await self._simulate(crossing)
+                case Verdict.FAULT:
+                    return await inject(crossing.decision.fault)
+                case Verdict.ASK | Verdict.BLOCK:
+                    return refusal(crossing.decision.why)
+        except JournalBroken:
+            raise
+        except Exception as error:
+            return refusal(f"It could not be carried out: {error}")
+
+    async def _live(self, crossing: _Crossing) -> Done:
+        action = crossing.action
+        if self._past is not None:
+            done = await self._past.answer(action, crossing.decision)
+            return done or refusal("The record of the earlier run has no answer to it.")
+        if crossing.decision.effect.is_write and not is_contained(action):
+            await self._journal.durable(crossing.position)  # the intent, before the effect
+        try:
+            return await crossing.live(action)
+        except Exception as error:
+            return Done(outcome=Outcome.FAILED, error=error)
+
+    async def _simulate(self, crossing: _Crossing) -> Done:
+        if not crossing.decision.is_draft:
+            done = None
+            if self._world is not None:
+                done = await self._world.answer(crossing.action, crossing.decision)
+            return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
+        preview = await self._previewed(crossing)
+        masked = replace(crossing.action, arguments=self._masked(crossing.action.arguments))
+        agent = self.policy.agent
+        draft_id = self.drafts.add(self.run, agent, crossing.step, masked, preview)
+        value = {"draft_id": draft_id, "preview": preview}
+        return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
+
+    async def _ask(self, crossing: _Crossing) -> Done | Receipt:
+        try:
+            approval = self._put_question(crossing, await self._previewed(crossing))
+            answer = await wait_for_answer(self.approvals, approval, self._approvers)
+            self._journal.append(Type.ANSWERED, _answered_body(answer), crossing.step)
+            if answer.state not in YES:
+                return replace(refusal(_no(answer)), record={"approval": answer.approval_id})
+            if answer.state == EDITED:
+                return await self._edited(crossing, answer)
+            self.approvals.use(answer, self._digest(crossing.action))
+        except JournalBroken:
+            raise
+        except Exception as error:
+            return refusal(f"It could not be asked: {error}")
+        done = await self._execute(crossing, crossing.decision.once_approved)
+        return self._settle(replace(crossing, answered_by=answer.answered_by), done)
+
+    def _put_question(self, crossing: _Crossing, preview: Any) -> Approval:
+        action = crossing.action
+        question = Question(
+            run=self.run,
+            agent=self.policy.agent,
+            step=crossing.step,
+            action=replace(action, arguments=self._masked(action.arguments)),
+            decision=crossing.decision,
+            preview=preview,
+            policy=self.policy.digest,
+            digest=self._digest(action),
+            timeout_s=self.policy.approvals.timeout_s,
+        )
+        approval = self.approvals.ask(question)
+        body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
+        self._journal.append(Type.ASKED, as_json(body), crossing.step)
+        return approval
+
+    async def _edited(self, crossing: _Crossing, answer: Approval) -> Receipt | Done:
+        """The approver's own arguments are a new action, decided on like any other. The yes holds
+        for what was asked; a rule that had not asked before asks again."""
+        assert answer.edited is not None
+        if crossing.edits >= MAX_EDITS:
+            return refusal(f"It was edited more than {MAX_EDITS} times.")
+        self.approvals.use(answer, self._digest(crossing.action))
+        shown = self._masked(crossing.action.arguments)
+        arguments = _unmasked(answer.edited, shown, crossing.action.arguments)
+        edited = replace(crossing.action, arguments=arguments, parent=crossing.step)
+        by = answer.answered_by
+        why = f"{by} edited it"
+        self._settle(crossing, Done(outcome=Outcome.REFUSED, error=Refused(why)))
+        step = next(self._steps)
+        new = self._propose(step, edited, crossing.live, crossing.preview, crossing.edits + 1)
+        is_asked_anew = not _askers(new.decision) <= _askers(crossing.decision)
+        if new.decision.verdict is not Verdict.ASK or is_asked_anew:
+            return await self._finish(new)
+        done = await self._execute(new, new.decision.once_approved)
+        return self._settle(replace(new, answered_by=by), done)
+
+    def _settle(self, crossing: _Crossing, done: Done | Receipt) -> Receipt:
+        if isinstance(done, Receipt):
+            return done  # it was settled as another step, or with an answer
+        if done.outcome in _NOT_DONE:
+            self._give_back(crossing.reservation)
+        error = done.error
+        receipt = Receipt(
+            outcome=done.outcome,
+            step=crossing.step,
+            result=done.value,
+            error=None if error is None else str(error) or type(error).__name__,
+            decision=crossing.decision,
+            answered_by=crossing.answered_by,
+            draft_id=done.draft_id,
+            cost=done.cost,
+            exception=error if isinstance(error, BaseException) else None,
+        )
+        body = settled_body(replace(receipt, result=done.recorded))
+        try:
+            self._journal.append(Type.SETTLED, body, crossing.step)
+        except JournalBroken as broken:
+            why = f"What came of it could not be recorded: {broken.message}"
+            return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)
+        return receipt
+
+    async def _previewed(self, crossing: _Crossing) -> Any:
+        """What would come of it, where the action has a dry run. It must not have an effect."""
+        if crossing.preview is None:
+            return None
+        try:
+            return self._masked(as_json(await crossing.preview(crossing.action)))
+        except Exception as error:
+            return {"error": f"no preview: {error}"}
+
+    def _give_back(self, reservation: Reservation) -> None:
+        with contextlib.suppress(Exception):  # then it stays spent, which only tightens
+            self._ledger.release(reservation)
+
+    def _digest(self, action: Action) -> str:
+        return digest_of(action, self.policy.digest, self.run)
+
+    def _masked(self, value: Any) -> Any:
+        plain = as_json(value)
+        return plain if self._masker is None else self._masker.mask(plain)
+
+
+def _askers(decision: Decision) -> set[str]:
+    rules = {hit.rule_id for hit in decision.hits if hit.verdict is Verdict.ASK}
+    return rules or {decision.decided_by}
+
+
+def _no(answer: Approval) -> str:
+    if answer.state == EXPIRED:
+        return "Nobody answered in time, and that means no."
+    if answer.answered_by is None:
+        return "The question was withdrawn."
+    return f"{answer.answered_by} said no" + (f": {answer.reason}" if answer.reason else ".")
+
+
+def _answered_body(answer: Approval) -> dict[str, Any]:
+    body = {
+        "approval": answer.approval_id,
+        "state": answer.state,
+        "by": answer.answered_by,
+        "reason": answer.reason,
+        "waited_us": int(1e6 * ((answer.answered_at or answer.asked_at) - answer.asked_at)),
+        "edited": None if answer.edited is None else as_json(answer.edited),
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _unmasked(edited: Any, shown: Any, real: Any) -> Any:
+    """What the approver left as it was shown is what it really was."""
+    if edited == shown:
+        return real
+    if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(real, Mapping):
+        return {k: _unmasked(v, shown.get(k), real.get(k)) for k, v in edited.items()}
+    return edited

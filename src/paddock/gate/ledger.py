@@ -1,0 +1,68 @@
+"""What was spent of each limit, by all runs of an agent. An amount is reserved before the action is
+decided on, so that proposed and running actions count, in every process; it is given back only when
+the action certainly did not happen. A crash in between leaves it spent.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.gate.store import GateStore
+from paddock.policy.decide import Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Amounts that are held for one action, and what lay before them in each window."""
+
+    spent: dict[str, int]
+    rows: tuple[int, ...] = ()
+
+
+NOTHING = Reservation({})
+
+
+class Ledger:
+    """The account of one agent's run."""
+
+    def __init__(self, store: GateStore, agent: str, run: str) -> None:
+        self._store = store
+        self._agent = agent
+        self._run = run
+
+    def reserve(self, charges: Sequence[Charge]) -> Reservation:
+        """Holds the amounts and says what was spent before, as one step for all processes."""
+        if not charges:
+            return NOTHING
+        now = time.time()
+        spent: dict[str, int] = {}
+        rows = []
+        with self._store.writing() as connection:
+            for charge in charges:
+                spent[charge.rule_id] = self._spent(connection, charge, now)
+                made = connection.execute(
+                    "INSERT INTO spends (agent, run, rule, amount, at) VALUES (?, ?, ?, ?, ?)",
+                    (self._agent, self._run, charge.rule_id, charge.amount, now),
+                )
+                rows.append(made.lastrowid or 0)
+        return Reservation(spent, tuple(rows))
+
+    def _spent(self, connection: sqlite3.Connection, charge: Charge, now: float) -> int:
+        values: tuple[object, ...] = (self._run, charge.rule_id)
+        where = "run = ? AND rule = ?"
+        if charge.window_s is not None:  # over all runs of the agent
+            where = "agent = ? AND rule = ? AND at > ?"
+            values = (self._agent, charge.rule_id, now - charge.window_s)
+        query = f"SELECT COALESCE(SUM(amount), 0) FROM spends WHERE {where}"  # noqa: S608
+        return int(connection.execute(query, values).fetchone()[0])
+
+    def release(self, reservation: Reservation) -> None:
+        """Gives back what an action that did not happen had reserved."""
+        if reservation.rows:
+            with self._store.writing() as connection:
+                connection.executemany(
+                    "DELETE FROM spends WHERE id = ?", [(row,) for row in reservation.rows]
+                )

@@ -1,0 +1,66 @@
+"""A run's gate, with its journal below the home and its key outside of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paddock.gate.asking import Approver
+from paddock.gate.gate import Gate
+from paddock.gate.store import GateStore
+from paddock.journal.keys import SigningKey
+from paddock.journal.mask import Masker
+from paddock.journal.writer import Journal
+from paddock.policy.decide import Policy
+from paddock.state.home import Home
+
+_guard = threading.Lock()
+_keys: dict[Path, SigningKey] = {}
+_stores: dict[Path, GateStore] = {}
+
+
+def open_gate(
+    home: Home,
+    run: str,
+    policy: Policy,
+    *,
+    about: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    approvers: Sequence[Approver] = (),
+) -> Gate:
+    """Begins the journal of a new run and gives its gate."""
+    masker = Masker(dict(secrets)) if secrets else None
+    opened = {
+        **(about or {}),
+        "run": run,
+        "agent": policy.agent,
+        "stage": str(policy.stage),
+        "policy": policy.digest,
+    }
+    journal = Journal.create(home.runs / run, opened=opened, key=signing_key(home), masker=masker)
+    return Gate(policy, journal, gate_store(home), masker=masker, approvers=approvers)
+
+
+def prepare_gates(home: Home) -> None:
+    """Makes or loads what all gates of this home share."""
+    signing_key(home)
+    gate_store(home)
+
+
+def signing_key(home: Home) -> SigningKey:
+    """The key of this home; read once by each process."""
+    with _guard:
+        if home.keys not in _keys:
+            _keys[home.keys] = SigningKey.open(home.keys)
+        return _keys[home.keys]
+
+
+def gate_store(home: Home) -> GateStore:
+    """What gates of all processes share."""
+    path = home.root / "gate.sqlite"
+    with _guard:
+        if path not in _stores:
+            _stores[path] = GateStore(path)
+        return _stores[path]

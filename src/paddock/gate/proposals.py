@@ -1,0 +1,260 @@
+"""What "always" means: a narrow change of the rules that is written down for review. Nothing here
+changes a policy; a person puts the rule into the paddock file, or does not.
+
+The strictest rule wins, so that no new rule can lift an ask. What is proposed is the asking rule
+with an exception for exactly this call, or, where the stage asked, a grant of exactly this call.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.gate.approvals import APPROVED, Approval
+from paddock.gate.exactly import exactly
+from paddock.gate.showing import plain
+from paddock.gate.store import GateStore
+from paddock.model.action import Action, Decision, Effect, Kind, Verdict
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.policy.decide import Policy
+from paddock.policy.emit import emit
+from paddock.policy.examples import example_action
+from paddock.policy.fields import INDEXED
+from paddock.policy.file import load
+from paddock.policy.globs import is_literal
+from paddock.policy.problems import PolicyError
+from paddock.policy.rules import Rule, as_plain
+
+_TOO_LONG = "write a rule by hand that says what such calls have in common"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Rules to put into the paddock file: in place of those of the same id, else as new ones."""
+
+    proposal_id: str
+    agent: str
+    approval_id: str
+    made_at: float
+    made_by: str
+    rules: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...] = ()
+
+    def as_yaml(self) -> str:
+        """As it would stand in the file, with who proposed it above."""
+        day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.made_at))
+        said = f"Proposed by {plain(self.made_by, 80)} on {day} UTC, approval {self.approval_id}."
+        top = "\n".join([said, *map(plain, self.notes)])
+        comments: dict[tuple[str | int, ...], str] = {("rules",): top}
+        for number, rule in enumerate(self.rules):
+            is_new = rule["decide"] == Verdict.ALLOW
+            how = "new" if is_new else f"in place of the rule {plain(rule['id'], 100)}"
+            comments["rules", number] = how
+        return emit({"rules": [dict(rule) for rule in self.rules]}, comments)
+
+
+class Proposals:
+    """All proposals of a home."""
+
+    def __init__(self, store: GateStore) -> None:
+        self._store = store
+
+    def add(self, approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
+        """Writes a proposal for an approved call; `policy` where the question does not say what
+        asked. Raises InvalidInput when no narrow rule can be written."""
+        proposal = propose(approval, by, policy)
+        content = json.dumps({"rules": proposal.rules, "notes": proposal.notes})
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO proposals (id, agent, approval, made_at, made_by, rule)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    proposal.proposal_id,
+                    proposal.agent,
+                    proposal.approval_id,
+                    proposal.made_at,
+                    by,
+                    content,
+                ),
+            )
+        return proposal
+
+    def all(self, agent: str | None = None) -> list[Proposal]:
+        """Oldest first."""
+        query = "SELECT * FROM proposals WHERE ? IS NULL OR agent = ? ORDER BY made_at, id"
+        with self._store.connection() as connection:
+            return [_proposal(row) for row in connection.execute(query, (agent, agent))]
+
+    def discard(self, proposal_id: str) -> None:
+        with self._store.writing() as connection:
+            gone = connection.execute("DELETE FROM proposals WHERE id = ?", (proposal_id,))
+        if gone.rowcount != 1:
+            hint = "paddock approvals proposals shows them"
+            raise NotFound(f"no proposal {proposal_id!r}", hint=hint)
+
+
+def asking_terms(policy: Policy, action: Action, decision: Decision) -> dict[str, Any]:
+    """The part of a policy that decides on this action: stage, tool, and the rules that hit."""
+    whole = as_plain(policy.terms)
+    hit = {one.rule_id for one in decision.hits}
+    tools = {name: one for name, one in whole.get("tools", {}).items() if name == action.name}
+    rules = [rule for rule in whole.get("rules", []) if rule["id"] in hit]
+    return {"stage": whole["stage"], "tools": tools, "rules": rules}
+
+
+def propose(approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
+    """The proposal for a call that was approved as it was asked."""
+    if approval.state != APPROVED:
+        raise Conflict(f"approval {approval.approval_id} is {approval.state}, not approved")
+    action = _action(approval)
+    terms = _terms(approval, action, policy)
+    _check_limits(terms, approval)
+    rules = list(_amended(terms, approval, action))
+    notes = []
+    if _decide(terms, rules, approval, action).verdict is Verdict.ASK:
+        grant = _grant(approval, action, by)
+        if _decide(terms, [*rules, grant], approval, action).verdict is not Verdict.ASK:
+            rules.append(grant)
+        else:
+            rules = rules or [grant]
+            notes.append(f"The stage {terms['stage']} asks anyway; it takes effect above it.")
+    return Proposal(
+        approval.approval_id,
+        approval.agent,
+        approval.approval_id,
+        time.time(),
+        by,
+        tuple(rules),
+        tuple(notes),
+    )
+
+
+def _action(approval: Approval) -> Action:
+    content = approval.content
+    return Action(
+        kind=Kind(content["kind"]),
+        name=content["name"],
+        arguments=content["arguments"],
+        effect=Effect(content["effect"]),
+        is_reversible=content["is_reversible"],
+        is_contained=content["is_contained"],
+        context=content["context"],
+    )
+
+
+def _terms(approval: Approval, action: Action, policy: Policy | None) -> Mapping[str, Any]:
+    if "terms" in approval.content:
+        terms: Mapping[str, Any] = approval.content["terms"]
+        return terms
+    if policy is None:
+        raise InvalidInput("it is not known what the rule says", hint="give the file with --file")
+    if policy.digest != approval.policy:
+        raise InvalidInput(
+            "the file is not the one under which it was asked",
+            hint="a rule that has changed since must be amended by hand",
+        )
+    return asking_terms(policy, action, policy.decide(action))
+
+
+def _check_limits(terms: Mapping[str, Any], approval: Approval) -> None:
+    asked = set(approval.content["asked_by"])
+    known = {rule["id"]: rule for rule in terms["rules"]}
+    for rule_id in sorted(asked):
+        if not rule_id.startswith("stage:") and "limit" in known.get(rule_id, {"limit": {}}):
+            raise InvalidInput(
+                f"the rule {rule_id} asked because its limit was reached",
+                hint="an exception would take the call out of the count: raise max by hand instead",
+            )
+
+
+def _amended(
+    terms: Mapping[str, Any], approval: Approval, action: Action
+) -> Iterator[dict[str, Any]]:
+    asked = approval.content["asked_by"]
+    for rule in terms["rules"]:
+        if rule["id"] in asked:
+            old = _load(terms, [rule], approval).rules[0]
+            when = f"!({exactly(action.arguments)})"
+            if old.when is not None:
+                when = f"({_closed(old.when)}) && {when}"
+            yield _in_order({**rule, "when": when, **_examples(rule, old, action)})
+
+
+def _closed(expression: str) -> str:
+    """A comment at the end must not swallow the bracket."""
+    return f"{expression}\n" if "//" in expression else expression
+
+
+def _examples(plain_rule: Mapping[str, Any], rule: Rule, action: Action) -> dict[str, Any]:
+    """The rule's own, without those that are the exception, which becomes an example as well."""
+    examples = plain_rule.get("examples") or {}
+    kept = [one for one in examples.get("match", []) if not _is_same(rule, one, action)]
+    not_match = list(examples.get("not_match", []))
+    if action.kind is Kind.TOOL:
+        name = {} if rule.match.get("name") == (action.name,) else {"name": action.name}
+        not_match.append({**name, "args": dict(action.arguments)})
+    found = {**({"match": kept} if kept else {}), **({"not_match": not_match} if not_match else {})}
+    return {"examples": found} if found else {}
+
+
+def _is_same(rule: Rule, example: Mapping[str, Any], action: Action) -> bool:
+    meant = example_action(rule, example)
+    return meant.kind is action.kind and meant.arguments == action.arguments
+
+
+def _in_order(rule: dict[str, Any]) -> dict[str, Any]:
+    keys = ("id", "match", "unless", "when", "limit", "decide", "fault", "why", "examples")
+    return {key: rule[key] for key in keys if key in rule}
+
+
+def _grant(approval: Approval, action: Action, by: str) -> dict[str, Any]:
+    name = INDEXED[action.kind]
+    value = action.name if action.kind is Kind.TOOL else action.arguments.get(name)
+    match = {name: value} if isinstance(value, str) and value and is_literal(value) else {}
+    return {
+        "id": f"always-{approval.approval_id}",
+        "match": {"kind": action.kind.value, **match},
+        "when": exactly(action.arguments),
+        "decide": "allow",
+        "why": f"Approved for exactly this call by {plain(by, 80)}.",
+    }
+
+
+def _decide(
+    terms: Mapping[str, Any], changed: list[dict[str, Any]], approval: Approval, action: Action
+) -> Decision:
+    """What the file would say with the changed rules in it."""
+    by_id = {rule["id"]: rule for rule in [*terms["rules"], *changed]}
+    return _load(terms, list(by_id.values()), approval).decide(action)
+
+
+def _load(terms: Mapping[str, Any], rules: list[Mapping[str, Any]], approval: Approval) -> Policy:
+    tools = {**_stand_ins(rules), **terms["tools"]}
+    file = {"version": 1, "agent": approval.agent, "stage": terms["stage"], "tools": tools,
+            "rules": rules}  # fmt: skip
+    try:
+        return load(emit({key: value for key, value in file.items() if value}), "proposal")
+    except PolicyError as error:
+        said = "; ".join(one.message for one in error.problems)
+        raise InvalidInput(f"no valid rule can be written: {said}", hint=_TOO_LONG) from None
+
+
+def _stand_ins(rules: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Tools of the file that the rules name and this call does not concern."""
+    names = [rule["match"].get("name", []) for rule in rules if "tool" in rule["match"]["kind"]]
+    patterns = (one for found in names for one in ([found] if isinstance(found, str) else found))
+    return {one.replace("*", "x"): {"effect": "admin"} for one in patterns}
+
+
+def _proposal(row: Any) -> Proposal:
+    try:
+        content = json.loads(row["rule"])
+        rules, notes = tuple(content["rules"]), tuple(content["notes"])
+    except (ValueError, TypeError, KeyError):
+        raise IntegrityError(f"proposal {row['id']!r} is damaged in the store") from None
+    return Proposal(
+        row["id"], row["agent"], row["approval"], row["made_at"], row["made_by"], rules, notes
+    )

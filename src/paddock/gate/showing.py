@@ -1,0 +1,179 @@
+"""A question, or a draft, as a person sees it. An agent chose most of these words: nothing in them may act on a
+terminal, pass for a line of ours, or hide what stands beside it. Nothing is asked here.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddock.gate.approvals import Approval
+from paddock.gate.drafts import Draft
+
+MAX_CHARACTERS = 2000  # of one value; whoever needs more of it has --json
+MAX_LINES = 30
+MAX_ARGUMENTS = 40
+MAX_NAME = 60
+MIN_WIDTH = 40
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # printable, says Unicode, and not to be seen
+_LABEL = 11
+
+
+def plain(text: object, most: int = MAX_CHARACTERS) -> str:
+    """One line of what can be seen; whatever a terminal would act on is spelled out."""
+    whole = str(text)
+    shown = "".join(map(_spelled, whole[:most]))
+    return shown + _rest(len(whole) - most) if len(whole) > most else shown
+
+
+def question_lines(approval: Approval, width: int = 80) -> list[str]:
+    """All that a person needs for an answer. No line is wider than `width`."""
+    content = approval.content
+    width = max(width, MIN_WIDTH)
+    lines = [_cut(f"approval {approval.approval_id}: {_call(content)}", width)]
+    lines += _labelled("effect", _effect(content), width)
+    lines += _labelled("asked by", _asker(approval), width)
+    lines += _labelled("rule", plain(content.get("decided_by", "?"), MAX_NAME), width)
+    lines += _labelled("why", plain(content.get("why", "")), width)
+    lines.append("  arguments" if content.get("arguments") else "  arguments  none")
+    lines += _arguments(content.get("arguments") or {}, width)
+    lines += _preview(content.get("preview"), width)
+    return lines
+
+
+def draft_lines(draft: Draft, width: int = 80) -> list[str]:
+    """A write that waits, as a person looks at it before it is sent."""
+    width = max(width, MIN_WIDTH)
+    action = draft.action
+    by = f" by {plain(draft.changed_by, MAX_NAME)}" if draft.changed_by else ""
+    call = plain(f"{action.kind} {action.name}", 200)
+    effect = {"effect": action.effect, "is_reversible": action.is_reversible}
+    lines = [_cut(f"draft {draft.draft_id}: {call}", width)]
+    lines += _labelled("effect", _effect(effect), width)
+    lines += _labelled("made by", _asker(draft), width)
+    lines += _labelled("state", f"{draft.state}{by}", width)
+    if draft.state == "sending":
+        lines += _labelled("", "If nobody sends it now, it was interrupted and may be done.", width)
+    lines.append("  arguments" if action.arguments else "  arguments  none")
+    lines += _arguments(action.arguments, width)
+    return lines + _preview(draft.preview, width)
+
+
+def context_lines(approval: Approval, width: int = 80) -> list[str]:
+    """What the agent said of itself: model, prompt version, id of the call."""
+    context = approval.content.get("context") or {}
+    return ["  context", *_arguments(context, max(width, MIN_WIDTH))] if context else []
+
+
+def time_left(seconds: float) -> str:
+    """45s, 14m, 2h."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def _call(content: Mapping[str, Any]) -> str:
+    return plain(f"{content.get('kind', '?')} {content.get('name', '?')}", 200)
+
+
+def _effect(content: Mapping[str, Any]) -> str:
+    effect = plain(content.get("effect", "?"), MAX_NAME)
+    if effect == "read":
+        return "read"
+    return f"{effect}, {'can' if content.get('is_reversible') else 'CANNOT'} be undone"
+
+
+def _asker(one: Approval | Draft) -> str:
+    return f"{plain(one.agent, MAX_NAME)}, run {plain(one.run, MAX_NAME)}, step {one.step}"
+
+
+def _labelled(label: str, text: str, width: int) -> list[str]:
+    pieces = list(_wrapped(text, width - _LABEL - 2)) or [""]
+    first, *rest = pieces
+    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{one}" for one in rest)]
+
+
+def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
+    lines: list[str] = []
+    for number, (name, value) in enumerate(arguments.items()):
+        if number == MAX_ARGUMENTS:
+            lines.append(f"    ({len(arguments) - number} more arguments)")
+            break
+        lines += _quoted(f"{plain(name, MAX_NAME)} =", value, width)
+    return lines
+
+
+def _preview(preview: Any, width: int) -> list[str]:
+    if preview is None:
+        return ["  predicted  not known: this call has no dry run"]
+    return ["  predicted", *_quoted("", preview, width)]
+
+
+def _quoted(name: str, value: Any, width: int) -> list[str]:
+    """Behind a bar on every line, so that no value can write a line of ours."""
+    lines = [_cut(f"    {name}", width)] if name else []
+    shown: list[str] = []
+    for line in _value_text(value).split("\n"):
+        shown += _wrapped(line, width - 6) or [""]
+    if len(shown) > MAX_LINES:
+        shown = [*shown[:MAX_LINES], _rest(len(shown) - MAX_LINES, "lines")]
+    if name and len(shown) == 1 and len(lines[0]) + 3 + _cells(shown[0]) <= width:
+        return [f"{lines[0]} {shown[0]}"]
+    return lines + [f"    | {one}" for one in shown]
+
+
+def _value_text(value: Any) -> str:
+    """A text of several lines keeps them; all else is JSON on one."""
+    if isinstance(value, str) and "\n" in value:
+        lines = value[:MAX_CHARACTERS].split("\n")
+        text = "\n".join("".join(map(_spelled, line)) for line in lines)
+        hidden = len(value) - MAX_CHARACTERS
+        return f"{text}\n{_rest(hidden)}" if hidden > 0 else text
+    return plain(json.dumps(value, ensure_ascii=False, default=repr))
+
+
+def _spelled(character: str) -> str:
+    if character.isprintable() and character not in _BLANK:
+        return character
+    return {"\n": "\\n", "\t": "\\t"}.get(character) or (
+        f"\\x{ord(character):02x}" if ord(character) < 0x100 else f"\\u{ord(character):04x}"
+    )
+
+
+def _rest(count: int, what: str = "characters") -> str:
+    return f" (... {count} more {what})"
+
+
+def _cut(text: str, width: int) -> str:
+    return next(iter(_wrapped(text, width)), "")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return list(_pieces(text, width))
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """By cells of the terminal: a value that wraps by itself could fake the next line."""
+    piece, used = "", 0
+    for character in text:
+        size = _cells(character)
+        if used + size > width:
+            yield piece
+            piece, used = "", 0
+        piece += character
+        used += size
+    if piece:
+        yield piece
+
+
+def _cells(text: str) -> int:
+    return sum(map(_cell, text))
+
+
+def _cell(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

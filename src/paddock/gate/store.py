@@ -1,0 +1,116 @@
+"""The SQLite file that gates of all processes share: pending approvals, drafts, what was spent.
+
+It holds what is pending between processes. What happened is in the journals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.model.errors import HostCannot
+
+_BUSY_MS = 10_000
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS approvals (
+  id TEXT PRIMARY KEY, run TEXT NOT NULL, agent TEXT NOT NULL, step INTEGER NOT NULL,
+  content TEXT NOT NULL, digest TEXT NOT NULL, policy TEXT NOT NULL,
+  asked_at REAL NOT NULL, expires_at REAL NOT NULL, holder TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'pending', answered_by TEXT, answered_at REAL, reason TEXT,
+  edited TEXT, used_at REAL);
+CREATE INDEX IF NOT EXISTS approvals_state ON approvals (state, asked_at);
+CREATE TABLE IF NOT EXISTS proposals (
+  id TEXT PRIMARY KEY, agent TEXT NOT NULL, approval TEXT NOT NULL, made_at REAL NOT NULL,
+  made_by TEXT NOT NULL, rule TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS drafts (
+  id TEXT PRIMARY KEY, run TEXT NOT NULL, agent TEXT NOT NULL, step INTEGER NOT NULL,
+  content TEXT NOT NULL, made_at REAL NOT NULL, state TEXT NOT NULL DEFAULT 'draft',
+  changed_at REAL, changed_by TEXT, sent_step INTEGER);
+CREATE INDEX IF NOT EXISTS drafts_state ON drafts (state, made_at);
+CREATE TABLE IF NOT EXISTS spends (
+  id INTEGER PRIMARY KEY, agent TEXT NOT NULL, run TEXT NOT NULL, rule TEXT NOT NULL,
+  amount INTEGER NOT NULL, at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS spends_window ON spends (agent, rule, at);
+CREATE INDEX IF NOT EXISTS spends_run ON spends (run, rule);
+"""
+
+
+class GateStore:
+    """A connection for each thread; writes of all processes are one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._guard = threading.Lock()
+        self._open: list[_Opened] = []
+        with self.connection() as connection:
+            os.chmod(path, 0o600)
+            connection.executescript(_SCHEMA)
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """For reading, or for a single statement. Whatever fails is the host's fault, by name."""
+        try:
+            yield self._connection()
+        except (sqlite3.Error, OSError) as error:
+            raise HostCannot(f"{self._path} cannot be used: {error}") from None
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that nobody else writes in; undone when the block raises."""
+        with self.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Lets go of the connections of this process, of all its threads; the next use opens."""
+        with self._guard:
+            for one in self._open:
+                if one.pid == os.getpid():
+                    one.connection.close()
+            self._open = [one for one in self._open if one.pid != os.getpid()]
+            self._local = threading.local()
+
+    def _connection(self) -> sqlite3.Connection:
+        found: _Opened | None = getattr(self._local, "found", None)
+        if found is None or found.pid != os.getpid():  # a connection must not cross a fork
+            found = self._local.found = self._opened()
+        elif _identity(self._path) != found.identity:
+            # What others see is another file: what they spend and answer would not be seen here.
+            raise HostCannot(f"{self._path} was removed or replaced while it was in use")
+        return found.connection
+
+    def _opened(self) -> _Opened:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        opened = _Opened(connection, os.getpid(), _identity(self._path))
+        with self._guard:
+            # Kept, also those of a parent: SQLite forbids to close in a child what came by fork.
+            self._open.append(opened)
+        return opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    connection: sqlite3.Connection
+    pid: int
+    identity: tuple[int, int]
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

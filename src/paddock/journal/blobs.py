@@ -1,0 +1,206 @@
+"""Large values of a run, each in a file named by its SHA-256, and the previews that stand for them.
+
+What is read back is checked against its name. A blob is on disk when `flush` has returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from paddock.journal.canonical import canonical_text, encoded
+from paddock.journal.records import BlobRef, Record
+from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+
+DIRECTORY = "blobs"
+LARGE_BYTES = 16 << 10
+PREVIEW_BYTES = 1 << 10
+# Nothing in a text of so many characters is large: none takes more than four bytes.
+SHORT_TEXT = LARGE_BYTES // 4
+# More than any caller should hold in memory; what an agent prints is bounded long before.
+MAX_BLOB_BYTES = 256 << 20
+# A body that is still longer than this has its largest parts set aside as JSON.
+LONG_BODY_BYTES = 64 << 10
+MAX_BODY_BYTES = 1 << 20
+_MAX_UNFLUSHED = 64
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Blobs:
+    """The blobs of one run, below its directory. Safe to use from several threads."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory / DIRECTORY
+        self._guard = threading.Lock()
+        self._unflushed: list[int] = []
+        self._homes: set[Path] = set()
+
+    def put(self, data: bytes) -> str:
+        """Stores the bytes once and answers their digest."""
+        if len(data) > MAX_BLOB_BYTES:
+            raise InvalidInput(f"a value of {len(data)} bytes is too large to be recorded")
+        digest = sha256(data).hexdigest()
+        with self._guard:
+            if not self._path(digest).exists():
+                self._write(self._path(digest), data)
+        return digest
+
+    def read(self, digest: str, *, limit: int = MAX_BLOB_BYTES) -> bytes:
+        """The bytes of that digest, checked; `NotFound` or `IntegrityError` where they are not."""
+        if len(digest) != 64 or not digest.isalnum() or not digest.isascii():
+            raise IntegrityError(f"{digest!r:.80} is not the digest of a blob")
+        try:
+            fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise NotFound(f"the blob {digest} is missing") from None
+        except OSError as error:
+            raise IntegrityError(f"the blob {digest} is unreadable: {error.strerror}") from None
+        with open(fd, "rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise IntegrityError(f"the blob {digest} is larger than {limit} bytes")
+        if sha256(data).hexdigest() != digest:
+            raise IntegrityError(f"the blob {digest} has been changed")
+        return data
+
+    def digests(self) -> Iterator[str]:
+        """The names of all blobs that are there."""
+        for home in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
+            yield from sorted(path.name for path in home.iterdir() if len(path.name) == 64)
+
+    def flush(self) -> None:
+        """Returns when every blob that was put is on disk."""
+        with self._guard:
+            fds, self._unflushed = self._unflushed, []
+            homes, self._homes = self._homes, set()
+        try:
+            for fd in fds:
+                os.fdatasync(fd)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        for home in homes:
+            _sync_directory(home)
+
+    def close(self) -> None:
+        """Lets go of what was not flushed."""
+        with self._guard:
+            for fd in self._unflushed:
+                os.close(fd)
+            self._unflushed = []
+
+    def _path(self, digest: str) -> Path:
+        return self._root / digest[:2] / digest
+
+    def _write(self, path: Path, data: bytes) -> None:
+        for directory in (self._root, path.parent):
+            if not directory.exists():
+                directory.mkdir(mode=0o700, exist_ok=True)
+                self._homes.add(directory.parent)
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
+        fd = os.open(temporary, _NEW, 0o600)
+        try:
+            _write_all(fd, data)
+            os.rename(temporary, path)
+        except BaseException:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._homes.add(path.parent)
+        if len(self._unflushed) < _MAX_UNFLUSHED:
+            self._unflushed.append(fd)
+            return
+        try:
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+
+
+def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tuple[BlobRef, ...]]:
+    """The body's canonical text with previews in place of its large values, and where they are."""
+    if len(text) <= SHORT_TEXT:
+        return text, ()
+    refs: list[BlobRef] = []
+    slim = {key: _slim(body[key], _step("", key), blobs, refs) for key in body}
+    text = canonical_text(slim)
+    if len(encoded(text)) > LONG_BODY_BYTES:
+        slim = {key: _slim_json(slim[key], _step("", key), blobs, refs) for key in slim}
+        text = canonical_text(slim)
+    if len(encoded(text)) > MAX_BODY_BYTES:
+        raise InvalidInput(f"a record's body has more than {MAX_BODY_BYTES} bytes")
+    return text, tuple(refs)
+
+
+def restored(record: Record, blobs: Blobs) -> dict[str, Any]:
+    """The body of a record with every preview replaced by what it stands for."""
+    body: Any = record.body
+    # Last set aside, first put back: a value set aside as JSON may hold previews of strings.
+    for ref in reversed(record.blobs):
+        text = blobs.read(ref.sha256).decode()
+        body = _replaced(
+            body, ref.path.split("/")[1:], json.loads(text) if ref.form == "json" else text
+        )
+    return dict(body)
+
+
+def _slim(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
+    if isinstance(value, str):
+        data = encoded(value)
+        if len(data) <= LARGE_BYTES:
+            return value
+        refs.append(BlobRef(path, blobs.put(data), len(data), "text"))
+        return data[:PREVIEW_BYTES].decode(errors="ignore")
+    if isinstance(value, Mapping):
+        return {key: _slim(value[key], _step(path, key), blobs, refs) for key in value}
+    if isinstance(value, list | tuple):
+        return [_slim(item, _step(path, str(at)), blobs, refs) for at, item in enumerate(value)]
+    return value
+
+
+def _slim_json(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
+    if not isinstance(value, dict | list):
+        return value
+    data = encoded(canonical_text(value))
+    if len(data) <= LARGE_BYTES:
+        return value
+    refs.append(BlobRef(path, blobs.put(data), len(data), "json"))
+    return data[:PREVIEW_BYTES].decode(errors="ignore")
+
+
+def _replaced(value: Any, steps: list[str], new: Any) -> Any:
+    if not steps:
+        return new
+    try:
+        if isinstance(value, list):
+            at = int(steps[0])
+            return [*value[:at], _replaced(value[at], steps[1:], new), *value[at + 1 :]]
+        key = steps[0].replace("~1", "/").replace("~0", "~")
+        return {**value, key: _replaced(value[key], steps[1:], new)}
+    except (KeyError, IndexError, ValueError, TypeError):
+        raise IntegrityError("a blob stands for a value that its record does not have") from None
+
+
+def _step(path: str, key: str) -> str:
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,71 @@
+"""The steps of a run as a table for a spreadsheet: one row each, times in UTC."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from paddock.journal.canonical import canonical_text
+from paddock.journal.reader import Reader, Step
+from paddock.journal.records import Record
+
+COLUMNS = (
+    "step", "at", "kind", "name", "effect", "verdict", "decided_by", "why",
+    "outcome", "answered_by", "error", "duration_us", "arguments",
+)  # fmt: skip
+# A spreadsheet runs a cell that begins with one of these, and an agent chooses what is in it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_csv(reader: Reader) -> Iterator[str]:
+    """A row of names, then a row for each step."""
+    yield _line(COLUMNS)
+    for step in reader.steps():
+        yield _line([_cell(value) for value in _row(step)])
+
+
+def _row(step: Step) -> tuple[Any, ...]:
+    proposed, decided, settled = map(_body, (step.proposed, step.decided, step.settled))
+    return (
+        step.number,
+        _time(step.records[0].at),
+        *(proposed.get(key) for key in ("kind", "name")),
+        decided.get("effect", proposed.get("effect")),
+        *(decided.get(key) for key in ("verdict", "decided_by", "why")),
+        *(settled.get(key) for key in ("outcome", "answered_by", "error")),
+        duration_us(step),
+        proposed.get("arguments"),
+    )
+
+
+def duration_us(step: Step) -> int | None:
+    """From the proposal to what came of it."""
+    if step.proposed is None or step.settled is None:
+        return None
+    return step.settled.at - step.proposed.at
+
+
+def _body(record: Record | None) -> dict[str, Any]:
+    return {} if record is None else record.body
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + (
+        f".{at % 1_000_000:06d}Z"
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else canonical_text(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+
+
+def _line(cells: Any) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,148 @@
+"""What a check of a journal can find, and how to tell one kind of break from another."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from paddock.journal.heads import Head
+from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
+from paddock.journal.segments import batches
+from paddock.model.errors import IntegrityError
+
+
+class Finding(enum.StrEnum):
+    """What is wrong with a journal."""
+
+    CHANGED = "changed"
+    MISSING = "missing"
+    INSERTED = "inserted"
+    REORDERED = "reordered"
+    TRUNCATED = "truncated"
+    TORN = "torn"
+    REWRITTEN = "rewritten"  # a record was changed and all hashes after it made anew
+    REPLACED = "replaced"  # another journal than the one that a saved head is of
+    MALFORMED = "malformed"
+    UNREADABLE = "unreadable"
+    WRONG_KEY = "wrong key"
+    BAD_HEAD = "bad head"
+    BLOB_MISSING = "blob missing"
+    BLOB_CHANGED = "blob changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding and its place: segment, line in it (from 1), number of the record."""
+
+    finding: Finding
+    text: str
+    segment: str | None = None
+    line: int | None = None
+    n: int | None = None
+    expected: str | None = None
+    found: str | None = None
+
+    def __str__(self) -> str:
+        places = [self.segment or ""]
+        places += [f"line {self.line}"] if self.line else []
+        places += [f"record {self.n}"] if self.n is not None else []
+        said = f"{', '.join(filter(None, places))}: {self.finding}: {self.text}"
+        if self.expected is not None:
+            said += f"\n  expected {self.expected}\n  found    {self.found or 'no record'}"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was checked and what was found. `signed` records are covered by a valid head; those
+    after them are chained, but whoever can write the file could have added them."""
+
+    run: str | None
+    records: int
+    segments: int
+    heads: int
+    head: Head | None
+    signed: int
+    blobs: int
+    are_blobs_checked: bool
+    is_closed: bool
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return "\n".join(map(str, self.problems))
+        end = "closed" if self.is_closed else "not closed"
+        blobs = f"{self.blobs} blobs" + ("" if self.are_blobs_checked else " not checked")
+        return (
+            f"run {self.run}: {self.records} records intact, {self.signed} signed"
+            f" ({self.heads} heads), {blobs}, {end}"
+        )
+
+
+def diagnose(
+    broken: ChainBroken, chain: Chain, paths: list[Path], path: Path, line: int
+) -> tuple[Finding, str, int]:
+    """What happened at a line that does not continue the chain, and to which record."""
+    wanted, claimed = chain.size, broken.n
+    if claimed is None:
+        return Finding.CHANGED, "the line is not a record", wanted
+    later = _Later(paths, path, line)
+    if claimed > wanted:
+        return _gone(wanted, claimed, later)
+    if claimed < wanted:
+        text = f"record {claimed} stands where record {wanted} belongs"
+        return (Finding.REORDERED if later.has(wanted) else Finding.INSERTED), text, claimed
+    if later.next_hash_before == sha256(b"\x00" + broken.line).hexdigest() and wanted > 0:
+        # The record after this one confirms it, so it is the one before that is not what it was.
+        return Finding.CHANGED, f"record {wanted - 1} is not the one that was written", wanted - 1
+    if wanted == 0 or later.next_hash_before is not None:
+        return Finding.CHANGED, f"record {wanted} is not the one that was written", wanted
+    text = f"record {wanted - 1} or {wanted} is not the one that was written"
+    return Finding.CHANGED, text, wanted - 1
+
+
+def _gone(wanted: int, found: int, later: _Later) -> tuple[Finding, str, int]:
+    if later.has(wanted):
+        text = f"record {found} stands before record {wanted}"
+        return Finding.REORDERED, text, found
+    last = found - 1
+    names = f"record {wanted} is" if last == wanted else f"records {wanted} to {last} are"
+    return Finding.MISSING, f"{names} not there", wanted
+
+
+class _Later:
+    """What the lines after a break claim to be. Read only when there is a break."""
+
+    def __init__(self, paths: list[Path], path: Path, line: int) -> None:
+        self._numbers: set[int] = set()
+        self.next_hash_before: str | None = None
+        # Damage further on is not what is being explained.
+        with contextlib.suppress(IntegrityError, OSError):
+            self._read(paths[paths.index(path) :], line)
+
+    def has(self, n: int) -> bool:
+        return n in self._numbers
+
+    def _read(self, paths: list[Path], skip: int) -> None:
+        for path in paths:
+            for batch in batches(path):
+                for line in batch.lines:
+                    if skip > 0:
+                        skip -= 1
+                        continue
+                    self._note(line)
+
+    def _note(self, line: bytes) -> None:
+        back = read_back(line)
+        if back is None:
+            return
+        if not self._numbers:
+            self.next_hash_before = hash_before(line)
+        self._numbers.add(back[0])

@@ -1,0 +1,312 @@
+"""SQLite over many journals: which runs there are, and their steps in pages. Never the truth.
+
+It is brought up to date by reading each journal from where it stopped, by as many processes as
+like to; it can be deleted and built again from the journals at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.journal.index_rows import (
+    SCHEMA,
+    SCHEMA_VERSION,
+    UPSERT_STEP,
+    RunRow,
+    StepRow,
+    Tally,
+)
+from paddock.journal.reader import Reader, Spot
+from paddock.journal.records import Record, Type
+from paddock.journal.segments import segment_name
+from paddock.model.errors import Conflict, IntegrityError, NotFound, PaddockError
+
+# Records in one transaction: large enough to be fast, short enough for others to wait for.
+_CHUNK = 20_000
+_BUSY_S = 60.0
+_RUN_COLUMNS = (
+    "run, directory, agent, stage, policy_digest, started_at, ended_at, last_at, state, "
+    "records, steps, verdicts, outcomes"
+)
+_STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How far a journal is indexed."""
+
+    number: int
+    spot: Spot
+    state: str
+    ended_at: int | None
+
+
+class Index:
+    """The index in one file. Its methods may be called from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._guard = threading.RLock()
+        with _alone(path):
+            self._db = _opened(path)
+
+    def close(self) -> None:
+        with self._guard:
+            self._db.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, directory: Path) -> int:
+        """Reads on in one journal; returns how many records were new."""
+        return sum(iter(lambda: self._read_on(Reader(directory)), 0))
+
+    def update_all(self, root: Path) -> list[str]:
+        """Brings every journal below `root` up to date; says which could not be read, and why."""
+        self._forget_vanished()
+        troubles = []
+        for directory in journals(root):
+            try:
+                self.update(directory)
+            except (PaddockError, OSError) as error:
+                troubles.append(f"{directory}: {error}")
+        return troubles
+
+    def rebuild(self, root: Path) -> list[str]:
+        """Forgets everything and reads all journals below `root` again."""
+        with self._transaction():
+            self._db.execute("DELETE FROM steps")
+            self._db.execute("DELETE FROM runs")
+        return self.update_all(root)
+
+    def runs(self, *, agent: str | None = None, limit: int = 100, offset: int = 0) -> list[RunRow]:
+        """The newest runs first."""
+        rows = self._rows(
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE ?1 IS NULL OR agent = ?1"  # noqa: S608
+            " ORDER BY started_at DESC, number DESC LIMIT ?2 OFFSET ?3",
+            (agent, limit, offset),
+        )
+        return [_run_row(row) for row in rows]
+
+    def run(self, run: str) -> RunRow:
+        rows = self._rows(f"SELECT {_RUN_COLUMNS} FROM runs WHERE run = ?", (run,))  # noqa: S608
+        if not rows:
+            raise NotFound(f"no run {run} is in the index")
+        return _run_row(rows[0])
+
+    def steps(
+        self, run: str, *, after: int = -1, limit: int = 100, verdict: str | None = None
+    ) -> list[StepRow]:
+        """A page of steps in their order, from the first number beyond `after` on."""
+        rows = self._rows(
+            f"SELECT {_STEP_COLUMNS} FROM steps WHERE run = (SELECT number FROM runs"  # noqa: S608
+            " WHERE run = ?1) AND step > ?2 AND (?3 IS NULL OR verdict = ?3)"
+            " ORDER BY step LIMIT ?4",
+            (run, after, verdict, limit),
+        )
+        return [_step_row(run, row) for row in rows]
+
+    def step(self, run: str, step: int) -> StepRow:
+        found = self.steps(run, after=step - 1, limit=1)
+        if not found or found[0].step != step:
+            raise NotFound(f"run {run} has no step {step} in the index")
+        return found[0]
+
+    def _read_on(self, reader: Reader) -> int:
+        """One chunk. What was read is written only if nobody else wrote it meanwhile."""
+        known = self._known(reader.directory)
+        if known is not None and _is_cut(reader.directory, known.spot):
+            self._forget(reader.directory)  # not the file that was indexed
+            known = None
+        start = known.spot if known else Spot(1, 0)
+        tally = Tally(known.state, known.ended_at) if known else Tally()
+        end = start
+        for spot, line, back in itertools.islice(reader.scan(start), _CHUNK):
+            tally.take(spot, line, back)
+            end = Spot(spot.segment, spot.offset + len(line) + 1)
+        if not tally.records:
+            return 0
+        with self._transaction():
+            if self._known(reader.directory) == known:
+                number = self._enter(reader) if known is None else known.number
+                self._write(number, tally, end)
+        return tally.records
+
+    def _known(self, directory: Path) -> _Known | None:
+        rows = self._rows(
+            "SELECT number, segment, offset, state, ended_at FROM runs WHERE directory = ?",
+            (os.fspath(directory),),
+        )
+        if not rows:
+            return None
+        number, segment, offset, state, ended_at = rows[0]
+        return _Known(number, Spot(segment, offset), state, ended_at)
+
+    def _enter(self, reader: Reader) -> int:
+        opened = reader.opened()
+        run = _opened_text(opened, "run")
+        if opened.type is not Type.OPENED or run is None:
+            raise IntegrityError("the first record does not open a run")
+        for (place,) in self._rows("SELECT directory FROM runs WHERE run = ?", (run,)):
+            if os.path.isdir(place):
+                raise Conflict(f"run {run} is indexed already, from {place}")
+            self._forget(Path(place))
+        values = (
+            run,
+            os.fspath(reader.directory),
+            _opened_text(opened, "agent") or "",
+            _opened_text(opened, "stage"),
+            _opened_text(opened, "policy_digest"),
+            opened.at,
+        )
+        cursor = self._db.execute(
+            "INSERT INTO runs (run, directory, agent, stage, policy_digest, started_at, last_at,"
+            " state, records, steps, verdicts, outcomes, segment, offset)"
+            " VALUES (?, ?, ?, ?, ?, ?, 0, 'open', 0, 0, '{}', '{}', 1, 0)",
+            values,
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def _write(self, number: int, tally: Tally, end: Spot) -> None:
+        rows = ((number, step, *row) for step, row in tally.steps.items())
+        self._db.executemany(UPSERT_STEP, rows)
+        ((verdicts, outcomes),) = self._rows(
+            "SELECT verdicts, outcomes FROM runs WHERE number = ?", (number,)
+        )
+        self._db.execute(
+            "UPDATE runs SET ended_at = ?2, last_at = ?3, state = ?4, records = records + ?5,"
+            " steps = (SELECT count(*) FROM steps WHERE run = ?1), verdicts = ?6, outcomes = ?7,"
+            " segment = ?8, offset = ?9 WHERE number = ?1",
+            (
+                number,
+                tally.ended_at,
+                tally.last_at,
+                tally.state,
+                tally.records,
+                _added(verdicts, tally.verdicts),
+                _added(outcomes, tally.outcomes),
+                end.segment,
+                end.offset,
+            ),
+        )
+
+    def _forget(self, directory: Path) -> None:
+        with self._transaction():
+            place = (os.fspath(directory),)
+            self._db.execute(
+                "DELETE FROM steps WHERE run = (SELECT number FROM runs WHERE directory = ?)", place
+            )
+            self._db.execute("DELETE FROM runs WHERE directory = ?", place)
+
+    def _forget_vanished(self) -> None:
+        for (place,) in self._rows("SELECT directory FROM runs", ()):
+            if not os.path.isdir(place):
+                self._forget(Path(place))
+
+    def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        with self._guard:
+            return self._db.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing; one inside another is part of it."""
+        with self._guard:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+def journals(root: Path) -> list[Path]:
+    """The directories below `root` that hold a journal."""
+    return sorted(path.parent for path in root.glob(f"*/{segment_name(1)}"))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The database; one that is damaged or of another version is made anew."""
+    for is_last in (False, True):
+        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version in (0, SCHEMA_VERSION):
+                _prepare(db)
+                os.chmod(path, 0o600)
+                return db
+        except sqlite3.DatabaseError as error:
+            if is_last or isinstance(error, sqlite3.OperationalError):
+                db.close()
+                raise
+        db.close()
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+    raise AssertionError("unreachable: the second try makes a new database")
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")  # what a crash of the host takes is read again
+    db.executescript(SCHEMA)
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _is_cut(directory: Path, spot: Spot) -> bool:
+    try:
+        return os.stat(directory / segment_name(spot.segment)).st_size < spot.offset
+    except FileNotFoundError:
+        return True
+
+
+def _added(stored: str, new: dict[str, int]) -> str:
+    counts = json.loads(stored)
+    for name, count in new.items():
+        counts[name] = counts.get(name, 0) + count
+    return json.dumps(counts, sort_keys=True)
+
+
+def _opened_text(record: Record, key: str) -> str | None:
+    value = record.body.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _run_row(row: Sequence[Any]) -> RunRow:
+    counts = {"verdicts": json.loads(row[-2]), "outcomes": json.loads(row[-1])}
+    return RunRow(*row[:-2], **counts)
+
+
+def _step_row(run: str, row: Sequence[Any]) -> StepRow:
+    step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset = row
+    duration = None if at is None or ended_at is None else ended_at - at
+    spot = Spot(segment, offset)
+    return StepRow(run, step, kind, name, effect, verdict, rule, outcome, at, duration, spot)

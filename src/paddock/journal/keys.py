@@ -1,0 +1,205 @@
+"""The keys that sign tree heads: Ed25519, made once, kept where no sandbox and no run has files.
+
+`cryptography` is loaded when a key is first used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.model.errors import HostCannot, InvalidInput
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+PRIVATE_NAME = "journal.key"
+PUBLIC_NAME = "journal.pub"
+RAW_BYTES = 32
+_MAX_FILE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What others verify with. Its id is the SHA-256 of its 32 bytes."""
+
+    raw: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.raw) != RAW_BYTES:
+            raise InvalidInput(f"an Ed25519 public key has {RAW_BYTES} bytes, not {len(self.raw)}")
+
+    @classmethod
+    def load(cls, path: Path) -> PublicKey:
+        """From a PEM file, or from one with the 32 bytes in hex."""
+        try:
+            with open(path, "rb") as file:
+                return cls.parse(file.read(_MAX_FILE_BYTES))
+        except OSError as error:
+            raise InvalidInput(f"cannot read the public key {path}: {error.strerror}") from None
+
+    @classmethod
+    def parse(cls, text: bytes | str) -> PublicKey:
+        data = text.encode() if isinstance(text, str) else text
+        if b"-----BEGIN" in data:
+            return cls(_raw_of_pem(data))
+        try:
+            return cls(bytes.fromhex(data.decode().strip()))
+        except ValueError:
+            raise InvalidInput("not a public key: neither PEM nor hex") from None
+
+    @property
+    def key_id(self) -> str:
+        return sha256(self.raw).hexdigest()
+
+    @property
+    def hex(self) -> str:
+        return self.raw.hex()
+
+    def is_signed(self, message: bytes, signature: bytes) -> bool:
+        """Whether `signature` over `message` was made with the private half."""
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            self._key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    @cached_property
+    def _key(self) -> Ed25519PublicKey:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        return Ed25519PublicKey.from_public_bytes(self.raw)
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """The private half, in memory only, and the directory that it came from."""
+
+    directory: Path
+    public: PublicKey
+    _private: Ed25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def open(cls, directory: Path) -> SigningKey:
+        """The key of that directory, made on first use. Two processes at once get the same one."""
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.lexists(directory / PRIVATE_NAME):
+                _make(directory)
+            private = _load(directory / PRIVATE_NAME)
+            key = cls(directory, _public_of(private), private)
+            _publish(directory / PUBLIC_NAME, key.public)
+        except OSError as error:
+            raise HostCannot(f"cannot use the keys in {directory}: {error.strerror}") from None
+        return key
+
+    def sign(self, message: bytes) -> bytes:
+        return self._private.sign(message)
+
+
+def _make(directory: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    # Complete before it has its name, and the name is given once: the slower takes the other's.
+    with (
+        _whole_file(directory / PRIVATE_NAME, pem, 0o600) as temporary,
+        contextlib.suppress(FileExistsError),
+    ):
+        os.link(temporary, directory / PRIVATE_NAME)
+
+
+def _load(path: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    pem = _read_private(path)
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise HostCannot(f"{path} is not a private key: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise HostCannot(f"{path} is not an Ed25519 key")
+    return key
+
+
+def _read_private(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise HostCannot(f"{path} is not a file")
+        if facts.st_uid != os.geteuid():
+            raise HostCannot(f"the private key {path} belongs to another user")
+        if facts.st_mode & 0o077:
+            raise HostCannot(
+                f"the private key {path} can be read by others, so it proves nothing any more",
+                hint=f"remove it, and a new one is made; or chmod 600 {path} if nobody has read it",
+            )
+        return os.read(fd, _MAX_FILE_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _publish(path: Path, public: PublicKey) -> None:
+    """Puts the public half beside; a wrong one there would make honest journals look forged."""
+    from cryptography.hazmat.primitives import serialization
+
+    pem = public._key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == pem:
+            return
+    with _whole_file(path, pem, 0o644) as temporary:
+        os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+        yield temporary
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _public_of(private: Ed25519PrivateKey) -> PublicKey:
+    return PublicKey(private.public_key().public_bytes_raw())
+
+
+def _raw_of_pem(data: bytes) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = serialization.load_pem_public_key(data)
+    except ValueError as error:
+        raise InvalidInput(f"not a public key: {error}") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidInput("the public key is not an Ed25519 key")
+    return key.public_bytes_raw()

@@ -1,0 +1,186 @@
+"""One record: a canonical JSON line that begins with the hash of the line before it.
+
+The hash is that of a leaf of the tree, so one SHA-256 a record is both the chain and the tree, and
+following the chain needs no JSON parser: the hash stands at a fixed place at the front, the number
+and the type at the back.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from binascii import hexlify
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from paddock.journal.canonical import canonical_text, encoded
+from paddock.journal.merkle import Tree
+from paddock.model.errors import IntegrityError
+
+FORMAT = 1
+# What "after" says in the first record.
+NOTHING_BEFORE = b"0" * 64
+# A line is bounded before it is parsed. Large values are blobs, so honest lines are far shorter.
+MAX_LINE_BYTES = 2 << 20
+
+_FRONT = b'{"after":"'
+_HASH = slice(len(_FRONT), len(_FRONT) + 64)
+_NUMBER = b',"n":'
+_BACK = re.compile(rb',"n":(\d{1,16})(?:,"step":(\d{1,16}))?,"type":"([a-z]{1,16})"\}')
+
+
+class Type(enum.StrEnum):
+    """What a record tells."""
+
+    OPENED = "opened"
+    PROPOSED = "proposed"
+    DECIDED = "decided"
+    ASKED = "asked"
+    ANSWERED = "answered"
+    SETTLED = "settled"
+    OBSERVED = "observed"
+    NOTED = "noted"
+    HEAD = "head"
+    RECOVERED = "recovered"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """Where in a body (a JSON pointer) a preview stands for a large value, and which."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    form: str  # "text", or "json" for a value that is not one string
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "form": self.form,
+            "path": self.path,
+            "sha256": self.sha256,
+            "size_bytes": self.size_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it is read back. `body` has previews where `blobs` says so."""
+
+    n: int
+    at: int  # microseconds since 1970
+    type: Type
+    step: int | None
+    body: dict[str, Any]
+    after: str
+    blobs: tuple[BlobRef, ...] = ()
+
+    @classmethod
+    def parse(cls, line: bytes) -> Record:
+        """`IntegrityError` for a line that no journal of this format contains."""
+        try:
+            fields = json.loads(line.decode())
+            blobs = tuple(BlobRef(**blob) for blob in fields.get("blobs", ()))
+            return cls(
+                n=_natural(fields["n"]),
+                at=_natural(fields["at"]),
+                type=Type(fields["type"]),
+                step=_natural(fields["step"]) if "step" in fields else None,
+                body=_object(fields["body"]),
+                after=fields["after"],
+                blobs=blobs,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise IntegrityError(f"not a record of a journal ({said:.200})") from None
+
+
+# What the end of a line says of its record: number, step, type. A plain tuple: there are millions.
+Back = tuple[int, int | None, bytes]
+
+
+class ChainBroken(IntegrityError):
+    """A line does not continue the chain. `n` is what it says it is; None if it is no record."""
+
+    def __init__(self, line: bytes, n: int | None) -> None:
+        super().__init__("the line does not continue the chain")
+        self.line = line
+        self.n = n
+
+
+class Chain:
+    """The end of a journal: the last hash, the count, and the tree over all records so far."""
+
+    __slots__ = ("last", "tree")
+
+    def __init__(self) -> None:
+        self.last = NOTHING_BEFORE
+        self.tree = Tree()
+
+    @property
+    def size(self) -> int:
+        return self.tree.size
+
+    def link(
+        self, kind: str, body: str, *, at: int, step: int | None, blobs: Sequence[BlobRef] = ()
+    ) -> bytes:
+        """The next line, without its end, for a body that is canonical text already."""
+        referred = f'"blobs":{_blob_list(blobs)},' if blobs else ""
+        where = "" if step is None else f',"step":{step}'
+        line = encoded(
+            f'{{"after":"{self.last.decode()}","at":{at},{referred}"body":{body},'
+            f'"n":{self.tree.size}{where},"type":"{kind}"}}'
+        )
+        self._take(line)
+        return line
+
+    def follow(self, line: bytes) -> Back:
+        """Takes the next line of a journal that is read; `ChainBroken` if it is not the next."""
+        back = read_back(line)
+        if back is None or line[_HASH] != self.last or back[0] != self.tree.size:
+            raise ChainBroken(line, None if back is None else back[0])
+        self._take(line)
+        return back
+
+    def _take(self, line: bytes) -> None:
+        leaf = sha256(b"\x00" + line).digest()
+        self.tree.append(leaf)
+        self.last = hexlify(leaf)
+
+
+def read_back(line: bytes) -> Back | None:
+    """Number, step and type from the end of a line, without parsing what stands before."""
+    found = _BACK.fullmatch(line, line.rfind(_NUMBER))
+    if found is None or line[:10] != _FRONT:
+        return None
+    n, step, kind = found.groups()
+    return int(n), None if step is None else int(step), kind
+
+
+def hash_before(line: bytes) -> str:
+    """The hash that a record claims for the one before it."""
+    return line[_HASH].decode("ascii", "replace")
+
+
+def has_blobs(line: bytes) -> bool:
+    """Whether a record refers to blobs. Only its time stands between the hash and that list."""
+    return line.find(b',"blobs":[', 75, 75 + 40) >= 0
+
+
+def _blob_list(blobs: Sequence[BlobRef]) -> str:
+    return canonical_text([blob.as_json() for blob in blobs])
+
+
+def _natural(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r:.40} is not a count")
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("the body is not an object")
+    return value

@@ -1,0 +1,105 @@
+"""What a writer that crashed left behind: the whole records, and the torn end that is to be cut.
+
+Only an end may be cut. Damage with whole records after it is not a crash's, and is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from paddock.journal.keys import PublicKey
+from paddock.journal.records import Chain, ChainBroken, Record, Type, read_back
+from paddock.journal.segments import batches, segment_number, segments
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a journal can go on: after `size` bytes of `segment`."""
+
+    run: str
+    chain: Chain
+    segment: Path
+    size: int
+    last_at: int
+    cut: dict[str, Any]  # the body of the record that says so
+
+
+def examine(directory: Path, key: PublicKey) -> Found:
+    """Reads the whole journal. `IntegrityError` if it is not as a crash leaves it, `Conflict` if
+    it was closed."""
+    paths = segments(directory)
+    if [segment_number(path) for path in paths] != list(range(1, len(paths) + 1)):
+        raise IntegrityError(f"{directory}: a segment is missing; verify the journal")
+    read = _Reading()
+    for path in paths:
+        read.segment(path)
+    if not read.first:
+        raise InvalidInput(f"{directory} has no whole record: the run never began")
+    opened = _opened(read.first, key)
+    if read.is_closed:
+        raise Conflict(f"the journal in {directory} is closed")
+    cut = {
+        "cut_bytes": len(read.torn),
+        "cut_sha256": sha256(read.torn).hexdigest(),
+        "segment": paths[-1].name,
+    }
+    last_at = Record.parse(read.last).at
+    return Found(str(opened.body["run"]), read.chain, paths[-1], read.end, last_at, cut)
+
+
+class _Reading:
+    """How far the chain was followed: first and last lines, bytes of the last segment, its rest."""
+
+    def __init__(self) -> None:
+        self.chain = Chain()
+        self.first = self.before = self.last = b""
+        self.end = 0
+        self.torn = b""
+
+    @property
+    def is_closed(self) -> bool:
+        """`closed` and its head come with one write; `closed` alone is the torn end of it."""
+        return self.before.endswith(b'"type":"closed"}') and self.last.endswith(b'"type":"head"}')
+
+    def segment(self, path: Path) -> None:
+        if self.torn:
+            raise IntegrityError(f"{path.name} follows a torn segment; verify the journal")
+        self.end = 0
+        for batch in batches(path):
+            for line in batch.lines:
+                self._line(path, line)
+            self.torn += batch.torn
+
+    def _line(self, path: Path, line: bytes) -> None:
+        if self.torn:
+            if read_back(line) is not None:
+                raise IntegrityError(
+                    f"{path.name}: records follow a damaged one; verify the journal"
+                )
+            self.torn += line + b"\n"
+            return
+        try:
+            self.chain.follow(line)
+        except ChainBroken as broken:
+            if broken.n is not None:
+                raise IntegrityError(
+                    f"{path.name}: record {broken.n} does not follow record"
+                    f" {self.chain.size - 1}; verify the journal"
+                ) from None
+            self.torn = line + b"\n"
+            return
+        self.first, self.before, self.last = self.first or line, self.last, line
+        self.end += len(line) + 1
+
+
+def _opened(line: bytes, key: PublicKey) -> Record:
+    record = Record.parse(line)
+    if record.type is not Type.OPENED or not isinstance(record.body.get("run"), str):
+        raise IntegrityError("the first record does not open a run")
+    if record.body.get("key_id") != key.key_id:
+        raise Conflict(f"run {record.body['run']} is signed with another key than this one")
+    return record

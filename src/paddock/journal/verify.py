@@ -1,0 +1,250 @@
+"""Checks a journal offline, with the public key only, and says exactly where it breaks.
+
+`verify` follows the chain, recomputes the tree, checks every signed head and every blob. It trusts
+nothing that it reads, and needs no index.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from paddock.journal.blobs import Blobs
+from paddock.journal.canonical import canonical
+from paddock.journal.findings import Finding, Problem, Report, diagnose
+from paddock.journal.heads import Head
+from paddock.journal.keys import PublicKey
+from paddock.journal.records import FORMAT, Chain, ChainBroken, Record, Type, has_blobs, hash_before
+from paddock.journal.segments import batches, segment_number, segments
+from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+
+_MAX_BLOB_FINDINGS = 100
+_HEAD_END = b'"type":"head"}'
+
+
+def verify(
+    place: Path,
+    public_key: PublicKey,
+    *,
+    expected_head: Head | None = None,
+    expect_closed: bool = False,
+) -> Report:
+    """Verifies a journal's directory, or one file with all its records in order.
+
+    A head that was saved elsewhere finds a journal that was replaced or shortened as a whole.
+    Without one, `expect_closed` says that the run has ended, so that a cut-off end is found.
+    """
+    paths = segments(place) if place.is_dir() else [place]
+    check = _Check(paths, place.is_dir(), public_key, expected_head)
+    check.run(expect_closed=expect_closed)
+    return check.report()
+
+
+class _Stop(Exception):
+    """What follows the first break of the chain cannot be checked."""
+
+
+class _Check:
+    def __init__(
+        self, paths: list[Path], is_directory: bool, key: PublicKey, expected: Head | None
+    ) -> None:
+        self._paths = paths
+        self._blobs = Blobs(paths[0].parent) if is_directory else None
+        self._key = key
+        self._expected = expected
+        self._chain = Chain()
+        self._run: str | None = None
+        self._head: Head | None = None
+        self._heads = 0
+        self._blob_count = 0
+        self._last_type = self._type_before = b""
+        self._path, self._line = paths[0], 0
+        self._problems: list[Problem] = []
+
+    def run(self, *, expect_closed: bool) -> None:
+        try:
+            self._check_expected()
+            for number, path in enumerate(self._paths, 1):
+                if self._blobs is not None and segment_number(path) != number:
+                    self._stop(Finding.MISSING, f"segment {number} is not there")
+                self._segment(path)
+            self._end(expect_closed)
+        except _Stop:
+            pass
+        except OSError as error:
+            self._note(Finding.UNREADABLE, f"cannot be read: {error.strerror}")
+        except IntegrityError as error:
+            self._note(Finding.MALFORMED, error.message)
+
+    def report(self) -> Report:
+        return Report(
+            run=self._run,
+            records=self._chain.size,
+            segments=len(self._paths),
+            heads=self._heads,
+            head=self._head,
+            signed=self._head.size + 1 if self._head else 0,
+            blobs=self._blob_count,
+            are_blobs_checked=self._blobs is not None,
+            is_closed=self._is_closed(),
+            problems=tuple(self._problems),
+        )
+
+    def _segment(self, path: Path) -> None:
+        self._path, self._line = path, 0
+        follow, tree = self._chain.follow, self._chain.tree
+        for batch in batches(path):
+            for line in batch.lines:
+                self._line += 1
+                # The root that a head signs is that of the records before it.
+                root = tree.root() if line.endswith(_HEAD_END) else b""
+                try:
+                    n, _, kind = follow(line)
+                except ChainBroken as broken:
+                    self._break(broken)
+                self._type_before, self._last_type = self._last_type, kind
+                if root:
+                    self._check_head(line, root)
+                elif n == 0:
+                    self._check_opened(line)
+                if has_blobs(line):
+                    self._check_blobs(line)
+                if self._expected is not None and self._expected.size == self._chain.size:
+                    self._compare_expected()
+            if batch.torn:
+                self._torn(batch.torn)
+
+    def _break(self, broken: ChainBroken) -> NoReturn:
+        finding, text, n = diagnose(broken, self._chain, self._paths, self._path, self._line)
+        claims = None
+        if broken.n is not None:
+            claims = f"record {broken.n} after {hash_before(broken.line)}"
+        expected = f"record {self._chain.size} after {self._chain.last.decode()}"
+        self._stop(finding, text, n=n, expected=expected, found=claims)
+
+    def _torn(self, torn: bytes) -> NoReturn:
+        self._line += 1
+        self._stop(
+            Finding.TORN, f"the last {len(torn)} bytes are no whole record", n=self._chain.size
+        )
+
+    def _check_opened(self, line: bytes) -> None:
+        record = Record.parse(line)
+        run = record.body.get("run")
+        if record.type is not Type.OPENED or not isinstance(run, str):
+            self._stop(Finding.MALFORMED, "the first record does not open a run", n=0)
+        self._run = str(run)
+        if record.body.get("format") != FORMAT:
+            said = f"format {record.body.get('format')!r:.40} is not known to this version"
+            self._stop(Finding.MALFORMED, said, n=0)
+        if record.body.get("key_id") != self._key.key_id:
+            found = str(record.body.get("key_id"))
+            self._wrong_key("the run was opened with another key", n=0, found=found)
+
+    def _check_head(self, line: bytes, root: bytes) -> None:
+        """Every byte of a head's line follows from what is signed, so nothing in it can change."""
+        record = Record.parse(line)
+        try:
+            head = Head.parse(record.body)
+        except InvalidInput as error:
+            self._stop(Finding.BAD_HEAD, error.message, n=record.n)
+        if head.key_id != self._key.key_id:
+            self._wrong_key("the head is signed with another key", n=record.n, found=head.key_id)
+        if not head.is_signed_by(self._key):
+            self._stop(Finding.BAD_HEAD, "the signature is not valid", n=record.n)
+        if head.run != self._run or head.size != record.n or _head_line(record, head) != line:
+            text = "the record around the signed head is not the one that was written"
+            self._stop(Finding.BAD_HEAD, text, n=record.n)
+        self._compare_root(head, record.n, root)
+        self._head = head
+        self._heads += 1
+
+    def _compare_root(self, head: Head, n: int, root: bytes) -> None:
+        if head.root == root.hex():
+            return
+        first = self._head.size if self._head else 0
+        text = f"one of the records {first} to {n - 1} was changed and the chain rewritten"
+        self._stop(Finding.REWRITTEN, text, n=n, expected=head.root, found=root.hex())
+
+    def _check_blobs(self, line: bytes) -> None:
+        record = Record.parse(line)
+        for ref in record.blobs:
+            self._blob_count += 1
+            if self._blobs is None or len(self._problems) >= _MAX_BLOB_FINDINGS:
+                continue
+            try:
+                if len(self._blobs.read(ref.sha256)) != ref.size_bytes:
+                    raise IntegrityError(f"the blob {ref.sha256} has another size than recorded")
+            except NotFound as error:
+                self._note(Finding.BLOB_MISSING, error.message, record.n)
+            except IntegrityError as error:
+                self._note(Finding.BLOB_CHANGED, error.message, record.n)
+
+    def _check_expected(self) -> None:
+        if self._expected is None:
+            return
+        if self._expected.key_id != self._key.key_id:
+            self._wrong_key(
+                "the saved head is signed with another key", found=self._expected.key_id
+            )
+        if not self._expected.is_signed_by(self._key):
+            self._stop(Finding.BAD_HEAD, "the signature of the saved head is not valid")
+
+    def _compare_expected(self) -> None:
+        assert self._expected is not None
+        root = self._chain.tree.root().hex()
+        if self._expected.root != root or self._expected.run != self._run:
+            text = f"the first {self._expected.size} records are not those of the saved head"
+            self._stop(
+                Finding.REPLACED,
+                text,
+                expected=f"run {self._expected.run}, root {self._expected.root}",
+                found=f"run {self._run}, root {root}",
+            )
+
+    def _end(self, expect_closed: bool) -> None:
+        size = self._chain.size
+        if size == 0:
+            self._stop(Finding.TRUNCATED, "there is no record at all")
+        if self._expected is not None and self._expected.size > size:
+            text = f"the saved head has {self._expected.size} records, the journal {size}"
+            self._stop(Finding.TRUNCATED, text, n=size)
+        if expect_closed and not self._is_closed():
+            text = "the end is missing: no `closed` record and head"
+            self._stop(Finding.TRUNCATED, text, n=size)
+
+    def _is_closed(self) -> bool:
+        return (self._type_before, self._last_type) == (b"closed", b"head")
+
+    def _wrong_key(self, text: str, *, found: str, n: int | None = None) -> NoReturn:
+        self._stop(Finding.WRONG_KEY, text, n=n, expected=self._key.key_id, found=found)
+
+    def _stop(
+        self,
+        finding: Finding,
+        text: str,
+        *,
+        n: int | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+    ) -> NoReturn:
+        where = (self._path.name, self._line or None)
+        self._problems.append(Problem(finding, text, *where, n, expected, found))
+        raise _Stop
+
+    def _note(self, finding: Finding, text: str, n: int | None = None) -> None:
+        """A problem that does not keep the rest from being checked."""
+        where = (self._path.name, self._line or None)
+        self._problems.append(Problem(finding, text, *where, n))
+
+
+def _head_line(record: Record, head: Head) -> bytes:
+    return canonical(
+        {
+            "after": record.after,
+            "at": head.at,
+            "body": head.as_body(),
+            "n": record.n,
+            "type": Type.HEAD.value,
+        }
+    )

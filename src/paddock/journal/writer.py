@@ -1,0 +1,334 @@
+"""The journal of a run as it is written: append, make durable, sign, close. Fails closed.
+
+`append` returns when the kernel has the record: it survives the end of this process by any means.
+`durable` returns when the disk has it. Any error of the host breaks the journal for good: from then
+on every call raises `JournalBroken`, and nothing that was not written whole was acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paddock.journal import recovery
+from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside
+from paddock.journal.canonical import canonical_text, encoded
+from paddock.journal.commit import GroupCommit
+from paddock.journal.errors import JournalBroken
+from paddock.journal.heads import Head
+from paddock.journal.hosts import opening_facts
+from paddock.journal.keys import SigningKey
+from paddock.journal.mask import Masker
+from paddock.journal.places import Place
+from paddock.journal.records import BlobRef, Chain, Type
+from paddock.journal.segments import Appender
+from paddock.model.errors import InvalidInput
+
+_OURS = {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
+_MAX_STEP = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """When a head is signed and when a new segment is begun."""
+
+    head_records: int = 1024
+    head_us: int = 5_000_000
+    segment_bytes: int = 32 << 20
+
+
+class Entry(NamedTuple):
+    """One record to append. Records of one `extend` are written together or not at all."""
+
+    type: Type
+    body: Mapping[str, Any]
+    step: int | None = None
+
+
+class _Prepared(NamedTuple):
+    kind: str
+    text: str
+    step: int | None
+    blobs: tuple[BlobRef, ...]
+
+
+class Journal:
+    """The one writer of a run's journal. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        place: Place,
+        appender: Appender,
+        chain: Chain,
+        key: SigningKey,
+        masker: Masker | None,
+        *,
+        run: str,
+        rhythm: Rhythm,
+    ) -> None:
+        self.run = run
+        self.directory = place.directory
+        self.blobs = Blobs(place.directory)
+        self._place = place
+        self._appender = appender
+        self._chain = chain
+        self._key = key
+        self._masker = masker
+        self._rhythm = rhythm
+        self._guard = threading.Lock()  # what is written
+        self._flushing = threading.Lock()  # what is on disk; taken before the other
+        self._commit = GroupCommit(self._flush)
+        self._durable = -1
+        self._last_at = 0
+        self._head: Head | None = None
+        self._ended: str | None = None
+        self._is_closed = False
+        self._pid = os.getpid()
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        *,
+        opened: Mapping[str, Any],
+        key: SigningKey,
+        masker: Masker | None = None,
+        rhythm: Rhythm | None = None,
+    ) -> Journal:
+        """A new journal in a directory that does not exist yet or is empty.
+
+        `opened` names at least `run` and `agent`; the format, the key and the host are added.
+        """
+        run = opened.get("run")
+        if not isinstance(run, str) or not run or not isinstance(opened.get("agent"), str):
+            raise InvalidInput("a journal is opened with the names of its run and its agent")
+        place = Place.claim_new(directory, key)
+        try:
+            appender = Appender.first(directory)
+        except OSError as error:
+            place.release()
+            raise JournalBroken(
+                f"cannot begin a journal in {directory}: {error.strerror}"
+            ) from None
+        journal = cls(place, appender, Chain(), key, masker, run=run, rhythm=rhythm or Rhythm())
+        facts = opening_facts(opened, key.public)
+        journal._first(journal._prepared(Entry(Type.OPENED, facts)))
+        return journal
+
+    @classmethod
+    def recover(
+        cls,
+        directory: Path,
+        *,
+        key: SigningKey,
+        masker: Masker | None = None,
+        rhythm: Rhythm | None = None,
+    ) -> Journal:
+        """Goes on with a journal whose writer is gone: cuts a torn end, and records that it did."""
+        place = Place.claim_again(directory, key)
+        try:
+            found = recovery.examine(directory, key.public)
+            appender = Appender.reopened(found.segment, found.size)
+        except OSError as error:
+            place.release()
+            raise JournalBroken(f"cannot go on in {directory}: {error.strerror}") from None
+        except BaseException:
+            place.release()
+            raise
+        journal = cls(
+            place, appender, found.chain, key, masker, run=found.run, rhythm=rhythm or Rhythm()
+        )
+        journal._last_at = found.last_at
+        journal._first(journal._prepared(Entry(Type.RECOVERED, found.cut)))
+        return journal
+
+    @property
+    def position(self) -> int:
+        """The number of the last record."""
+        return self._chain.size - 1
+
+    @property
+    def head(self) -> Head | None:
+        """The last head that was signed. Saved elsewhere, it proves what was in the journal."""
+        return self._head
+
+    @property
+    def is_broken(self) -> bool:
+        return self._ended is not None and not self._is_closed
+
+    def append(self, type: Type, body: Mapping[str, Any], step: int | None = None) -> int:
+        """Writes one record and returns its number."""
+        return self._write([self._prepared(_checked(Entry(type, body, step)))])
+
+    def extend(self, entries: Iterable[Entry]) -> int:
+        """Writes some records with one write and returns the number of the last."""
+        prepared = [self._prepared(_checked(entry)) for entry in entries]
+        if not prepared:
+            raise InvalidInput("there is nothing to append")
+        return self._write(prepared)
+
+    def sign(self) -> Head:
+        """Signs the tree of all records so far, in the journal, and returns the head."""
+        return self._write_signed([])
+
+    def sync(self) -> None:
+        """Returns when all that was appended before the call is on disk."""
+        self._flush()
+
+    async def durable(self, position: int | None = None) -> None:
+        """Waits until the record of that number (the last one) is on disk, without blocking."""
+        wanted = self.position if position is None else position
+        if wanted > self.position:
+            raise InvalidInput(
+                f"record {wanted} is not in the journal: the last is {self.position}"
+            )
+        if self._durable < wanted or self.is_broken:
+            await self._commit.wait()
+
+    def close(self, body: Mapping[str, Any] | None = None) -> Head:
+        """Ends the journal with a `closed` record and a last head, on disk. It is not reopened."""
+        head = self._write_signed([self._prepared(Entry(Type.CLOSED, dict(body or {})))])
+        self._flush()
+        self._end("the journal is closed", is_closed=True)
+        return head
+
+    def abandon(self) -> None:
+        """Lets go of the files as a crash would: no record, and `recover` goes on from there."""
+        self._end("the journal was let go")
+
+    def _first(self, prepared: _Prepared) -> None:
+        """Writes the record that begins or resumes, under a head, on disk; lets go on failure."""
+        try:
+            self._write_signed([prepared])
+            self._flush()
+        except BaseException:
+            self._end("the journal could not be begun")
+            raise
+
+    def _prepared(self, entry: Entry) -> _Prepared:
+        """Everything that needs no order: masked, canonical, large values set aside."""
+        body = entry.body
+        text = canonical_text(body)
+        if self._masker is not None and not self._masker.is_clean(text):
+            body = self._masker.mask(body)
+            text = canonical_text(body)
+        if not text.isascii():
+            encoded(text)  # a lone surrogate is the caller's mistake and must not break the journal
+        if len(text) <= SHORT_TEXT:
+            return _Prepared(entry.type.value, text, entry.step, ())
+        try:
+            text, refs = set_aside(body, text, self.blobs)
+        except OSError as error:
+            with self._guard:
+                raise self._broken(error) from None
+        return _Prepared(entry.type.value, text, entry.step, refs)
+
+    def _write(self, prepared: list[_Prepared], *, is_signed: bool = False) -> int:
+        """Writes them as they belong together. Whatever interrupts this leaves chain and file
+        apart, so it ends the journal."""
+        with self._guard:
+            self._check()
+            try:
+                lines = self._lines(prepared)
+                position = self._chain.size - 1
+                if is_signed or self._is_head_due():
+                    lines.append(self._head_line())
+                self._put(lines)
+            except OSError as error:
+                raise self._broken(error) from None
+            except BaseException as error:
+                self._broken(error)
+                raise
+            return position
+
+    def _write_signed(self, prepared: list[_Prepared]) -> Head:
+        self._write(prepared, is_signed=True)
+        assert self._head is not None
+        return self._head
+
+    def _lines(self, prepared: list[_Prepared]) -> list[bytes]:
+        at = self._now()
+        link = self._chain.link
+        return [link(kind, text, at=at, step=step, blobs=b) for kind, text, step, b in prepared]
+
+    def _head_line(self) -> bytes:
+        at = self._now()
+        tree = self._chain.tree
+        head = Head.sign(self._key, run=self.run, size=tree.size, root=tree.root(), at=at)
+        line = self._chain.link(Type.HEAD.value, canonical_text(head.as_body()), at=at, step=None)
+        self._head = head
+        return line
+
+    def _is_head_due(self) -> bool:
+        last = self._head
+        return (
+            last is None
+            or self._chain.size - last.size > self._rhythm.head_records
+            or self._last_at - last.at > self._rhythm.head_us
+        )
+
+    def _put(self, lines: list[bytes]) -> None:
+        if self._appender.size >= self._rhythm.segment_bytes:
+            self._appender.roll()
+        self._appender.write(b"\n".join(lines) + b"\n")
+
+    def _now(self) -> int:
+        """Microseconds; a clock that was set back stands still here."""
+        self._last_at = max(self._last_at, time.time_ns() // 1000)
+        return self._last_at
+
+    def _flush(self) -> None:
+        with self._flushing:
+            with self._guard:
+                self._check()
+                reached = self.position
+                if reached <= self._durable:
+                    return
+                unflushed = self._appender.take_unflushed()
+            try:
+                self.blobs.flush()
+                unflushed.flush()
+            except OSError as error:
+                # The kernel forgets what it could not write: a second try would seem to succeed.
+                with self._guard:
+                    raise self._broken(error) from None
+            self._durable = reached
+
+    def _check(self) -> None:
+        if self._ended is not None:
+            raise JournalBroken(f"journal of run {self.run}: {self._ended}")
+        if os.getpid() != self._pid:
+            raise JournalBroken(f"journal of run {self.run} belongs to the process that opened it")
+
+    def _broken(self, error: BaseException) -> JournalBroken:
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        self._ended = self._ended or f"it cannot be written: {said}"
+        return JournalBroken(
+            f"journal of run {self.run}: {self._ended}",
+            hint=f"see that {self.directory} has room and can be written, then recover the run",
+        )
+
+    def _end(self, why: str, *, is_closed: bool = False) -> None:
+        with self._flushing, self._guard:
+            if os.getpid() != self._pid or self._place.is_released:
+                return
+            self._ended, self._is_closed = self._ended or why, is_closed
+            self._appender.close()
+            self.blobs.close()
+            self._place.release()
+
+
+def _checked(entry: Entry) -> Entry:
+    if entry.type in _OURS or entry.type not in Type.__members__.values():
+        raise InvalidInput(f"a record of type {entry.type!r} is not the caller's to write")
+    step = entry.step
+    if step is not None and (type(step) is not int or not 0 <= step <= _MAX_STEP):
+        raise InvalidInput(f"{step!r} is not the number of a step")
+    if not isinstance(entry.body, Mapping):
+        raise InvalidInput("the body of a record is an object")
+    return entry

@@ -1,0 +1,1 @@
+"""The paddock file: what an agent may do. Text in, values out; no I/O."""

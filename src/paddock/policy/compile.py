@@ -1,0 +1,236 @@
+"""Rules made ready: every field a test, every expression compiled, all found by kind and name."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.model.action import Action, Kind, Verdict
+from paddock.policy.expressions import Expression, compile_expression
+from paddock.policy.fields import FIELDS, INDEXED, Field, program_paths, programs
+from paddock.policy.globs import Test, any_of, is_literal
+from paddock.policy.rules import Match, Rule
+from paddock.policy.subject import Subject, names_for
+
+Check = Callable[[Subject], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule that can be asked about an action."""
+
+    rule: Rule
+    checks: tuple[tuple[str, Check], ...]
+    unless: tuple[tuple[str, Check], ...]
+    when: Expression | None
+    amount: Expression | None
+
+    def fields_match(self, subject: Subject) -> bool:
+        """Whether `match` holds and `unless` does not. Raises Unmatchable."""
+        for _, check in self.checks:
+            if not check(subject):
+                return False
+        return not self.unless or not all(check(subject) for _, check in self.unless)
+
+    def applies(self, subject: Subject) -> bool:
+        """Also `when`. Raises Unmatchable or ExpressionError."""
+        if not self.fields_match(subject):
+            return False
+        return self.when is None or self.when.holds(subject.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The rules that can concern an action, and the arguments that their expressions read."""
+
+    rules: tuple[CompiledRule, ...]
+    keys: frozenset[str] | None
+
+    @classmethod
+    def of(cls, rules: Iterable[CompiledRule]) -> Bucket:
+        chosen = tuple(rules)
+        keys: frozenset[str] = frozenset()
+        for expression in (one for rule in chosen for one in (rule.when, rule.amount) if one):
+            if expression.keys is None:
+                return cls(chosen, None)
+            keys |= expression.keys
+        return cls(chosen, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Rules of one kind by the literal value of their indexed field; `others` could be any."""
+
+    named: Mapping[str, Bucket]
+    others: Bucket
+
+    def candidates(self, names: tuple[str, ...]) -> Bucket:
+        if len(names) == 1:
+            return self.named.get(names[0], self.others)
+        found = {id(rule): rule for name in names for rule in
+                 self.named.get(name, self.others).rules}  # fmt: skip
+        return Bucket.of(found.values())
+
+
+def compile_rule(rule: Rule, kind: Kind) -> CompiledRule:
+    """The rule for one of its kinds. Raises InvalidInput for an expression that is not one."""
+    is_grant = rule.decide is Verdict.ALLOW
+    known = names_for(rule.kinds)
+    limit = rule.limit
+    return CompiledRule(
+        rule,
+        _checks(rule.match, kind, needs_all=is_grant),
+        _checks(rule.unless, kind, needs_all=not is_grant) if rule.unless else (),
+        None if rule.when is None else compile_expression(rule.when, known),
+        None if limit is None or limit.sum is None else compile_expression(limit.sum, known),
+    )
+
+
+def build_index(rules: Iterable[CompiledRule], kind: Kind) -> Index:
+    """An index over rules that were compiled for `kind`."""
+    named: dict[str, list[CompiledRule]] = {}
+    others: list[CompiledRule] = []
+    for rule in rules:
+        keys = _index_keys(rule.rule.match, kind)
+        if keys is None:
+            others.append(rule)
+            continue
+        found = rule if kind is Kind.EXEC else _without_check(rule, INDEXED[kind])
+        for key in keys:
+            named.setdefault(key, []).append(found)
+    buckets = {key: Bucket.of([*found, *others]) for key, found in named.items()}
+    return Index(buckets, Bucket.of(others))
+
+
+def _without_check(rule: CompiledRule, name: str) -> CompiledRule:
+    """Whoever finds the rule by this field knows already that it matches."""
+    return replace(rule, checks=tuple(check for check in rule.checks if check[0] != name))
+
+
+def index_names(action: Action) -> tuple[str, ...]:
+    """The values of the action's indexed field. Raises Unmatchable."""
+    kind = action.kind
+    if kind is Kind.TOOL:
+        return (action.name,)
+    values = FIELDS[kind][INDEXED[kind]].values(Subject(action, action.effect))
+    if kind is Kind.EXEC:
+        return tuple(dict.fromkeys(posixpath.basename(value) for value in values))
+    return values
+
+
+def matches_words(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
+    """Whether the words begin as the pattern says; `**` in it stands for any words."""
+    return _Words(pattern)(argv)
+
+
+def _index_keys(match: Match, kind: Kind) -> set[str] | None:
+    """None when the rule can concern any value."""
+    field = FIELDS[kind][INDEXED[kind]]
+    patterns = match.get(INDEXED[kind])
+    if patterns is None:
+        return None
+    names = [posixpath.basename(one) if kind is Kind.EXEC else one for one in patterns]
+    if not all(is_literal(name) for name in names):
+        return None
+    return {name.casefold() if field.folds_case else name for name in names}
+
+
+def _checks(match: Match | None, kind: Kind, *, needs_all: bool) -> tuple[tuple[str, Check], ...]:
+    if match is None:
+        return ()
+    return tuple(
+        (name, _check(kind, name, FIELDS[kind][name], patterns, needs_all=needs_all))
+        for name, patterns in match.fields
+    )
+
+
+def _check(
+    kind: Kind, name: str, field: Field, patterns: tuple[Any, ...], *, needs_all: bool
+) -> Check:
+    if kind is Kind.EXEC and name == "program":
+        return _program_check(patterns, needs_all=needs_all)
+    test = _test(name, field, patterns)
+    values = field.values
+
+    def one_matches(subject: Subject) -> bool:
+        found = subject.memo.get(name)
+        if found is None:
+            found = subject.memo[name] = values(subject)
+        return test(found[0]) if len(found) == 1 else any(map(test, found))
+
+    def all_match(subject: Subject) -> bool:
+        found = subject.memo.get(name)
+        if found is None:
+            found = subject.memo[name] = values(subject)
+        return bool(found) and all(map(test, found))
+
+    return all_match if needs_all else one_matches
+
+
+def _test(name: str, field: Field, patterns: tuple[Any, ...]) -> Callable[[Any], bool]:
+    if name == "argv":
+        words = [_Words(one) for one in patterns]
+        return lambda argv: any(one(argv) for one in words)
+    if name == "port":
+        ranges = [_port_range(one) for one in patterns]
+        return lambda port: any(port in one for one in ranges)
+    texts = [one.casefold() if field.folds_case else one for one in patterns]
+    return any_of(texts, field.separator)
+
+
+def _program_check(patterns: tuple[str, ...], *, needs_all: bool) -> Check:
+    """Without a slash a pattern means the name of the file, wherever it lies."""
+    names = any_of([one for one in patterns if "/" not in one], "")
+    with_slash = [one for one in patterns if "/" in one]
+    paths = any_of(with_slash, "/")
+
+    def one_matches(subject: Subject) -> bool:
+        if any(names(posixpath.basename(one)) for one in programs(subject)):
+            return True
+        return bool(with_slash) and any(map(paths, program_paths(subject)))
+
+    def all_match(subject: Subject) -> bool:
+        return all(names(posixpath.basename(one)) or paths(one) for one in programs(subject))
+
+    return all_match if needs_all else one_matches
+
+
+def _port_range(text: str) -> range:
+    first, _, last = str(text).partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+class _Words:
+    """A pattern over words: prefix of the words, each a glob, `**` any number of words.
+
+    Between two `**` the first place that fits is as good as a later one, so nothing is tried twice.
+    """
+
+    def __init__(self, pattern: tuple[str, ...]) -> None:
+        self._runs: list[list[Test]] = [[]]
+        for word in pattern:
+            if word == "**":
+                self._runs.append([])
+            else:
+                self._runs[-1].append(any_of([word], ""))
+
+    def __call__(self, argv: tuple[str, ...]) -> bool:
+        first, *rest = self._runs
+        if not _fits(first, argv, 0):
+            return False
+        at = len(first)
+        for run in rest:
+            places = range(at, len(argv) - len(run) + 1)
+            found = next((place for place in places if _fits(run, argv, place)), None)
+            if found is None:
+                return False
+            at = found + len(run)
+        return True
+
+
+def _fits(run: list[Test], argv: tuple[str, ...], at: int) -> bool:
+    return at + len(run) <= len(argv) and all(
+        test(argv[at + number]) for number, test in enumerate(run)
+    )

@@ -1,0 +1,186 @@
+"""From the shape of a file to its terms: what keys mean, and what they mean together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.model.action import Effect, Kind, Stage, Verdict
+from paddock.model.errors import InvalidInput
+from paddock.model.spec import Spec
+from paddock.policy import effects, expressions
+from paddock.policy.document import Document, Path
+from paddock.policy.fields import FIELDS
+from paddock.policy.patterns import pattern_problem
+from paddock.policy.problems import Problem, suggest
+from paddock.policy.rules import (
+    STRICTEST_FIRST,
+    Approvals,
+    Example,
+    Limit,
+    Match,
+    Rule,
+    SandboxTerms,
+    Terms,
+    Tool,
+)
+from paddock.policy.schema import (
+    EffectShape,
+    FaultShape,
+    FileShape,
+    LimitShape,
+    RuleShape,
+    SandboxShape,
+    ToolShape,
+    UnlessShape,
+)
+from paddock.policy.subject import names_for
+
+_SAY = "write a rule, e.g. {id: inside, match: {kind: [exec, file, code]}, decide: allow}"
+
+
+@dataclass(slots=True)
+class Converter:
+    """One conversion; what is wrong collects in `problems`, and the terms are then of no use."""
+
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+
+    def terms(self, file: FileShape) -> Terms:
+        if not file.rules and not file.tools:
+            self._note((), "the file has no rules and no tools, so it says nothing", _SAY)
+        return Terms(
+            agent=file.agent,
+            stage=Stage(file.stage),
+            tools={name: self._tool(name, shape) for name, shape in file.tools.items()},
+            rules=tuple(self._rule(shape, ("rules", n)) for n, shape in enumerate(file.rules)),
+            approvals=Approvals(file.approvals.timeout, tuple(file.approvals.by)),
+            sandbox=self._sandbox(file.sandbox),
+            version=file.version,
+        )
+
+    def _tool(self, name: str, shape: ToolShape) -> Tool:
+        path: Path = ("tools", name)
+        if not name or len(name) > 200 or not name.isprintable() or "*" in name:
+            self._note(path, "not the name of a tool", "write the name as the agent calls it")
+        effect = shape.effect
+        if isinstance(effect, Effect):
+            return Tool(name, effect, shape.reversible)
+        return Tool(name, self._conditions(effect, (*path, "effect")), shape.reversible)
+
+    def _conditions(self, shape: EffectShape, path: Path) -> tuple[tuple[Effect, str | bool], ...]:
+        found: list[tuple[Effect, str | bool]] = []
+        for effect in STRICTEST_FIRST:
+            if effect.value not in shape.model_fields_set:
+                continue
+            condition = getattr(shape, effect.value)
+            if found and found[-1][1] is True:
+                self._note((*path, effect.value), f"never reached: {found[-1][0]} is always true",
+                           "give the stricter effect an expression")  # fmt: skip
+            if isinstance(condition, str):
+                self._compile(condition, effects.NAMES, (*path, effect.value))
+            found.append((effect, condition))
+        if not found:
+            self._note(path, "says of no effect when a call has it", "write effect: write")
+        return tuple(found)
+
+    def _rule(self, shape: RuleShape, path: Path) -> Rule:
+        kinds = shape.match.kind
+        self._check_together(shape, path)
+        names = names_for(kinds)
+        if shape.when is not None:
+            self._compile(shape.when, names, (*path, "when"))
+        if shape.limit is not None and shape.limit.sum is not None:
+            self._compile(shape.limit.sum, names, (*path, "limit", "sum"))
+        return Rule(
+            id=shape.id,
+            kinds=kinds,
+            decide=Verdict(shape.decide),
+            match=self._match(shape.match, kinds, (*path, "match")),
+            unless=self._match(shape.unless, kinds, (*path, "unless")) if shape.unless else None,
+            when=shape.when,
+            limit=self._limit(shape.limit, (*path, "limit")) if shape.limit else None,
+            why=shape.why,
+            fault=_fault(shape.fault),
+            examples=_examples(shape),
+        )
+
+    def _check_together(self, shape: RuleShape, path: Path) -> None:
+        if shape.decide == "simulate" and Kind.EXEC in shape.match.kind:
+            self._note((*path, "decide"), "a program cannot be simulated",
+                       "write allow, block, ask or fault")  # fmt: skip
+        if shape.decide == "allow" and shape.limit is not None:
+            self._note((*path, "limit"), "a rule with a limit fires when it is exceeded, so it "
+                       "cannot allow", "write decide: ask or block")  # fmt: skip
+        if shape.fault is not None and shape.decide != "fault":
+            self._note((*path, "fault"), "only a rule with decide: fault has a fault",
+                       "remove it, or write decide: fault")  # fmt: skip
+
+    def _match(self, shape: UnlessShape, kinds: tuple[Kind, ...], path: Path) -> Match:
+        fields: list[tuple[str, tuple[Any, ...]]] = []
+        for name in sorted(shape.model_fields_set - {"kind"}):
+            patterns = getattr(shape, name)
+            if patterns is None:
+                self._note((*path, name), "has no value", "write a pattern, or remove the key")
+                continue
+            for kind in kinds:
+                self._check_field(kind, name, patterns, (*path, name))
+            fields.append((name, patterns))
+        if type(shape) is UnlessShape and not fields:
+            self._note(path, "leaves nothing out", "name a field, or remove the key")
+        return Match(tuple(fields))
+
+    def _check_field(self, kind: Kind, name: str, patterns: tuple[Any, ...], path: Path) -> None:
+        if name not in FIELDS[kind]:
+            self._note(path, f"an action of kind {kind} has no {name}",
+                       suggest(name, FIELDS[kind]), of_key=True)  # fmt: skip
+            return
+        for pattern in patterns:
+            problem = pattern_problem(kind, name, pattern)
+            if problem is not None:
+                self._note(path, *problem)
+
+    def _limit(self, shape: LimitShape, path: Path) -> Limit:
+        if (shape.sum is None) == (shape.count is None):
+            self._note(path, "needs either sum or count", "write count: 1, or sum: args.amount")
+        return Limit(shape.max, shape.per, shape.sum, shape.count or 1)
+
+    def _sandbox(self, shape: SandboxShape) -> SandboxTerms:
+        words = _given(shape)
+        asked = {key: value for key, value in words.items() if key != "isolation"}
+        try:
+            spec = Spec.parse(**asked)
+        except InvalidInput as error:
+            part = error.message.split(":")[0].split(".")
+            self._note(("sandbox", *part), error.message, error.hint)
+            spec = Spec()
+        return SandboxTerms(words, shape.isolation, spec)
+
+    def _compile(self, source: str, names: frozenset[str], path: Path) -> None:
+        try:
+            expressions.compile_expression(source, names)
+        except InvalidInput as error:
+            self._note(path, error.message, error.hint)
+
+    def _note(
+        self, path: Path, message: str, hint: str | None = None, *, of_key: bool = False
+    ) -> None:
+        self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
+
+
+def _fault(shape: FaultShape | None) -> dict[str, Any] | None:
+    if shape is None:
+        return None
+    return {name: value for name, value in shape.model_dump().items() if value is not None}
+
+
+def _examples(shape: RuleShape) -> tuple[Example, ...]:
+    return tuple(
+        [Example(one, True) for one in shape.examples.match]
+        + [Example(one, False) for one in shape.examples.not_match]
+    )
+
+
+def _given(shape: SandboxShape) -> dict[str, Any]:
+    """Only what the file says, so that what is usual can change without changing digests."""
+    return shape.model_dump(exclude_unset=True)

@@ -1,0 +1,264 @@
+"""Decides on actions. Pure: the same terms, action and amounts spent give the same decision.
+
+The strictest of all holds: of every rule that matches, of what is usual for such an action, and of
+what the stage leaves. Whatever goes wrong while deciding means block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from paddock.model.action import Action, Decision, Effect, Kind, RuleHit, Stage, Verdict
+from paddock.policy.compile import (
+    Bucket,
+    CompiledRule,
+    Index,
+    build_index,
+    compile_rule,
+    index_names,
+)
+from paddock.policy.effects import EffectOf, compile_effect
+from paddock.policy.expressions import ExpressionError, is_panic
+from paddock.policy.rules import Approvals, Rule, SandboxTerms, Terms, Tool, digest
+from paddock.policy.stages import ceiling
+from paddock.policy.subject import Subject
+
+MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
+CONTAINED_KINDS = frozenset({Kind.EXEC, Kind.FILE, Kind.CODE})
+_NOTHING_SPENT: Mapping[str, int] = {}
+_NO_RULES = Bucket((), frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What an action would spend of a limit. Without a window it counts over the whole run."""
+
+    rule_id: str
+    amount: int
+    window_s: float | None
+
+
+class BadAmount(Exception):
+    """An amount that cannot be counted."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The terms of one agent, ready to decide. Equal when the terms are."""
+
+    terms: Terms
+    _indexes: Mapping[Kind, Index] = field(compare=False, repr=False)
+    _effects: Mapping[str, EffectOf] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, terms: Terms) -> Policy:
+        """Raises InvalidInput when an expression does not compile."""
+        indexes = {}
+        for kind in Kind:
+            rules = [compile_rule(rule, kind) for rule in terms.rules if kind in rule.kinds]
+            if rules:
+                indexes[kind] = build_index(rules, kind)
+        effects = {name: compile_effect(tool) for name, tool in terms.tools.items()}
+        return cls(terms, indexes, effects)
+
+    @property
+    def agent(self) -> str:
+        return self.terms.agent
+
+    @property
+    def stage(self) -> Stage:
+        return self.terms.stage
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self.terms.tools
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.terms.rules
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.terms.approvals
+
+    @property
+    def sandbox(self) -> SandboxTerms:
+        return self.terms.sandbox
+
+    @cached_property
+    def digest(self) -> str:
+        """What approvals and journals bind to: any rule changes it, comments and order do not."""
+        return digest(self.terms)
+
+    def decide(self, action: Action, spent: Mapping[str, int] = _NOTHING_SPENT) -> Decision:
+        """What is to be done about the action. `spent`: for each rule with a limit, what is
+        proposed, in flight and done in its window, without this action. A bad action is blocked,
+        not raised about."""
+        try:
+            return self._decide(action, spent)
+        except Exception as error:
+            return _failed(action, error)
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            return _failed(action, error)
+
+    def amounts(self, action: Action) -> tuple[Charge, ...]:
+        """What the action would spend of each limit that it comes under. An amount that cannot be
+        told is left out: such an action is blocked by `decide`, and spends nothing."""
+        try:
+            return tuple(self._charges(self._subject(action)))
+        except Exception:
+            return ()
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            return ()
+
+    def effect(self, action: Action) -> Effect:
+        """The action's effect, computed from its arguments where the file says so."""
+        known = self._effects.get(action.name) if action.kind is Kind.TOOL else None
+        return action.effect if known is None else known.of(action)
+
+    def candidates(self, action: Action) -> Bucket:
+        """The rules that can concern the action. Raises Unmatchable."""
+        index = self._indexes.get(action.kind)
+        return _NO_RULES if index is None else index.candidates(index_names(action))
+
+    def _decide(self, action: Action, spent: Mapping[str, int]) -> Decision:
+        if action.kind is Kind.TOOL and action.name not in self.terms.tools:
+            why = f"The tool {action.name[:80]!r} is not declared in the paddock file."
+            return Decision(Verdict.BLOCK, "undeclared", why, action.effect)
+        bucket = self.candidates(action)
+        subject = Subject(action, self.effect(action), bucket.keys)
+        hits: list[RuleHit] = []
+        for rule in bucket.rules:
+            hit = hit_of(rule, subject, spent)
+            if hit is not None:
+                hits.append(hit)
+        # Sorted, so that the order of the file decides nothing, not even who is named.
+        if len(hits) > 1:
+            hits.sort(key=_strictest_first)
+        return self._conclude(subject, tuple(hits), bucket)
+
+    def _conclude(self, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket) -> Decision:
+        is_granted = bool(hits) and any(hit.verdict is Verdict.ALLOW for hit in hits)
+        verdict, by, why = self._usual(subject.action, is_granted=is_granted)
+        stage, stage_why = self._ceiling(subject, is_granted=is_granted)
+        if stage.strictness > verdict.strictness:
+            verdict, by, why = stage, f"stage:{self.terms.stage.value}", stage_why
+        if hits and hits[0].verdict.strictness >= verdict.strictness:
+            verdict, by, why = hits[0].verdict, hits[0].rule_id, hits[0].why
+        if verdict is Verdict.ALLOW or verdict is Verdict.BLOCK:
+            return Decision(verdict, by, why, subject.effect, hits)
+        then = _once_approved(hits, stage) if verdict is Verdict.ASK else Verdict.ALLOW
+        carried_out = then if verdict is Verdict.ASK else verdict
+        is_draft = carried_out is Verdict.SIMULATE and not _has(hits, Verdict.SIMULATE)
+        fault = _fault(hits, bucket) if carried_out is Verdict.FAULT else None
+        return Decision(verdict, by, why, subject.effect, hits, is_draft, fault, then)
+
+    def _usual(self, action: Action, *, is_granted: bool) -> tuple[Verdict, str, str]:
+        """What holds where no rule says otherwise."""
+        if action.kind is Kind.TOOL or is_granted or is_contained(action):
+            return Verdict.ALLOW, "default", "Nothing forbids it."
+        what = action.name[:80] or action.kind.value
+        return Verdict.BLOCK, "default", f"No rule allows {action.kind.value} {what!r}."
+
+    def _ceiling(self, subject: Subject, *, is_granted: bool) -> tuple[Verdict, str]:
+        action = subject.action
+        if subject.effect is Effect.READ or is_contained(action):
+            return Verdict.ALLOW, ""
+        return ceiling(
+            self.terms.stage,
+            subject.effect,
+            is_reversible=self.is_reversible(action),
+            is_granted=is_granted,
+        )
+
+    def is_reversible(self, action: Action) -> bool:
+        """Whether what the action does can be undone; of a tool, the file must say so too."""
+        tool = self.terms.tools.get(action.name) if action.kind is Kind.TOOL else None
+        return action.is_reversible and (tool is None or tool.is_reversible)
+
+    def _subject(self, action: Action) -> Subject:
+        return Subject(action, self.effect(action), self.candidates(action).keys)
+
+    def _charges(self, subject: Subject) -> Iterator[Charge]:
+        if subject.action.kind is Kind.TOOL and subject.action.name not in self.terms.tools:
+            return
+        for rule in self.candidates(subject.action).rules:
+            limit = rule.rule.limit
+            if limit is not None and rule.applies(subject):
+                yield Charge(rule.rule.id, amount_of(rule, subject), limit.window_s)
+
+
+def is_contained(action: Action) -> bool:
+    """Whether the action stays inside the fence; only files and programs can."""
+    return action.is_contained and action.kind in CONTAINED_KINDS
+
+
+def hit_of(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> RuleHit | None:
+    """What the rule says about the action, if anything. What it cannot tell, it blocks."""
+    terms = rule.rule
+    try:
+        if not rule.applies(subject):
+            return None
+        if terms.limit is not None:
+            amount = amount_of(rule, subject)
+            if _spent(spent, terms.id) + amount <= terms.limit.most:
+                return None
+    except (ExpressionError, BadAmount) as error:
+        why = f"The rule {terms.id} cannot be evaluated: {error}."
+        return RuleHit(terms.id, Verdict.BLOCK, why)
+    return RuleHit(terms.id, terms.decide, terms.why or f"The rule {terms.id} says so.")
+
+
+def amount_of(rule: CompiledRule, subject: Subject) -> int:
+    """What the action would spend of the rule's limit. Raises BadAmount or ExpressionError."""
+    assert rule.rule.limit is not None
+    if rule.amount is None:
+        return rule.rule.limit.count
+    amount = rule.amount.evaluate(subject.scope)
+    if type(amount) is not int or not 0 <= amount <= MAX_AMOUNT:
+        raise BadAmount(
+            f"an amount must be a whole number from 0 to {MAX_AMOUNT}, not {str(amount)[:40]!r}"
+        )
+    return amount
+
+
+def _spent(spent: Mapping[str, int], rule_id: str) -> int:
+    amount = spent.get(rule_id, 0)
+    if type(amount) is not int or amount < 0:
+        raise BadAmount("what was spent before is not known")
+    return amount
+
+
+def _strictest_first(hit: RuleHit) -> tuple[int, str]:
+    return -hit.verdict.strictness, hit.rule_id
+
+
+def _has(hits: tuple[RuleHit, ...], verdict: Verdict) -> bool:
+    return any(hit.verdict is verdict for hit in hits)
+
+
+def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:
+    """A yes lifts the asking and nothing else."""
+    others = [hit.verdict for hit in hits if hit.verdict is not Verdict.ASK]
+    if stage is not Verdict.ASK:
+        others.append(stage)
+    return max(others, key=lambda one: one.strictness, default=Verdict.ALLOW)
+
+
+def _fault(hits: tuple[RuleHit, ...], bucket: Bucket) -> Mapping[str, Any]:
+    """Of several, that of the rule whose id comes first."""
+    first = next(hit.rule_id for hit in hits if hit.verdict is Verdict.FAULT)
+    return next(one.rule.fault for one in bucket.rules if one.rule.id == first) or {}
+
+
+def _failed(action: Action, error: BaseException) -> Decision:
+    reason = str(error).split("\n")[0][:200] or type(error).__name__
+    # It could not be told what the action does, so it is taken for the worst.
+    return Decision(Verdict.BLOCK, "error", f"It could not be decided: {reason}.", Effect.ADMIN)

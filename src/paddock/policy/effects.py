@@ -1,0 +1,168 @@
+"""What a tool's call does, computed from its arguments so that none of them hides a write.
+
+The conditions of a tool are tried from the strictest effect down. A condition that fails gives the
+strictest effect of all. Because a tool may be more generous than CEL (`"UPDATE"`, `["update"]`, `1`
+for true), the arguments are also looked at as such a tool would read them; that can only tighten.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.model.action import Action, Effect
+from paddock.policy.expressions import (
+    LOOSEST,
+    Expression,
+    ExpressionError,
+    Scope,
+    compile_expression,
+)
+from paddock.policy.json_bounds import bound
+from paddock.policy.rules import STRICTEST_FIRST, Tool
+
+NAMES = frozenset({"args", "context"})
+_TRUTHS = {"true": True, "yes": True, "on": True, "1": True,
+           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+STRICTNESS = {effect: number for number, effect in enumerate(reversed(STRICTEST_FIRST))}
+
+
+class NoEffect(Exception):
+    """The file says of no effect that a call has it."""
+
+
+def strictest(one: Effect, other: Effect) -> Effect:
+    return one if STRICTNESS[one] >= STRICTNESS[other] else other
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOf:
+    """The effect of calls of one tool."""
+
+    conditions: tuple[tuple[Effect, Expression | bool], ...]  # from the strictest
+    keys: frozenset[str] | None = frozenset()  # of args, that conditions read; None for all
+
+    def of(self, action: Action) -> Effect:
+        """Never looser than the action itself declares. Raises NoEffect."""
+        first, condition = self.conditions[0]
+        if first is action.effect:
+            return first
+        found = first if condition is True else self._from_conditions(action)
+        return strictest(found, action.effect)
+
+    def _from_conditions(self, action: Action) -> Effect:
+        first = self.conditions[0][0]
+        try:
+            found = self._first(action.arguments, action.context)
+            if found is None:
+                raise NoEffect(f"no effect of {action.name} fits these arguments")
+            return found if found is first else self._as_others_read(action, found)
+        except (ExpressionError, _SameKey):
+            return first
+
+    def _first(self, arguments: Mapping[str, Any], context: Mapping[str, Any]) -> Effect | None:
+        scope = Scope({"args": arguments, "context": context}.__getitem__, self.keys)
+        for effect, condition in self.conditions:
+            if condition is True or (condition is not False and condition.holds(scope)):
+                return effect
+        return None
+
+    def _as_others_read(self, action: Action, found: Effect) -> Effect:
+        part = self._part(action.arguments)
+        seen = {repr(part)}
+        for reading in (_folded, _parsed, _truthful):
+            for unwraps in (False, True):
+                arguments = _read_with(reading, part, unwraps=unwraps)
+                if repr(arguments) in seen:
+                    continue
+                seen.add(repr(arguments))
+                try:
+                    other = self._first(arguments, action.context)
+                except ExpressionError:
+                    continue  # as it stands it could be evaluated; so read, it makes no sense
+                found = strictest(found, other or found)
+        return found
+
+    def _part(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What conditions read, also under keys that only a generous reader takes for theirs."""
+        part: Mapping[str, Any] = arguments
+        if self.keys is not None:
+            wanted = {_folded(key) for key in self.keys}
+            part = {key: arguments[key] for key in arguments if _folded(key) in wanted}
+        bound(part, LOOSEST, ExpressionError)
+        return part
+
+
+def compile_effect(tool: Tool) -> EffectOf:
+    """Raises InvalidInput for a condition that is no expression over `args` and `context`."""
+    if isinstance(tool.effect, Effect):
+        return EffectOf(((tool.effect, True),))
+    conditions = tuple(
+        (effect, one if isinstance(one, bool) else compile_expression(one, NAMES))
+        for effect, one in tool.effect
+    )
+    return EffectOf(conditions, _keys(one for _, one in conditions))
+
+
+def _keys(conditions: Iterable[Expression | bool]) -> frozenset[str] | None:
+    keys: frozenset[str] = frozenset()
+    for one in conditions:
+        if isinstance(one, bool):
+            continue
+        if one.keys is None:
+            return None
+        keys |= one.keys
+    return keys
+
+
+class _SameKey(Exception):
+    """Two keys that a generous reader takes for one: nobody knows which of them counts."""
+
+
+def _read_with(reading: Callable[[Any], Any], value: Any, *, unwraps: bool) -> Any:
+    if isinstance(value, Mapping):
+        read = {key: _read_with(reading, inner, unwraps=unwraps) for key, inner in value.items()}
+        return _with_folded_keys(read) if reading is _folded else read
+    if isinstance(value, list | tuple):
+        if unwraps and len(value) == 1:
+            return _read_with(reading, value[0], unwraps=True)
+        return [_read_with(reading, inner, unwraps=unwraps) for inner in value]
+    return reading(value)
+
+
+def _with_folded_keys(read: dict[str, Any]) -> dict[str, Any]:
+    """Also under the keys as they stand: conditions name them as the file writes them."""
+    folded: dict[str, Any] = {}
+    for key, value in read.items():
+        name = _folded(key)
+        if name in folded:
+            raise _SameKey
+        folded[name] = value
+    return {**read, **folded}
+
+
+def _folded(value: Any) -> Any:
+    """Case, width and surrounding space do not count."""
+    if not isinstance(value, str):
+        return value
+    return unicodedata.normalize("NFKC", value).casefold().strip()
+
+
+def _parsed(value: Any) -> Any:
+    """A text that is a number or a truth value is that."""
+    if not isinstance(value, str) or len(value) > 40:
+        return value
+    try:
+        read = json.loads(value.strip().lower())
+    except ValueError:
+        return value
+    return read if isinstance(read, bool | int | float) else value
+
+
+def _truthful(value: Any) -> Any:
+    """What counts as true or false is that."""
+    word = str(value).strip().lower() if isinstance(value, str | int) else ""
+    return _TRUTHS.get(word, value)

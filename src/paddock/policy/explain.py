@@ -1,0 +1,158 @@
+"""Why an action is decided as it is: every rule, and where it parted from the action."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.model.action import Action, Decision, Effect, Verdict
+from paddock.policy.compile import Check, CompiledRule, compile_rule
+from paddock.policy.decide import BadAmount, Policy, amount_of, hit_of, is_contained
+from paddock.policy.expressions import ExpressionError
+from paddock.policy.fields import Unmatchable
+from paddock.policy.rules import Rule
+from paddock.policy.stages import ceiling
+from paddock.policy.subject import Subject
+
+
+class Part(enum.StrEnum):
+    """How far a rule got."""
+
+    MATCHED = "matched"
+    KIND = "kind"
+    FIELD = "field"
+    UNLESS = "unless"
+    WHEN = "when"
+    LIMIT = "limit"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One rule, and what came of it."""
+
+    rule_id: str
+    wants: Verdict
+    part: Part  # at which it parted, or that it matched
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The decision on an action, and all that was weighed."""
+
+    action: Action
+    effect: Effect
+    rules: tuple[Considered, ...]
+    stage: str  # what the stage makes of it
+    decision: Decision
+
+    def lines(self) -> list[str]:
+        """For people: the result first, then what matched, then what did not."""
+        result = self.decision
+        lines = [
+            f"{result.verdict.value}: {result.why}",
+            f"  action     {self.action.kind.value} {self.action.name} ({self.effect.value})",
+            f"  decided by {result.decided_by}",
+            f"  stage      {self.stage}",
+        ]
+        if result.verdict is Verdict.ASK:
+            how = "a draft" if result.is_draft else result.once_approved.value
+            lines.append(f"  a yes      gives {how}")
+        ordered = sorted(self.rules, key=lambda one: one.part is not Part.MATCHED)
+        width = max((len(one.rule_id) for one in ordered), default=0)
+        for one in ordered:
+            mark = "+" if one.part is Part.MATCHED else "!" if one.part is Part.FAILED else "-"
+            lines.append(f"  {mark} {one.rule_id:<{width}}  {one.wants.value:<8}  {one.detail}")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        decision = self.decision
+        return {
+            "action": {
+                "kind": self.action.kind.value,
+                "name": self.action.name,
+                "arguments": dict(self.action.arguments),
+                "effect": self.effect.value,
+            },
+            "decision": {
+                "verdict": decision.verdict.value,
+                "decided_by": decision.decided_by,
+                "why": decision.why,
+                "is_draft": decision.is_draft,
+                "once_approved": decision.once_approved.value,
+            },
+            "stage": self.stage,
+            "rules": [
+                {"id": one.rule_id, "wants": one.wants.value, "part": one.part.value,
+                 "detail": one.detail}
+                for one in self.rules
+            ],
+        }  # fmt: skip
+
+
+def explain(policy: Policy, action: Action, spent: Mapping[str, int] | None = None) -> Explanation:
+    """What the policy decides about the action, and why."""
+    spent = spent or {}
+    decision = policy.decide(action, spent)
+    subject = Subject(action, decision.effect)
+    considered = tuple(_considered(rule, subject, spent) for rule in policy.rules)
+    return Explanation(action, decision.effect, considered, _stage(policy, subject, decision),
+                       decision)  # fmt: skip
+
+
+def _considered(rule: Rule, subject: Subject, spent: Mapping[str, int]) -> Considered:
+    kind = subject.action.kind
+    if kind not in rule.kinds:
+        kinds = " or ".join(one.value for one in rule.kinds)
+        return Considered(rule.id, rule.decide, Part.KIND, f"is about {kinds}, not {kind.value}")
+    try:
+        part, detail = _parted(compile_rule(rule, kind), subject, spent)
+    except (ExpressionError, Unmatchable, BadAmount) as error:
+        part, detail = Part.FAILED, f"cannot be evaluated, which blocks: {error}"
+    return Considered(rule.id, rule.decide, part, detail)
+
+
+def _parted(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> tuple[Part, str]:
+    for name, check in rule.checks:
+        if not check(subject):
+            return Part.FIELD, f"{name} does not match {_patterns(rule, name)}"
+    if rule.unless and _all_hold(rule.unless, subject):
+        return Part.UNLESS, "unless leaves it out"
+    if rule.when is not None and not rule.when.holds(subject.scope):
+        return Part.WHEN, f"when is false: {rule.when.source}"
+    limit = rule.rule.limit
+    if limit is None:
+        return Part.MATCHED, rule.rule.why or "matches"
+    amount, before = amount_of(rule, subject), spent.get(rule.rule.id, 0)
+    sum_text = f"{before} spent + {amount} of {limit.most}"
+    if hit_of(rule, subject, spent) is None:
+        return Part.LIMIT, f"within its limit: {sum_text}"
+    return Part.MATCHED, f"over its limit: {sum_text}"
+
+
+def _all_hold(checks: tuple[tuple[str, Check], ...], subject: Subject) -> bool:
+    return all(check(subject) for _, check in checks)
+
+
+def _patterns(rule: CompiledRule, name: str) -> str:
+    patterns = rule.rule.match.get(name) or ()
+    shown = [" ".join(one) if isinstance(one, tuple) else str(one) for one in patterns[:4]]
+    return ", ".join(shown) + (", ..." if len(patterns) > 4 else "")
+
+
+def _stage(policy: Policy, subject: Subject, decision: Decision) -> str:
+    name = policy.stage.value
+    if is_contained(subject.action):
+        return f"{name}: not subject to it, the action stays inside"
+    verdict, why = ceiling(
+        policy.stage,
+        subject.effect,
+        is_reversible=policy.is_reversible(subject.action),
+        is_granted=any(hit.verdict is Verdict.ALLOW for hit in decision.hits),
+    )
+    return f"{name}: {why or 'leaves it to the rules'}" if verdict is not Verdict.ALLOW else (
+        f"{name}: leaves it to the rules")  # fmt: skip

@@ -1,0 +1,237 @@
+"""What a rule can match on: for each kind of action its fields, and where an action keeps them.
+
+A value that cannot be compared safely (a path with `..`, a host that is no text) is Unmatchable:
+the action is blocked, because nobody knows which rules it would have met.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from paddock.model.action import Action, Effect, Kind
+from paddock.policy.subject import Subject
+
+MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
+OPERATIONS = ("read", "write", "list", "info", "exists", "make_dir", "rename", "remove", "lock",
+              "watch")  # fmt: skip
+# A server may read these as a slash or as dots, after the rule has looked.
+_AMBIGUOUS = re.compile(r"%(2e|2f|5c|25|00)|\\|\x00", re.IGNORECASE)
+
+
+class Unmatchable(ValueError):
+    """An action has a value that no rule can be compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing to match on. Where an action has several values (both paths of a rename, all names
+    of a program), the stricter reading holds: one is enough to tighten, a grant needs all."""
+
+    values: Callable[[Subject], tuple[Any, ...]]
+    separator: str = ""
+    folds_case: bool = False
+    choices: tuple[str, ...] = ()  # when not empty, the only texts that make sense
+    says: str = ""
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise Unmatchable(f"{what} is not a text: {str(value)[:60]!r}")
+    if len(value) > MAX_VALUE:
+        raise Unmatchable(f"{what} is longer than {MAX_VALUE} characters")
+    return value
+
+
+def _argument(name: str) -> Callable[[Subject], tuple[str, ...]]:
+    return lambda subject: (_text(subject.action.arguments.get(name), name),)
+
+
+def _folded(name: str) -> Callable[[Subject], tuple[str, ...]]:
+    return lambda subject: (_text(subject.action.arguments.get(name), name).casefold(),)
+
+
+def _name(subject: Subject) -> tuple[str, ...]:
+    return (_text(subject.action.name, "name"),)
+
+
+def _effect(subject: Subject) -> tuple[str, ...]:
+    return (subject.effect.value,)
+
+
+def _host(value: Any) -> str:
+    host = _text(value, "host").casefold().removesuffix(".")
+    if not host or "/" in host or "@" in host:
+        raise Unmatchable(f"not a host: {host[:60]!r}")
+    return host
+
+
+def _hosts(name: str) -> Callable[[Subject], tuple[str, ...]]:
+    return lambda subject: (_host(subject.action.arguments.get(name, subject.action.name)),)
+
+
+def sandbox_file(value: Any, what: str = "path") -> str:
+    """A path as rules compare it: absolute, without `.`, `..` or doubled slashes."""
+    text = _text(value, what)
+    if not text.startswith("/"):
+        raise Unmatchable(f"{what} is not absolute: {text[:60]!r}")
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise Unmatchable(f"{what} contains `..`: {text[:60]!r}; give the path that is meant")
+    return "/" + "/".join(parts)
+
+
+def _file_paths(subject: Subject) -> tuple[str, ...]:
+    arguments = subject.action.arguments
+    path = sandbox_file(arguments.get("path"))
+    return (path, sandbox_file(arguments["to"], "to")) if "to" in arguments else (path,)
+
+
+def _operation(subject: Subject) -> tuple[str, ...]:
+    return (_text(subject.action.arguments.get("operation", subject.action.name), "operation"),)
+
+
+def _language(subject: Subject) -> tuple[str, ...]:
+    language = subject.action.arguments.get("language", subject.action.name)
+    return (_text(language, "language").casefold(),)
+
+
+def program_names(action: Action) -> tuple[str, ...]:
+    """The file that is executed: as it was called, as it is where links were followed, and the
+    known programs that it is a copy of."""
+    arguments = action.arguments
+    called = _text(arguments.get("program", action.name), "program")
+    real, same_as = arguments.get("real_path"), arguments.get("same_as")
+    if real is None and same_as is None:
+        return (called,)
+    if not isinstance(same_as or [], list | tuple):
+        raise Unmatchable("same_as is not a list of paths")
+    others = [] if real is None else [_text(real, "real_path")]
+    others += [_text(one, "same_as") for one in same_as or ()]
+    return tuple(dict.fromkeys([called, *others]))
+
+
+def programs(subject: Subject) -> tuple[str, ...]:
+    """Every name that the program goes by: as called, as it is, and as it is told it is called."""
+    names = program_names(subject.action)
+    argv = subject.action.arguments.get("argv")
+    if isinstance(argv, list | tuple) and argv and isinstance(argv[0], str):
+        # A program of many faces (busybox) does what it is told it is called.
+        told = posixpath.basename(argv[0]).removeprefix("-")
+        if told and told not in map(posixpath.basename, names):
+            return (*names, told)
+    return names
+
+
+def program_paths(subject: Subject) -> tuple[str, ...]:
+    """Where the program lies. Raises Unmatchable when that cannot be told."""
+    called, *others = program_names(subject.action)
+    paths = [sandbox_file(one, "program") for one in others]
+    try:
+        paths.append(sandbox_file(called, "program"))
+    except Unmatchable:
+        # As called it may be relative; then only the real path says where it lies.
+        if subject.action.arguments.get("real_path") is None:
+            raise
+    return tuple(paths)
+
+
+def _cwd(subject: Subject) -> tuple[str, ...]:
+    return (sandbox_file(subject.action.arguments.get("cwd"), "cwd"),)
+
+
+def _argv(subject: Subject) -> tuple[tuple[str, ...], ...]:
+    argv = subject.action.arguments.get("argv")
+    if not isinstance(argv, list | tuple) or not all(isinstance(word, str) for word in argv):
+        raise Unmatchable("argv is not a list of words")
+    # What a program is told it is called is its caller's choice: rules see what it is.
+    return tuple((posixpath.basename(name), *argv[1:]) for name in program_names(subject.action))
+
+
+def _http_path(subject: Subject) -> tuple[str, ...]:
+    path = _text(subject.action.arguments.get("path"), "path")
+    if not path.startswith("/") or _AMBIGUOUS.search(path):
+        raise Unmatchable(f"a path that servers read differently: {path[:60]!r}")
+    if any(part in ("..", ".") for part in path.split("/")) or "//" in path:
+        raise Unmatchable(f"a path that servers read differently: {path[:60]!r}")
+    return (path,)
+
+
+def _method(subject: Subject) -> tuple[str, ...]:
+    return (_text(subject.action.arguments.get("method"), "method").upper().casefold(),)
+
+
+def _query(subject: Subject) -> tuple[str, ...]:
+    query = subject.action.arguments.get("query") or ""
+    if isinstance(query, Mapping):
+        pairs = [(key, one) for key, value in query.items()
+                 for one in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
+    else:
+        pairs = parse_qsl(_text(query, "query"), keep_blank_values=True) if query else []
+    return tuple(f"{key}={value}" for key, value in pairs)
+
+
+def _port(subject: Subject) -> tuple[int, ...]:
+    port = subject.action.arguments.get("port")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise Unmatchable(f"not a port: {str(port)[:60]!r}")
+    return (port,)
+
+
+_EFFECTS = tuple(effect.value for effect in Effect)
+_EFFECT = Field(_effect, choices=_EFFECTS, says="read, write or admin, as computed")
+_HOST = Field(_hosts("host"), ".", folds_case=True, says="the host that is spoken to")
+
+FIELDS: Mapping[Kind, Mapping[str, Field]] = {
+    Kind.EXEC: {
+        "program": Field(programs, "/", says="a name, a path or a glob of what is executed"),
+        "argv": Field(_argv, says="the words from the first on; ** stands for any words"),
+        "cwd": Field(_cwd, "/", says="the directory that it runs in"),
+        "path": Field(program_paths, "/", says="the absolute path of the program"),
+    },
+    Kind.TOOL: {
+        "name": Field(_name, says="the tool's name"),
+        "effect": _EFFECT,
+    },
+    Kind.FILE: {
+        "operation": Field(_operation, choices=OPERATIONS, says="what is done to the file"),
+        "path": Field(_file_paths, "/", says="the absolute path; of a rename, either of both"),
+    },
+    Kind.CODE: {
+        "language": Field(_language, folds_case=True, says="the language of the code"),
+    },
+    Kind.HTTP: {
+        "host": _HOST,
+        "method": Field(_method, folds_case=True, says="the method of the request"),
+        "path": Field(_http_path, "/", says="the path of the request"),
+        "query": Field(_query, says="any one name=value of the query"),
+        "effect": _EFFECT,
+    },
+    Kind.CONNECT: {
+        "host": _HOST,
+        "port": Field(_port, says="a port, or two as in 8000-8100"),
+    },
+    Kind.DNS: {
+        "name": Field(_hosts("name"), ".", folds_case=True, says="the name that is looked up"),
+    },
+    Kind.MODEL: {
+        "provider": Field(_folded("provider"), folds_case=True, says="who runs the model"),
+        "model": Field(_folded("model"), folds_case=True, says="the model's name"),
+    },
+}  # fmt: skip
+
+# By which field rules of a kind are found; the rest of a rule is looked at only then.
+INDEXED: Mapping[Kind, str] = {
+    Kind.EXEC: "program",
+    Kind.TOOL: "name",
+    Kind.FILE: "operation",
+    Kind.CODE: "language",
+    Kind.HTTP: "host",
+    Kind.CONNECT: "host",
+    Kind.DNS: "name",
+    Kind.MODEL: "provider",
+}

@@ -1,0 +1,79 @@
+"""The paddock file as text: reads it into a Policy, and writes a Policy as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.model.action import Kind, Stage, Verdict
+from paddock.policy.decide import Policy
+from paddock.policy.document import Document, read
+from paddock.policy.problems import PolicyError, Problem
+from paddock.policy.review import Remark, errors
+from paddock.policy.rules import Match, Rule, Terms, as_plain
+
+DEFAULT_NAME = "paddock.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text that has the shape of a paddock file, and what is wrong with what it says."""
+
+    document: Document
+    terms: Terms
+    remarks: tuple[Remark, ...]
+
+
+def load(text: str, name: str = DEFAULT_NAME) -> Policy:
+    """The policy that the text describes. Raises PolicyError with everything that is wrong."""
+    draft = read_draft(text, name)
+    if draft.remarks:
+        raise PolicyError(name, [problem_of(draft.document, one) for one in draft.remarks])
+    return Policy.of(draft.terms)
+
+
+def read_draft(text: str, name: str = DEFAULT_NAME) -> Draft:
+    """Raises PolicyError when the text does not have the shape of a paddock file."""
+    # Deciding needs neither; a program that only decides must not pay for them.
+    from pydantic import ValidationError
+
+    from paddock.policy.complaints import complaints
+    from paddock.policy.convert import Converter
+    from paddock.policy.schema import FileShape
+
+    document = read(text, name)
+    if not isinstance(document.value, dict):
+        message = "the file is empty" if document.value is None else "the file is not a mapping"
+        raise PolicyError(name, [Problem(1, 1, "", message, "begin it with version: 1")])
+    try:
+        shape = FileShape.model_validate(document.value)
+    except ValidationError as error:
+        raise PolicyError(name, complaints(document, error)) from None
+    converter = Converter(document)
+    terms = converter.terms(shape)
+    if converter.problems:
+        raise PolicyError(name, converter.problems)
+    return Draft(document, terms, tuple(errors(terms)))
+
+
+def dump(policy: Policy) -> str:
+    """The policy as a text that `load` reads as the same policy."""
+    from paddock.policy.emit import emit
+
+    return emit(as_plain(policy.terms))
+
+
+def default_policy(agent: str = "agent") -> Policy:
+    """For a sandbox without a file: what stays inside is allowed, and nothing else."""
+    rule = Rule(
+        id="contained",
+        kinds=(Kind.EXEC, Kind.FILE, Kind.CODE),
+        decide=Verdict.ALLOW,
+        match=Match(),
+        why="What stays inside the fence is allowed.",
+    )
+    return Policy.of(Terms(agent=agent, stage=Stage.OBSERVE, rules=(rule,)))
+
+
+def problem_of(document: Document, remark: Remark) -> Problem:
+    """The remark at its place in the text."""
+    return document.problem(remark.path, remark.message, remark.hint)

@@ -1,0 +1,91 @@
+"""How much of an agent's JSON may be looked at, and that it is JSON at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_INT_LIMIT = 1 << 63
+_FEW, _SHORT = 16, 1024  # together far below any bound
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that is taken: values in all, characters in all, levels of nesting."""
+
+    nodes: int
+    characters: int = 1 << 20
+    depth: int = 32
+
+
+def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:
+    """Raises `error` for what is too large or too deep, or is no JSON: a number beyond 64 bits or
+    without a value, a key that is no text, an object."""
+    if value is None or (type(value) is str and len(value) <= bounds.characters):
+        return
+    if type(value) is dict and _is_flat(value):
+        return
+    level: list[Any] = [value]
+    nodes = characters = 0
+    # Level by level: a nesting that would end a recursion cannot end this.
+    for _ in range(bounds.depth):
+        nodes += len(level)
+        below: list[Any] = []
+        for one in level:
+            characters += _measure(one, below, error)
+        if nodes + len(below) > bounds.nodes or characters > bounds.characters:
+            raise error(f"the arguments are too large: {bounds.nodes} values are looked at")
+        if not below:
+            return
+        level = below
+    raise error(f"the arguments are nested deeper than {bounds.depth} levels")
+
+
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """A few short texts and small numbers: what most arguments are, and nothing to walk over."""
+    if len(value) > _FEW:
+        return False
+    for key, one in value.items():
+        if type(key) is not str:
+            return False
+        kind = type(one)
+        if kind is str:
+            if len(one) > _SHORT:
+                return False
+        elif kind is int:
+            if not -_INT_LIMIT <= one < _INT_LIMIT:
+                return False
+        elif kind is not bool:
+            return False
+    return True
+
+
+def _measure(one: Any, below: list[Any], error: type[Exception]) -> int:
+    """The characters of one value; what it contains goes to `below`."""
+    kind = type(one)
+    if kind is str:
+        return len(one)
+    if kind is bool or one is None:
+        return 0
+    if kind is int and -_INT_LIMIT <= one < _INT_LIMIT:
+        return 0
+    if kind is float and math.isfinite(one):
+        return 0
+    if isinstance(one, Mapping):
+        below.extend(one.values())
+        return _keys(one, error)
+    if isinstance(one, list | tuple):
+        below.extend(one)
+        return 0
+    raise error(f"an argument is no JSON: {str(one)[:40]} ({kind.__name__})")
+
+
+def _keys(one: Mapping[Any, Any], error: type[Exception]) -> int:
+    size = 0
+    for key in one:
+        if type(key) is not str:
+            raise error(f"a key of the arguments is no text: {str(key)[:40]}")
+        size += len(key)
+    return size

@@ -1,0 +1,85 @@
+"""Which patterns make sense for a field of an action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from paddock.model.action import Kind
+from paddock.model.errors import InvalidInput
+from paddock.policy.fields import FIELDS
+from paddock.policy.globs import check_glob
+from paddock.policy.problems import suggest
+
+MAX_WORDS = 64  # in one pattern of argv
+
+Complaint = tuple[str, str | None]  # what is wrong, and what to write instead
+
+
+def pattern_problem(kind: Kind, name: str, pattern: Any) -> Complaint | None:
+    """What is wrong with a pattern for this field, if anything is."""
+    known = FIELDS[kind][name]
+    if known.choices:
+        return (
+            None
+            if pattern in known.choices
+            else (
+                f"{pattern!r} is not one of the values of {name}",
+                suggest(pattern, known.choices),
+            )
+        )
+    if name in ("path", "cwd") or (name == "program" and "/" in pattern):
+        problem = _path_problem(pattern, may_end_open=kind is Kind.HTTP)
+        if problem is not None:
+            return problem
+    if known.separator == "." and not _may_be_host(pattern):
+        return f"{pattern!r} is not a host", "write the name only, as in api.example.com"
+    separator = "" if name == "program" and "/" not in pattern else known.separator
+    return _SPECIAL.get(name, _glob_problem)(pattern, separator)
+
+
+def _path_problem(pattern: str, *, may_end_open: bool) -> Complaint | None:
+    if not pattern.startswith(("/", "**/")) and pattern != "**":
+        return f"{pattern!r} is not an absolute path", "begin it with / or **/"
+    # Of a request `/a/` is another path than `/a`; of a file it is the same.
+    is_closed = may_end_open or pattern == "/" or not pattern.endswith("/")
+    if not is_closed or "//" in pattern or "." in pattern.split("/"):
+        return f"{pattern!r} is not how a path is compared", "no //, /./ or / at the end"
+    return None
+
+
+def _may_be_host(pattern: str) -> bool:
+    is_address = pattern.count(":") > 1  # of IPv6
+    return pattern.isprintable() and set(pattern).isdisjoint("/@ " if is_address else "/:@ ")
+
+
+def _glob_problem(pattern: str, separator: str) -> Complaint | None:
+    try:
+        check_glob(pattern, separator)
+    except InvalidInput as error:
+        return error.message, error.hint
+    return None
+
+
+def _argv_problem(pattern: tuple[str, ...], _: str) -> Complaint | None:
+    if len(pattern) > MAX_WORDS:
+        return f"more than {MAX_WORDS} words", "the first few words are enough"
+    if "/" in pattern[0]:
+        return "the first word is the program's name, without a path", "give the path with path:"
+    problems = (_glob_problem(word, "") for word in pattern if word)
+    return next((problem for problem in problems if problem), None)
+
+
+def _port_problem(pattern: str, _: str) -> Complaint | None:
+    first, dash, last = pattern.partition("-")
+    ends = [int(one) for one in (first, last or first) if one.isascii() and one.isdigit()]
+    is_range = len(pattern) <= 11 and len(ends) == 2 and bool(last) == bool(dash)
+    if is_range and 0 < ends[0] <= ends[1] < 65536:
+        return None
+    return f"{pattern!r} is not a port", "write 443, or 8000-8100"
+
+
+_SPECIAL: dict[str, Callable[[Any, str], Complaint | None]] = {
+    "argv": _argv_problem,
+    "port": _port_problem,
+}

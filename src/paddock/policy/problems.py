@@ -1,0 +1,55 @@
+"""What is wrong with a paddock file, each with its place and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paddock.model.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One mistake in a file. Lines and columns count from one."""
+
+    line: int
+    column: int
+    path: str  # as in rules[2].match.program; empty for the whole file
+    message: str
+    hint: str | None = None
+
+
+class PolicyError(InvalidInput):
+    """A paddock file that cannot be used. `problems` has all that is wrong with it, in order."""
+
+    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
+        self.problems = sorted(set(problems), key=lambda one: (one.line, one.column, one.message))
+        super().__init__("\n".join(describe(name, one) for one in self.problems))
+
+
+def describe(name: str, problem: Problem) -> str:
+    """`paddock.yaml:3:5: rules[0]: what is wrong` and, below, what to write instead."""
+    where = f"{name}:{problem.line}:{problem.column}"
+    path = f"{problem.path}: " if problem.path else ""
+    hint = f"\n  hint: {problem.hint}" if problem.hint else ""
+    return f"{where}: {path}{problem.message}{hint}"
+
+
+def spell_path(path: Iterable[str | int]) -> str:
+    """`("rules", 2, "match")` as `rules[2].match`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def suggest(word: object, known: Iterable[str]) -> str:
+    """What was probably meant, else what there is."""
+    choices = list(known)
+    close = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(choices)}"

@@ -1,0 +1,194 @@
+"""What a paddock file says, as values: tools, rules, limits, approvals. Nothing is decided here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.model.action import Effect, Kind, Stage, Verdict
+from paddock.model.spec import Spec
+
+# Effects from the strictest to the loosest: the order in which they are looked at.
+STRICTEST_FIRST = (Effect.ADMIN, Effect.WRITE, Effect.READ)
+
+Pattern = tuple[Any, ...]  # texts; for argv tuples of words, one for each alternative
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The fields that must all match; of the patterns of one field, one must."""
+
+    fields: tuple[tuple[str, Pattern], ...] = ()
+
+    def get(self, name: str) -> Pattern | None:
+        return dict(self.fields).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much may be spent before the rule fires. Without a window it is counted over the run."""
+
+    most: int
+    window_s: float | None
+    sum: str | None = None  # an expression; without it every action counts `count`
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A part of an action; what is missing is filled in from the rule."""
+
+    content: Mapping[str, Any]
+    should_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the file."""
+
+    id: str
+    kinds: tuple[Kind, ...]
+    decide: Verdict
+    match: Match = Match()
+    unless: Match | None = None
+    when: str | None = None
+    limit: Limit | None = None
+    why: str = ""
+    fault: Mapping[str, Any] | None = None
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that the agent may know of, and what it does to the world."""
+
+    name: str
+    # One effect, or for some effects the expression that says when it is that one.
+    effect: Effect | tuple[tuple[Effect, str | bool], ...]
+    is_reversible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """Who is asked, and how long an answer is waited for."""
+
+    timeout_s: float = 900.0
+    by: tuple[str, ...] = ("terminal",)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxTerms:
+    """The machine that the agent lives in. `words` is what the file says, `spec` what it means."""
+
+    words: Mapping[str, Any] = field(default_factory=dict)
+    isolation: str = "container"
+    spec: Spec = field(default_factory=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A whole paddock file. Two that say the same are equal, however they are written."""
+
+    agent: str
+    stage: Stage
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    approvals: Approvals = Approvals()
+    sandbox: SandboxTerms = field(default_factory=SandboxTerms)
+    version: int = 1
+
+
+def as_plain(terms: Terms) -> dict[str, Any]:
+    """The terms as JSON, in the shape of the file. What has its usual value is left out."""
+    plain: dict[str, Any] = {
+        "version": terms.version,
+        "agent": terms.agent,
+        "stage": terms.stage.value,
+    }
+    if terms.sandbox.words:
+        plain["sandbox"] = dict(terms.sandbox.words)
+    if terms.tools:
+        plain["tools"] = {name: _plain_tool(tool) for name, tool in terms.tools.items()}
+    if terms.rules:
+        plain["rules"] = [_plain_rule(rule) for rule in terms.rules]
+    if terms.approvals != Approvals():
+        plain["approvals"] = {
+            "timeout": _seconds(terms.approvals.timeout_s),
+            "by": list(terms.approvals.by),
+        }
+    return plain
+
+
+def digest(terms: Terms) -> str:
+    """SHA-256 of the terms in canonical form. The order of rules and keys does not matter to what
+    is decided, so it does not matter here; comments are not part of the terms at all."""
+    plain = as_plain(terms)
+    plain["rules"] = sorted(plain.get("rules", []), key=lambda rule: str(rule["id"]))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_tool(tool: Tool) -> dict[str, Any]:
+    if isinstance(tool.effect, Effect):
+        effect: Any = tool.effect.value
+    else:
+        effect = {name.value: condition for name, condition in tool.effect}
+    return {"effect": effect, **({"reversible": True} if tool.is_reversible else {})}
+
+
+def _plain_rule(rule: Rule) -> dict[str, Any]:
+    kinds = [kind.value for kind in rule.kinds]
+    plain: dict[str, Any] = {
+        "id": rule.id,
+        "match": {"kind": _one_or_many(kinds), **_plain_match(rule.match)},
+    }
+    if rule.unless is not None:
+        plain["unless"] = _plain_match(rule.unless)
+    if rule.when is not None:
+        plain["when"] = rule.when
+    if rule.limit is not None:
+        plain["limit"] = _plain_limit(rule.limit)
+    plain["decide"] = rule.decide.value
+    if rule.fault is not None:
+        plain["fault"] = dict(rule.fault)
+    if rule.why:
+        plain["why"] = rule.why
+    if rule.examples:
+        plain["examples"] = _plain_examples(rule.examples)
+    return plain
+
+
+def _plain_match(match: Match) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, patterns in match.fields:
+        values = [list(one) if isinstance(one, tuple) else one for one in patterns]
+        plain[name] = _one_or_many(values)
+    return plain
+
+
+def _plain_limit(limit: Limit) -> dict[str, Any]:
+    amount = {"count": limit.count} if limit.sum is None else {"sum": limit.sum}
+    per = "run" if limit.window_s is None else _seconds(limit.window_s)
+    return {**amount, "max": limit.most, "per": per}
+
+
+def _plain_examples(examples: tuple[Example, ...]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for example in examples:
+        key = "match" if example.should_match else "not_match"
+        plain.setdefault(key, []).append(example.content)
+    return plain
+
+
+def _one_or_many(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _seconds(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds!r}s"

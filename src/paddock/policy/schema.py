@@ -1,0 +1,340 @@
+"""The shape of the paddock file: which keys there are and of what type. Published as JSON Schema.
+
+Only shapes live here; what keys mean together is checked in `convert`. Loading this file loads
+pydantic, so nothing that decides may import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+)
+
+from paddock.model.action import Effect, Kind
+from paddock.model.errors import InvalidInput
+from paddock.model.sizes import parse_duration
+from paddock.model.spec import Limits, Mount, parse_envs, template_name
+from paddock.policy.problems import suggest
+
+MAX_RULES = 2000
+MAX_TOOLS = 2000
+MAX_PATTERNS = 500
+MAX_EXAMPLES = 50
+
+_EFFECTS = [effect.value for effect in Effect]
+_KINDS = [kind.value for kind in Kind]
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """One text, or a list of them of which any will do."""
+    found = value if isinstance(value, list) else [value]
+    if not found:
+        raise InvalidInput("an empty list matches nothing", hint="leave the key out for anything")
+    if len(found) > MAX_PATTERNS:
+        raise InvalidInput(f"more than {MAX_PATTERNS} patterns", hint="use a glob")
+    for one in found:
+        if not isinstance(one, str):
+            raise InvalidInput(f"{one!r} is not a text", hint=f'write "{one}" for the text')
+    return tuple(found)
+
+
+def _version(value: Any) -> int:
+    if type(value) is not int or value != 1:  # true equals one in Python
+        raise InvalidInput(f"{value!r} is not a version of the file", hint="write 1")
+    return value
+
+
+def _kinds(value: Any) -> tuple[Kind, ...]:
+    found = _texts(value)
+    for one in found:
+        if one not in _KINDS:
+            raise InvalidInput(f"{one!r} is not a kind of action", hint=suggest(one, _KINDS))
+    return tuple(dict.fromkeys(Kind(one) for one in found))
+
+
+def _effect(value: Any) -> Effect:
+    if value in _EFFECTS:
+        return Effect(value)
+    raise InvalidInput(f"{value!r} is not an effect", hint=suggest(value, _EFFECTS))
+
+
+def _argv(value: Any) -> tuple[tuple[str, ...], ...]:
+    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
+        return tuple(_texts(one) for one in value)
+    return (_texts(value),)
+
+
+def _ports(value: Any) -> tuple[str, ...]:
+    found = value if isinstance(value, list) else [value]
+    return _texts([str(one) if type(one) is int else one for one in found])
+
+
+def _seconds(value: Any) -> float:
+    try:
+        seconds = parse_duration(value, "")
+    except InvalidInput as error:
+        raise InvalidInput(error.message.removeprefix(": ")) from None
+    if seconds < 1:
+        raise InvalidInput(f"{value!r} is less than one second")
+    return seconds
+
+
+def _window(value: Any) -> float | None:
+    return None if value == "run" else _seconds(value)
+
+
+def _condition(value: Any) -> str | bool:
+    if isinstance(value, str | bool):
+        return value
+    raise InvalidInput(f"{value!r} is neither an expression nor true")
+
+
+def _limit_word(name: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        try:
+            Limits.parse({name: value})
+        except InvalidInput as error:
+            raise InvalidInput(error.message.removeprefix(f"limits.{name}: ")) from None
+        return value
+
+    return check
+
+
+def _mount(value: Any) -> dict[str, Any]:
+    Mount.parse(value)
+    return dict(value)
+
+
+def _envs(value: Any) -> dict[str, str]:
+    parse_envs(value)
+    return dict(value)
+
+
+_ONE_OR_MANY = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+    ]
+}
+_WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_PORT = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"type": "string"}]}
+_TIME = {"anyOf": [{"type": "string", "examples": ["30s", "15m", "24h"]}, {"type": "number"}]}
+_QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
+
+_KIND_NAME = {"enum": _KINDS}
+Kinds = Annotated[
+    tuple[Kind, ...],
+    PlainValidator(_kinds),
+    WithJsonSchema({"anyOf": [_KIND_NAME, {"type": "array", "items": _KIND_NAME, "minItems": 1}]}),
+]
+EffectWord = Annotated[
+    Effect, PlainValidator(_effect), WithJsonSchema({"enum": _EFFECTS}), Tag("word")
+]
+Texts = Annotated[tuple[str, ...], PlainValidator(_texts), WithJsonSchema(_ONE_OR_MANY)]
+Argv = Annotated[
+    tuple[tuple[str, ...], ...],
+    PlainValidator(_argv),
+    WithJsonSchema({"anyOf": [_WORDS, {"type": "array", "items": _WORDS, "minItems": 1},
+                              {"type": "string"}]}),
+]  # fmt: skip
+Ports = Annotated[
+    tuple[str, ...],
+    PlainValidator(_ports),
+    WithJsonSchema({"anyOf": [_PORT, {"type": "array", "items": _PORT, "minItems": 1}]}),
+]
+Duration = Annotated[float, PlainValidator(_seconds), WithJsonSchema(_TIME)]
+Window = Annotated[float | None, PlainValidator(_window), WithJsonSchema(_TIME)]
+Condition = Annotated[
+    str | bool, PlainValidator(_condition), WithJsonSchema({"type": ["string", "boolean"]})
+]
+MountWords = Annotated[
+    dict[str, Any],
+    PlainValidator(_mount),
+    WithJsonSchema({
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["target"],
+        "properties": {
+            "source": {"type": "string"},
+            "volume": {"type": "string"},
+            "target": {"type": "string"},
+            "mode": {"enum": ["read", "write", "overlay"]},
+        },
+    }),
+]  # fmt: skip
+EnvWords = Annotated[
+    dict[str, str],
+    PlainValidator(_envs),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+
+
+def _limit_type(name: str) -> Any:
+    return Annotated[Any, PlainValidator(_limit_word(name)), WithJsonSchema(_QUANTITY)]
+
+
+class Shape(BaseModel):
+    """A mapping whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class LimitsShape(Shape):
+    """Hard ceilings of the sandbox."""
+
+    cpu: _limit_type("cpu") = None  # type: ignore[valid-type]
+    memory: _limit_type("memory") = None  # type: ignore[valid-type]
+    pids: _limit_type("pids") = None  # type: ignore[valid-type]
+    disk: _limit_type("disk") = None  # type: ignore[valid-type]
+    files: _limit_type("files") = None  # type: ignore[valid-type]
+    output: _limit_type("output") = None  # type: ignore[valid-type]
+    time: _limit_type("time") = None  # type: ignore[valid-type]
+
+
+class SandboxShape(Shape):
+    """The machine that the agent lives in."""
+
+    isolation: Literal["container"] = "container"
+    template: Annotated[str, PlainValidator(template_name), WithJsonSchema({"type": "string"})] = (
+        "host"
+    )
+    limits: LimitsShape = LimitsShape()
+    mounts: list[MountWords] = Field(default=[], max_length=100)
+    envs: EnvWords = {}
+    timeout: Duration = 300.0
+
+
+class EffectShape(Shape):
+    """For each effect the expression that says when a call has it; the strictest that holds."""
+
+    admin: Condition = False
+    write: Condition = False
+    read: Condition = False
+
+
+class ToolShape(Shape):
+    """One tool that the agent may call."""
+
+    effect: Annotated[
+        EffectWord | Annotated[EffectShape, Tag("map")],
+        Discriminator(lambda value: "map" if isinstance(value, dict) else "word"),
+    ] = Field(description="read, write or admin, or a mapping from these to CEL")
+    reversible: bool = Field(default=False, description="whether a write can be undone")
+
+
+class UnlessShape(Shape):
+    """Fields of an action; a value is a pattern or a list of which any will do."""
+
+    program: Texts | None = None
+    argv: Argv | None = None
+    cwd: Texts | None = None
+    path: Texts | None = None
+    name: Texts | None = None
+    effect: Texts | None = None
+    operation: Texts | None = None
+    language: Texts | None = None
+    host: Texts | None = None
+    method: Texts | None = None
+    query: Texts | None = None
+    port: Ports | None = None
+    provider: Texts | None = None
+    model: Texts | None = None
+
+
+class MatchShape(UnlessShape):
+    """Which actions a rule is about: their kind, and fields that must all match."""
+
+    kind: Kinds
+
+
+class LimitShape(Shape):
+    """How much may be spent before the rule fires."""
+
+    sum: str | None = Field(default=None, description="CEL that gives the amount of an action")
+    count: int | None = Field(default=None, ge=1, le=10**6, description="the amount of any action")
+    max: int = Field(ge=0, le=10**15)
+    per: Window = Field(description="a duration, or run")
+
+
+class FaultShape(Shape):
+    """How an action fails that a rule lets fail."""
+
+    error: str = Field(default="The service failed.", max_length=1000)
+    status: int | None = Field(default=None, ge=400, le=599)
+    delay: Duration | None = None
+
+
+class ExamplesShape(Shape):
+    """Actions that the rule must and must not match; checked when the file is loaded."""
+
+    match: list[dict[str, Any]] = Field(default=[], max_length=MAX_EXAMPLES)
+    not_match: list[dict[str, Any]] = Field(default=[], max_length=MAX_EXAMPLES)
+
+
+class RuleShape(Shape):
+    """One rule. Of all that match an action, the strictest holds."""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
+    match: MatchShape
+    unless: UnlessShape | None = Field(default=None, description="what the rule leaves out")
+    when: str | None = Field(default=None, description="CEL over args, action and context")
+    limit: LimitShape | None = None
+    decide: Literal["allow", "block", "ask", "simulate", "fault"]
+    fault: FaultShape | None = None
+    why: str = Field(default="", max_length=1000, description="shown when the rule decides")
+    examples: ExamplesShape = ExamplesShape()
+
+
+class ApprovalsShape(Shape):
+    """Who is asked, and for how long."""
+
+    timeout: Duration = 900.0
+    by: list[Literal["terminal", "store"]] = Field(default=["terminal"], min_length=1, max_length=8)
+
+
+class FileShape(Shape):
+    """What one agent may do."""
+
+    version: Annotated[int, PlainValidator(_version), WithJsonSchema({"const": 1})]
+    agent: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
+    stage: Literal["observe", "draft", "approve", "narrow", "broad"]
+    sandbox: SandboxShape = SandboxShape()
+    tools: dict[str, ToolShape] = Field(default={}, max_length=MAX_TOOLS)
+    rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)
+    approvals: ApprovalsShape = ApprovalsShape()
+
+
+# Which keys there are at a path; `*` stands for a number or a tool's name.
+SHAPES: dict[tuple[str, ...], type[Shape]] = {
+    (): FileShape,
+    ("sandbox",): SandboxShape,
+    ("sandbox", "limits"): LimitsShape,
+    ("tools", "*"): ToolShape,
+    ("tools", "*", "effect"): EffectShape,
+    ("rules", "*"): RuleShape,
+    ("rules", "*", "match"): MatchShape,
+    ("rules", "*", "unless"): UnlessShape,
+    ("rules", "*", "limit"): LimitShape,
+    ("rules", "*", "fault"): FaultShape,
+    ("rules", "*", "examples"): ExamplesShape,
+    ("approvals",): ApprovalsShape,
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the paddock file, for editors."""
+    schema = FileShape.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Paddock file",
+        **{key: value for key, value in schema.items() if key != "title"},
+    }
