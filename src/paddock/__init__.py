@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from paddock.doors.machine.sandbox import Sandbox
     from paddock.doors.machine.volumes import Volume
     from paddock.model.errors import (
+        Blocked,
         CannotEnforce,
         CommandExitException,
         Conflict,
+        FaultInjected,
         FileError,
         FileMissing,
         HostCannot,
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = (
-    "CannotEnforce", "CommandExitException", "Conflict", "FileError", "FileMissing", "HostCannot",
-    "IntegrityError", "InvalidInput", "NotFound", "PaddockError", "SandboxDied", "SandboxError",
-    "TimeoutReached",
+    "Blocked", "CannotEnforce", "CommandExitException", "Conflict", "FaultInjected", "FileError",
+    "FileMissing", "HostCannot", "IntegrityError", "InvalidInput", "NotFound", "PaddockError",
+    "SandboxDied", "SandboxError", "TimeoutReached",
 )  # fmt: skip
 _HOMES = {
     "Sandbox": "paddock.doors.machine.sandbox",
@@ -45,10 +47,12 @@ _HOMES = {
 
 __all__ = [
     "AsyncSandbox",
+    "Blocked",
     "CannotEnforce",
     "CommandExitException",
     "CommandTimeout",
     "Conflict",
+    "FaultInjected",
     "FileError",
     "FileMissing",
     "HostCannot",

@@ -193,6 +193,7 @@ def test_guest_holds_its_own_few_descriptors_and_none_of_another(make_box: MakeB
     boxes += [make_box() for _ in range(19)]
     seen: list[str] = []
     for box in boxes:
+        assert box.files.exists("/")  # so it has booted to the end
         top = f"/proc/{init_pid(box)}/fd"
         links = sorted(os.readlink(f"{top}/{name}") for name in os.listdir(top))
         kinds = [link.partition(":")[0] for link in links]

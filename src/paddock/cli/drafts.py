@@ -1,4 +1,6 @@
-"""`paddock drafts`: writes that were kept instead of done. Ends with 4 when somebody else was first."""
+"""`paddock drafts`: writes that were kept instead of done. Ends with 4 when somebody else was
+first.
+"""
 
 from __future__ import annotations
 
@@ -80,24 +82,28 @@ def _discard(options: argparse.Namespace) -> int:
 
 def _send(options: argparse.Namespace) -> int:
     import asyncio
+    import contextlib
 
     from paddock.cli.tool_functions import find_function, live
     from paddock.gate.opening import open_gate
-    from paddock.gate.sending import send
+    from paddock.gate.sending import check_sendable, send
     from paddock.gate.terminal import approvers_for
+    from paddock.journal.errors import JournalBroken
     from paddock.state.home import Home, new_id
 
     drafts, home = _drafts(), Home.find()
     draft = drafts.get(options.id)
     function = find_function(options.tools, draft.action)
     policy = _policy(options.file, options.stage)
+    check_sendable(draft, policy)  # before there is a run of it
     approvers = approvers_for(policy.approvals.by)
     gate = open_gate(home, new_id(), policy, about={"draft": draft.draft_id}, approvers=approvers)
     try:
         sending = send(drafts, draft.draft_id, gate, live(function), _by(options))
         receipt = asyncio.run(sending)
     finally:
-        gate.close({"draft": draft.draft_id})
+        with contextlib.suppress(JournalBroken):  # the receipt says so
+            gate.close({"draft": draft.draft_id})
     return _report(drafts.get(draft.draft_id), gate.run, receipt, options)
 
 

@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
         raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
     if options.id:
         return _run(Sandbox.connect(options.id), command, options)
-    with Sandbox.create(**spec_from(options)) as box:
+    with Sandbox.create(options.file, **spec_from(options)) as box:
         return _run(box, command, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, cast
 
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import SpecWords
@@ -12,6 +12,9 @@ _PLAIN_LIMITS = ("pids", "files")
 
 
 def add_spec_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--file", "-f", metavar="PADDOCK.YAML", help="the paddock file that decides"
+    )
     parser.add_argument(
         "--mount",
         "-m",
@@ -32,23 +35,24 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
         help="cpu, memory, pids, disk, files, output, time; e.g. memory=512MiB",
     )
     parser.add_argument("--env", "-e", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--template", default="host", help="host, dir:/path or an added template")
+    parser.add_argument("--template", help="host (default), dir:/path or an added template")
     parser.add_argument("--snapshot", metavar="ID", help="start from the files of a snapshot")
     parser.add_argument("--timeout", default="1h", help="the sandbox ends after this (1h)")
 
 
 def spec_from(options: argparse.Namespace) -> SpecWords:
-    """What Sandbox.create takes, from the command line."""
+    """What Sandbox.create takes, from the command line; what is not said is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
-    return {
+    said: dict[str, Any] = {
         "mounts": mounts,
         "limits": dict(_limit(text) for text in options.limit),
         "envs": dict(pair(text, "--env") for text in options.env),
         "template": options.template,
         "snapshot": options.snapshot,
-        "timeout": options.timeout,
     }
+    words = {name: value for name, value in said.items() if value}
+    return cast(SpecWords, {**words, "timeout": options.timeout})
 
 
 def pair(text: str, option: str) -> tuple[str, str]:

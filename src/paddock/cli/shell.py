@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
         raise InvalidInput("shell: needs a terminal; for scripts use: paddock exec -- COMMAND")
     if options.id:
         return _attach(Sandbox.connect(options.id))
-    with Sandbox.create(**spec_from(options)) as box:
+    with Sandbox.create(options.file, **spec_from(options)) as box:
         print(f"sandbox {box.sandbox_id}; exit or ctrl-d ends it", file=sys.stderr)
         return _attach(box)
 

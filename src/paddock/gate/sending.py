@@ -6,49 +6,60 @@ from dataclasses import replace
 
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.exactly import holds_secret
-from paddock.gate.executors import Live
+from paddock.gate.executors import Done, Live
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import Conflict, InvalidInput
+from paddock.policy.decide import Policy
 
 
 async def send(drafts: Drafts, draft_id: str, gate: Gate, live: Live, by: str) -> Receipt:
     """Carries out a draft under the policy of `gate`. Of two who send it one wins, the other gets
-    Conflict. What was refused or failed is a draft again; what came of a send that was interrupted
-    is not known, so that it stays `sending`."""
+    Conflict. What was refused or failed is a draft again; what was interrupted while it ran may
+    have happened, so that it stays `sending`."""
     draft = drafts.get(draft_id)
-    action = _to_send(draft, by)
-    _check_sendable(draft, gate, action)
+    check_sendable(draft, gate.policy)
+    has_begun = False
+
+    async def watched(action: Action) -> Done:
+        nonlocal has_begun
+        has_begun = True
+        return await live(action)
+
     drafts.change(draft_id, "sending", by)
-    receipt = await gate.cross(action, live)
+    try:
+        receipt = await gate.cross(_signed(draft, by), watched)
+    except BaseException:
+        if not has_begun:
+            drafts.change(draft_id, "draft", by, was="sending")
+        raise
     if receipt.outcome is Outcome.DONE:
         drafts.change(draft_id, "sent", by, was="sending", sent_step=receipt.step)
-    elif not _is_unknown(receipt):
+    elif not (has_begun and isinstance(receipt.exception, JournalBroken)):
         drafts.change(draft_id, "draft", by, was="sending")
     return receipt
 
 
-def _to_send(draft: Draft, by: str) -> Action:
-    context = {**draft.action.context, "draft": draft.draft_id, "sent_by": by}
-    return replace(draft.action, context=context)
-
-
-def _check_sendable(draft: Draft, gate: Gate, action: Action) -> None:
-    if holds_secret(action.arguments):
+def check_sendable(draft: Draft, policy: Policy) -> None:
+    """Raises Conflict for what is not a draft any more, InvalidInput for what cannot be sent."""
+    if draft.state != "draft":
+        who = f" by {draft.changed_by}" if draft.changed_by else ""
+        raise Conflict(f"draft {draft.draft_id} is {draft.state}{who} already")
+    if holds_secret(draft.action.arguments):
         raise InvalidInput(
             f"draft {draft.draft_id} holds a secret that was masked when it was kept",
             hint="let the agent make the call again",
         )
-    decision = gate.policy.decide(action)
+    decision = policy.decide(draft.action)
     then = decision.once_approved if decision.verdict is Verdict.ASK else decision.verdict
     if then is Verdict.SIMULATE and decision.is_draft:
         raise InvalidInput(
-            f"in the stage {gate.policy.stage} it would only become a draft again",
+            f"in the stage {policy.stage} it would only become a draft again",
             hint="send it under another stage: --stage approve",
         )
 
 
-def _is_unknown(receipt: Receipt) -> bool:
-    """Whether it may have happened although nobody can say so."""
-    return receipt.outcome is Outcome.FAILED and isinstance(receipt.exception, JournalBroken)
+def _signed(draft: Draft, by: str) -> Action:
+    context = {**draft.action.context, "draft": draft.draft_id, "sent_by": by}
+    return replace(draft.action, context=context)

@@ -1,5 +1,5 @@
-"""A question, or a draft, as a person sees it. An agent chose most of these words: nothing in them may act on a
-terminal, pass for a line of ours, or hide what stands beside it. Nothing is asked here.
+"""A question, or a draft, as a person sees it. An agent chose most of these words: nothing in them
+may act on a terminal, pass for a line of ours, or hide what stands beside it. Nothing is asked.
 """
 
 from __future__ import annotations

@@ -75,14 +75,13 @@ def shapes(secret: str) -> list[Shape]:
 def _escaped(secret: str) -> Shape:
     parts = _PART.findall(secret)
     longest = max(map(len, parts))
-    pieces = tuple(_piece(part, is_alone=len(parts) == 1) for part in parts)
-    return Shape(pieces, _MAX_ESCAPE + 32 * longest + 32)
+    return Shape(tuple(map(_piece, parts)), _MAX_ESCAPE + 32 * longest + 32)
 
 
-def _piece(part: str, *, is_alone: bool) -> str:
+def _piece(part: str) -> str:
     """One character, plain or escaped; or a run of backslashes and what they stand before."""
     if part.startswith("\\"):
-        return _slashed(part, is_alone=is_alone)
+        return _slashed(part)
     forms = [re.escape(part), _percent(part), _unicode(part)]
     if part in "\"'/":
         forms.append(_SLASHES + part)
@@ -93,17 +92,17 @@ def _piece(part: str, *, is_alone: bool) -> str:
     return f"(?:{'|'.join(forms)})"
 
 
-def _slashed(part: str, *, is_alone: bool) -> str:
-    """A run of backslashes stands for as many or fewer, however often they were escaped.
+def _slashed(part: str) -> str:
+    """A run of backslashes, however often each was escaped, and the character after it.
 
-    It takes all backslashes that there are: a text of nothing but backslashes would otherwise be
-    tried in every possible division. (Possessive repeats would say so; 3.11.2 gets them wrong.)
+    No backslash may follow the run, so that it takes all there are: a text of nothing but
+    backslashes would otherwise be tried in every possible division. (A possessive repeat would say
+    the same, but Python 3.11.2 gets it wrong.)
     """
     last = part[-1] if not part.endswith("\\") else ""
     count = len(part) - len(last)
-    least = count if is_alone else 1
-    raw = rf"\\{{{least},{16 * count + 16}}}(?!\\)"
-    run = rf"(?:\\{{1,16}}u005[cC]|{raw}|{_percent(chr(92))}){{1,{count}}}"
+    one = rf"(?:\\{{1,16}}u005[cC]|{_percent(chr(92))}|\\)"
+    run = rf"{one}{{{count},{16 * count + 16}}}(?!\\)"
     if not last:
         return run
     forms = [re.escape(last), _unicode(last).removeprefix(_SLASHES), _ESCAPES.get(last, "")]

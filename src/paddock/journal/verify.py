@@ -93,6 +93,7 @@ class _Check:
     def _segment(self, path: Path) -> None:
         self._path, self._line = path, 0
         follow, tree = self._chain.follow, self._chain.tree
+        expected_size = -1 if self._expected is None else self._expected.size
         for batch in batches(path):
             for line in batch.lines:
                 self._line += 1
@@ -109,7 +110,7 @@ class _Check:
                     self._check_opened(line)
                 if has_blobs(line):
                     self._check_blobs(line)
-                if self._expected is not None and self._expected.size == self._chain.size:
+                if expected_size == tree.size:
                     self._compare_expected()
             if batch.torn:
                 self._torn(batch.torn)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paddock.model.action import Action, Kind, Verdict
+from paddock.model.action import Action, Kind, RuleHit, Verdict
 from paddock.policy.expressions import Expression, compile_expression
 from paddock.policy.fields import FIELDS, INDEXED, Field, program_paths, programs
 from paddock.policy.globs import Test, any_of, is_literal
@@ -26,17 +26,15 @@ class CompiledRule:
     unless: tuple[tuple[str, Check], ...]
     when: Expression | None
     amount: Expression | None
+    hit: RuleHit  # what it says whenever it matches
 
-    def fields_match(self, subject: Subject) -> bool:
-        """Whether `match` holds and `unless` does not. Raises Unmatchable."""
+    def applies(self, subject: Subject) -> bool:
+        """Whether `match` and `when` hold and `unless` does not. Raises Unmatchable or
+        ExpressionError."""
         for _, check in self.checks:
             if not check(subject):
                 return False
-        return not self.unless or not all(check(subject) for _, check in self.unless)
-
-    def applies(self, subject: Subject) -> bool:
-        """Also `when`. Raises Unmatchable or ExpressionError."""
-        if not self.fields_match(subject):
+        if self.unless and all(check(subject) for _, check in self.unless):
             return False
         return self.when is None or self.when.holds(subject.scope)
 
@@ -85,6 +83,7 @@ def compile_rule(rule: Rule, kind: Kind) -> CompiledRule:
         _checks(rule.unless, kind, needs_all=not is_grant) if rule.unless else (),
         None if rule.when is None else compile_expression(rule.when, known),
         None if limit is None or limit.sum is None else compile_expression(limit.sum, known),
+        RuleHit(rule.id, rule.decide, rule.why or f"The rule {rule.id} says so."),
     )
 
 

@@ -134,18 +134,15 @@ class Policy:
             return Decision(Verdict.BLOCK, "undeclared", why, action.effect)
         bucket = self.candidates(action)
         subject = Subject(action, self.effect(action), bucket.keys)
-        hits: list[RuleHit] = []
-        for rule in bucket.rules:
-            hit = hit_of(rule, subject, spent)
-            if hit is not None:
-                hits.append(hit)
+        found = [hit_of(rule, subject, spent) for rule in bucket.rules]
+        hits = [hit for hit in found if hit is not None]
         # Sorted, so that the order of the file decides nothing, not even who is named.
         if len(hits) > 1:
             hits.sort(key=_strictest_first)
         return self._conclude(subject, tuple(hits), bucket)
 
     def _conclude(self, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket) -> Decision:
-        is_granted = bool(hits) and any(hit.verdict is Verdict.ALLOW for hit in hits)
+        is_granted = _has(hits, Verdict.ALLOW)
         verdict, by, why = self._usual(subject.action, is_granted=is_granted)
         stage, stage_why = self._ceiling(subject, is_granted=is_granted)
         if stage.strictness > verdict.strictness:
@@ -202,18 +199,18 @@ def is_contained(action: Action) -> bool:
 
 def hit_of(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> RuleHit | None:
     """What the rule says about the action, if anything. What it cannot tell, it blocks."""
-    terms = rule.rule
     try:
         if not rule.applies(subject):
             return None
-        if terms.limit is not None:
+        limit = rule.rule.limit
+        if limit is not None:
             amount = amount_of(rule, subject)
-            if _spent(spent, terms.id) + amount <= terms.limit.most:
+            if _spent(spent, rule.rule.id) + amount <= limit.most:
                 return None
     except (ExpressionError, BadAmount) as error:
-        why = f"The rule {terms.id} cannot be evaluated: {error}."
-        return RuleHit(terms.id, Verdict.BLOCK, why)
-    return RuleHit(terms.id, terms.decide, terms.why or f"The rule {terms.id} says so.")
+        why = f"The rule {rule.rule.id} cannot be evaluated: {error}."
+        return RuleHit(rule.rule.id, Verdict.BLOCK, why)
+    return rule.hit
 
 
 def amount_of(rule: CompiledRule, subject: Subject) -> int:
@@ -241,7 +238,7 @@ def _strictest_first(hit: RuleHit) -> tuple[int, str]:
 
 
 def _has(hits: tuple[RuleHit, ...], verdict: Verdict) -> bool:
-    return any(hit.verdict is verdict for hit in hits)
+    return verdict in [hit.verdict for hit in hits]
 
 
 def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:

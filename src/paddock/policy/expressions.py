@@ -70,7 +70,7 @@ class Expression:
         """The value, which must be a truth value."""
         value = self.evaluate(scope)
         if value is True or value is False:
-            return value
+            return value is True
         raise ExpressionError(f"it gives {type(value).__name__} and not true or false")
 
 

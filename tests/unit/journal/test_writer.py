@@ -55,6 +55,12 @@ def test_append_returns_the_number_that_the_record_has(opener: Opener) -> None:
     assert [numbers[i] for i in range(5)] == positions
 
 
+def test_type_may_be_given_as_plain_text(opener: Opener) -> None:
+    journal = opener()
+    journal.append("noted", {})  # type: ignore[arg-type]
+    assert list(Reader(journal.directory).records())[-1].type is Type.NOTED
+
+
 def test_appended_record_is_in_the_file_at_once(opener: Opener) -> None:
     journal = opener()
     journal.append(Type.NOTED, {"said": "hello"})

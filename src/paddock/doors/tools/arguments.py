@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 4 << 20  # a model writes far less; a file's content still fits
 _MAX_COMPLAINTS = 10
 _Dump = Callable[["BaseModel"], str]
-
-
-class Reader(Protocol):
-    """Knows what a tool takes."""
-
-    def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments in their one form. Raises InvalidArguments."""
-        ...
 
 
 def json_text(raw: str | Mapping[str, Any]) -> str:
@@ -94,23 +86,32 @@ def _spelled(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part)[:80] for part in place) or "arguments"
 
 
+def check_form(form: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raises InvalidArguments for arguments that are not in their one form (a person's edit): then
+    it was not decided on what the tool would get."""
+    if form != given:
+        raise InvalidArguments(
+            "The arguments are not complete, or not written as the tool writes them."
+        )
+
+
 def _no_constant(word: str) -> None:
     raise ValueError(f"{word} is not a JSON number")
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReader:
-    """For a tool that comes with a JSON Schema and checks its arguments itself. Here its object is
-    checked (nothing missing, nothing unknown) and defaults are filled in, so that rules see them."""
+    """For a tool that comes with a JSON Schema and checks its arguments itself. Here only missing
+    and unknown ones are found, and defaults filled in, so that rules see them."""
 
     schema: Mapping[str, Any]
 
     def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
         given = object_of(raw)
         properties = self._properties()
-        if unknown := sorted(given.keys() - properties.keys()):
-            if properties or self.schema.get("additionalProperties") is False:
-                raise InvalidArguments(f"Invalid arguments.\nunknown: {', '.join(unknown)[:400]}")
+        unknown = sorted(given.keys() - properties.keys())
+        if unknown and self.schema.get("additionalProperties") is False:
+            raise InvalidArguments(f"Invalid arguments.\nunknown: {', '.join(unknown)[:400]}")
         for name, one in properties.items():
             if name not in given and isinstance(one, Mapping) and "default" in one:
                 given[name] = object_of({"value": one["default"]})["value"]
@@ -118,6 +119,12 @@ class SchemaReader:
         if missing := [str(name) for name in required if name not in given]:
             raise InvalidArguments(f"Invalid arguments.\nmissing: {', '.join(missing)[:400]}")
         return given
+
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What the tool gets, made anew."""
+        form = self.read(arguments)
+        check_form(form, arguments)
+        return form
 
     def _properties(self) -> Mapping[str, Any]:
         found = self.schema.get("properties")
@@ -134,7 +141,8 @@ class ModelReader:
         return normal_form(self.model, raw, _dumped, is_strict=False)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the tool's own types."""
+        """What the tool gets, of its own types, made anew."""
+        check_form(self.read(arguments), arguments)
         made = validated(self.model, json_text(arguments), is_strict=False)
         return {name: getattr(made, name) for name in type(made).model_fields}
 

@@ -1,0 +1,53 @@
+"""That the reference of the paddock file names every key, field, code and bound there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from paddock.model.action import Kind, Stage, Verdict
+from paddock.policy.fields import FIELDS, OPERATIONS
+from paddock.policy.file import load
+from paddock.policy.lint import check
+from paddock.policy.review import CODES, Level
+from paddock.policy.schema import SHAPES
+from paddock.policy.subject import HTTP_NAMES, NAMES
+from unit.policy.cases import SUPPORT_BOT
+
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "paddock-file.md").read_text()
+CODE = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", TEXT, re.DOTALL))
+KEYS = sorted({key for shape in SHAPES.values() for key in shape.model_fields})
+WORDS = sorted({*Kind, *Stage, *Verdict, *OPERATIONS, *CODES, *NAMES, *HTTP_NAMES})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_of_the_schema_is_documented(key: str) -> None:
+    assert re.search(rf"`{key}`|\b{key}:", CODE), f"docs/paddock-file.md does not name `{key}`"
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_of_a_file_is_documented(word: str) -> None:
+    assert f"`{word}`" in TEXT
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_field_of_a_kind_is_in_its_part_of_the_table(kind: Kind) -> None:
+    table = TEXT[TEXT.index("| kind | field |") :]
+    part = re.search(rf"^\| `{kind}` \|.*?(?=^\| `|^$)", table, re.MULTILINE | re.DOTALL)
+    assert part is not None
+    assert all(f"| `{name}` |" in part[0] for name in FIELDS[kind])
+
+
+def test_the_example_of_the_reference_is_the_one_that_is_tested() -> None:
+    first = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)[0]
+    assert first == SUPPORT_BOT
+    assert all(one.level is not Level.ERROR for one in check(first))
+
+
+def test_the_rule_that_allows_only_some_programs_loads() -> None:
+    shown = next(one for one in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+                 if "only-these-programs" in one)  # fmt: skip
+    policy = load(f"version: 1\nagent: a\nstage: broad\nrules:\n{shown}")
+    assert [rule.id for rule in policy.rules] == ["only-these-programs"]
