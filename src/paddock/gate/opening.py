@@ -39,8 +39,19 @@ def open_gate(
         "stage": str(policy.stage),
         "policy": policy.digest,
     }
-    journal = Journal.create(home.runs / run, opened=opened, key=signing_key(home), masker=masker)
+    journal = Journal.create(
+        home.runs / run, opened=opened, key=signing_key(home), masker=masker, is_quick=True
+    )
     return Gate(policy, journal, gate_store(home), masker=masker, approvers=approvers)
+
+
+def approvers_for(policy: Policy) -> list[Approver]:
+    """Those whom the file wants asked in the terminal of the run; the store is always there."""
+    if "terminal" not in policy.approvals.by:
+        return []
+    from paddock.gate.terminal import TerminalApprover  # most runs ask nobody
+
+    return [TerminalApprover()]
 
 
 def prepare_gates(home: Home) -> None:

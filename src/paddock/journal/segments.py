@@ -172,6 +172,7 @@ class Unflushed:
         os.fdatasync(self.current)
         if self.directory is not None:
             _sync_directory(self.directory)
+            _sync_directory(self.directory.parent)
 
 
 def _sync_directory(path: Path) -> None:

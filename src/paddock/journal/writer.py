@@ -85,6 +85,7 @@ class Journal:
         self._commit = GroupCommit(self._flush)
         self._durable = -1
         self._last_at = 0
+        self._began_at = 0
         self._head: Head | None = None
         self._ended: str | None = None
         self._is_closed = False
@@ -99,10 +100,12 @@ class Journal:
         key: SigningKey,
         masker: Masker | None = None,
         rhythm: Rhythm | None = None,
+        is_quick: bool = False,
     ) -> Journal:
         """A new journal in a directory that does not exist yet or is empty.
 
-        `opened` names at least `run` and `agent`; the format, the key and the host are added.
+        `opened` names at least `run` and `agent`; the format, the key and the host are added. A
+        quick one waits for the disk and is signed when something asks for it, not at once.
         """
         run = opened.get("run")
         if not isinstance(run, str) or not run or not isinstance(opened.get("agent"), str):
@@ -117,7 +120,7 @@ class Journal:
             ) from None
         journal = cls(place, appender, Chain(), key, masker, run=run, rhythm=rhythm or Rhythm())
         facts = opening_facts(opened, key.public)
-        journal._first(journal._prepared(Entry(Type.OPENED, facts)))
+        journal._first(journal._prepared(Entry(Type.OPENED, facts)), is_quick=is_quick)
         return journal
 
     @classmethod
@@ -201,9 +204,13 @@ class Journal:
         """Lets go of the files as a crash would: no record, and `recover` goes on from there."""
         self._end("the journal was let go")
 
-    def _first(self, prepared: _Prepared) -> None:
+    def _first(self, prepared: _Prepared, *, is_quick: bool = False) -> None:
         """Writes the record that begins or resumes, under a head, on disk; lets go on failure."""
         try:
+            if is_quick:
+                self._began_at = self._now()
+                self._write([prepared])
+                return
             self._write_signed([prepared])
             self._flush()
         except BaseException:
@@ -265,11 +272,10 @@ class Journal:
         return line
 
     def _is_head_due(self) -> bool:
-        last = self._head
+        size, at = (0, self._began_at) if self._head is None else (self._head.size, self._head.at)
         return (
-            last is None
-            or self._chain.size - last.size > self._rhythm.head_records
-            or self._last_at - last.at > self._rhythm.head_us
+            self._chain.size - size > self._rhythm.head_records
+            or self._last_at - at > self._rhythm.head_us
         )
 
     def _put(self, lines: list[bytes]) -> None:

@@ -17,7 +17,7 @@ from paddock.fence.container.driver import PATH
 from paddock.fence.offload import offload
 from paddock.gate.executors import Done, Fault
 from paddock.gate.gate import Gate
-from paddock.gate.opening import open_gate
+from paddock.gate.opening import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.code import Execution
@@ -75,7 +75,13 @@ class Passage:
                 "enforcement": dict(box.machine.enforcement),
                 **({"parent": box.parent_id} if box.parent_id else {}),
             }
-            self._gate = open_gate(box.engine.home, box.sandbox_id, self.policy, about=about)
+            self._gate = open_gate(
+                box.engine.home,
+                box.sandbox_id,
+                self.policy,
+                about=about,
+                approvers=approvers_for(self.policy),
+            )
         return self._gate
 
     async def command(

@@ -63,6 +63,17 @@ def normal_form(
     return object_of(text)
 
 
+def made_from(
+    model: type[BaseModel], arguments: Mapping[str, Any], dump: _Dump, *, is_strict: bool
+) -> BaseModel:
+    """What the model makes of arguments in their one form, anew: nobody else holds a part of it.
+    Raises InvalidArguments for any others (a person's edit), because then it was not decided on
+    what the tool would get."""
+    made = validated(model, json_text(arguments), is_strict=is_strict)
+    _check_form(object_of(dump(made)), arguments)
+    return made
+
+
 def validated(model: type[BaseModel], text: str, *, is_strict: bool) -> BaseModel:
     """An instance of the model. Raises InvalidArguments with all that is wrong."""
     from pydantic import ValidationError
@@ -86,17 +97,15 @@ def _spelled(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part)[:80] for part in place) or "arguments"
 
 
-def check_form(form: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raises InvalidArguments for arguments that are not in their one form (a person's edit): then
-    it was not decided on what the tool would get."""
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _check_form(form: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     if form != given:
         raise InvalidArguments(
             "The arguments are not complete, or not written as the tool writes them."
         )
-
-
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a JSON number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class SchemaReader:
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What the tool gets, made anew."""
         form = self.read(arguments)
-        check_form(form, arguments)
+        _check_form(form, arguments)
         return form
 
     def _properties(self) -> Mapping[str, Any]:
@@ -142,8 +151,7 @@ class ModelReader:
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What the tool gets, of its own types, made anew."""
-        check_form(self.read(arguments), arguments)
-        made = validated(self.model, json_text(arguments), is_strict=False)
+        made = made_from(self.model, arguments, _dumped, is_strict=False)
         return {name: getattr(made, name) for name in type(made).model_fields}
 
 

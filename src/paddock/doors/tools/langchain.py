@@ -116,7 +116,7 @@ class _Gated:
     def _given_back(self, result: ToolResult) -> Any:
         if result.outcome in (Outcome.DONE, Outcome.SIMULATED):
             return result.value
-        if result.cause is not None:
+        if isinstance(result.cause, Exception):
             raise result.cause
         if getattr(self.tool, "response_format", None) == "content_and_artifact":
             return result.text, None

@@ -52,7 +52,7 @@ class _Gated:
         result = await self._invoke(context, text)
         if result.outcome in (Outcome.DONE, Outcome.SIMULATED):
             return result.value
-        if result.cause is not None:
+        if isinstance(result.cause, Exception):
             raise result.cause
         return result.text
 

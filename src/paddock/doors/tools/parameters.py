@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.tools.annotations import described, readable
-from paddock.doors.tools.arguments import check_form, json_text, normal_form, validated
+from paddock.doors.tools.arguments import made_from, normal_form
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
 from paddock.model.errors import InvalidInput
@@ -69,8 +69,7 @@ class Parameters:
     def call(self, arguments: Mapping[str, Any]) -> Call:
         """What to call the function with: values of its types that nobody else holds. Raises
         InvalidArguments for arguments that are not in their one form."""
-        check_form(self.read(arguments), arguments)
-        made = validated(self._model, json_text(arguments), is_strict=True)
+        made = made_from(self._model, arguments, self._dumped, is_strict=True)
         values = {name: getattr(made, self._fields[name]) for name in arguments}
         args = []
         for name, parameter in self.signature.parameters.items():

@@ -51,7 +51,7 @@ def of_receipt(name: str, receipt: Receipt, changed: Mapping[str, Any] | None) -
         is_error=receipt.outcome in (Outcome.FAILED, Outcome.FAULTED, Outcome.REFUSED),
         outcome=receipt.outcome,
         value=receipt.result,
-        why=receipt.decision.why if receipt.decision else receipt.error,
+        why=_why(receipt),
         step=receipt.step,
         draft_id=receipt.draft_id,
         cause=receipt.exception.__cause__ if receipt.exception else None,
@@ -84,6 +84,13 @@ def _drafted(name: str, receipt: Receipt) -> str:
     )
     preview = receipt.result.get("preview") if isinstance(receipt.result, Mapping) else None
     return text if preview is None else f"{text}\nWhat it would do: {rendered(preview)}"
+
+
+def _why(receipt: Receipt) -> str | None:
+    """Of a refusal what stood in the way, which may be a person's no; else what was decided."""
+    if receipt.outcome is Outcome.REFUSED or receipt.decision is None:
+        return receipt.error
+    return receipt.decision.why
 
 
 def _told(changed: Mapping[str, Any] | None) -> str:

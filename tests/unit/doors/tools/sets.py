@@ -1,0 +1,73 @@
+"""What the tests of this room share: paddock files, real gates, and a reader of their journals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from paddock.gate.gate import Gate
+from paddock.gate.store import GateStore
+from paddock.journal.keys import SigningKey
+from paddock.journal.reader import Reader, Step
+from paddock.journal.records import Record, Type
+from paddock.journal.writer import Journal
+from paddock.policy.file import load
+
+REFUNDS = """\
+version: 1
+agent: support-bot
+stage: broad
+tools:
+  search: {effect: read}
+  refund: {effect: write}
+  note: {effect: write, reversible: true}
+  edit: {effect: {write: args.mode == "update", read: true}}
+rules:
+  - id: big
+    match: {kind: tool, name: refund}
+    when: args.amount > 5000
+    decide: ask
+    why: Refunds over 50.00 need a person.
+  - id: huge
+    match: {kind: tool, name: refund}
+    when: args.amount > 90000
+    decide: block
+    why: Nobody gets that much.
+approvals: {timeout: 30s}
+"""
+
+
+def file_for(*names: str, effect: str = "read", stage: str = "broad", rules: str = "") -> str:
+    """A paddock file that declares these tools."""
+    tools = "".join(f"  {name}: {{effect: {effect}}}\n" for name in names)
+    return f"version: 1\nagent: a\nstage: {stage}\ntools:\n{tools}{rules}"
+
+
+def make_gate(directory: Path, key: SigningKey, text: str = REFUNDS, **options: Any) -> Gate:
+    policy = load(text)
+    run = options.pop("run", "run-1")
+    journal = Journal.create(directory / run, opened={"run": run, "agent": policy.agent}, key=key)
+    return Gate(policy, journal, GateStore(directory / "gate.sqlite"), **options)
+
+
+class Past:
+    """The journal of a gate, read back."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._reader = Reader(gate._journal.directory)
+
+    def steps(self) -> list[Step]:
+        return list(self._reader.steps())
+
+    def proposed(self) -> list[dict[str, Any]]:
+        return [self._body(step.proposed) for step in self.steps()]
+
+    def settled(self) -> list[dict[str, Any]]:
+        return [self._body(step.settled) for step in self.steps()]
+
+    def noted(self) -> list[dict[str, Any]]:
+        return [self._body(one) for one in self._reader.records() if one.type is Type.NOTED]
+
+    def _body(self, record: Record | None) -> dict[str, Any]:
+        assert record is not None
+        return self._reader.body(record)

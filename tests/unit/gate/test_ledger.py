@@ -1,0 +1,189 @@
+"""Limits over all processes: what is proposed or running counts, and a crash leaves it spent."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from paddock.gate.ledger import Ledger
+from paddock.gate.store import GateStore
+from paddock.journal.keys import SigningKey
+from paddock.model.action import Action, Kind, Outcome
+from paddock.policy.decide import Charge
+from unit.gate.conftest import Opener
+from unit.gate.gates import Tool, answered, finished, python
+
+BUDGET = """\
+version: 1
+agent: spender
+stage: broad
+tools: {{spend: {{effect: write}}}}
+rules:
+  - id: budget
+    match: {{kind: tool, name: spend}}
+    limit: {{sum: args.amount, max: {most}, per: {per}}}
+    decide: {decide}
+approvals: {{timeout: 20s}}
+"""
+
+SPENDER = """
+import asyncio, sys, time
+from pathlib import Path
+from paddock.gate.executors import Done
+from paddock.journal.keys import SigningKey
+from paddock.model.action import Action, Kind
+from unit.gate.gates import make_gate
+
+home, name, text, how = Path(sys.argv[1]), sys.argv[3], sys.argv[4], sys.argv[5]
+gate = make_gate(home, SigningKey.open(Path(sys.argv[2])), text, run=name)
+
+async def live(action):
+    if how == "hold":
+        print("began", flush=True)
+        while not (home / "go").exists():
+            await asyncio.sleep(0.02)
+    elif how == "die":
+        import os
+        os._exit(9)
+    return Done()
+
+async def spend(times):
+    for _ in range(times):
+        receipt = await gate.cross(Action(Kind.TOOL, "spend", {"amount": 3}), live)
+        print(receipt.outcome, flush=True)
+
+asyncio.run(spend(10 if how == "loop" else 1))
+"""
+
+
+def spend(amount: int) -> Action:
+    return Action(Kind.TOOL, "spend", {"amount": amount})
+
+
+def budget(most: int, per: str = "24h", decide: str = "block") -> str:
+    return BUDGET.format(most=most, per=per, decide=decide)
+
+
+def spender(home: Path, key: SigningKey, name: str, text: str, how: str) -> subprocess.Popen[str]:
+    return python(SPENDER, home, key.directory, name, text, how)
+
+
+def test_eight_processes_together_never_exceed_a_budget(tmp_path: Path, key: SigningKey) -> None:
+    GateStore(tmp_path / "gate.sqlite").close()
+    text = budget(100)
+    all_of_them = [spender(tmp_path, key, f"run-{n}", text, "loop") for n in range(8)]
+    said = "".join(map(finished, all_of_them)).split()
+    assert len(said) == 80
+    assert said.count("done") == 33  # times 3 is 99, and one more would be too much
+    assert said.count("refused") == 47
+
+
+def test_what_is_still_running_counts(tmp_path: Path, key: SigningKey) -> None:
+    GateStore(tmp_path / "gate.sqlite").close()
+    all_of_them = [spender(tmp_path, key, f"run-{n}", budget(10), "hold") for n in range(8)]
+    first = [one.stdout.readline().strip() for one in all_of_them if one.stdout]
+    assert sorted(first) == ["began"] * 3 + ["refused"] * 5  # while nothing has finished
+    (tmp_path / "go").touch()
+    rest = "".join(map(finished, all_of_them)).split()
+    assert rest == ["done"] * 3
+
+
+def test_crash_between_reserving_and_settling_leaves_it_spent(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    GateStore(tmp_path / "gate.sqlite").close()
+    text = budget(5)
+    dying = spender(tmp_path, key, "run-1", text, "die")
+    dying.communicate(timeout=60)
+    assert dying.returncode == 9
+    assert finished(spender(tmp_path, key, "run-2", text, "once")).split() == ["refused"]
+
+
+def test_question_that_waits_counts_and_a_no_gives_it_back(opener: Opener) -> None:
+    gate, tool = opener(budget(10, decide="ask")), Tool()
+
+    async def cross() -> None:
+        asked = gate.cross(spend(11), tool)  # over the limit by itself
+        outcomes: list[Outcome] = []
+
+        async def meanwhile() -> None:
+            other = await asyncio.wait_for(gate.cross(spend(10), Tool()), 10)
+            outcomes.append(other.outcome)
+
+        def deny(one: object) -> None:
+            spent = gate._ledger.reserve((Charge("budget", 0, 86400.0),)).spent
+            assert spent == {"budget": 11}
+            gate.approvals.deny(one.approval_id, "ann")  # type: ignore[attr-defined]
+
+        await answered(gate, asked, deny)
+        await meanwhile()
+        assert outcomes == [Outcome.DONE]
+
+    asyncio.run(cross())
+    assert tool.calls == []
+
+
+def test_refused_call_gives_back_and_failed_call_does_not(opener: Opener) -> None:
+    gate = opener(budget(10))
+    assert asyncio.run(gate.cross(spend(11), Tool())).outcome is Outcome.REFUSED
+    assert asyncio.run(gate.cross(spend(6), Tool(error=OSError("half done")))).outcome is (
+        Outcome.FAILED
+    )
+    assert asyncio.run(gate.cross(spend(5), Tool())).outcome is Outcome.REFUSED
+    assert asyncio.run(gate.cross(spend(4), Tool())).outcome is Outcome.DONE
+
+
+def test_cancelled_call_stays_spent(opener: Opener) -> None:
+    gate = opener(budget(10))
+
+    async def cross() -> None:
+        began = asyncio.Event()
+
+        async def live(action: Action) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(gate.cross(spend(6), live))  # type: ignore[arg-type]
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await gate.cross(spend(5), Tool())).outcome is Outcome.REFUSED
+
+    asyncio.run(cross())
+
+
+def test_limit_of_a_run_is_counted_for_the_run_and_a_window_for_the_agent(opener: Opener) -> None:
+    for per, expected in (("run", Outcome.DONE), ("1h", Outcome.REFUSED)):
+        for number, outcome in ((1, Outcome.DONE), (2, expected)):
+            gate = opener(budget(10, per=per), run=f"{per}-{number}")
+            assert asyncio.run(gate.cross(spend(6), Tool())).outcome is outcome
+            assert asyncio.run(gate.cross(spend(6), Tool())).outcome is Outcome.REFUSED
+
+
+def test_what_was_spent_before_the_window_is_forgotten(store: GateStore) -> None:
+    ledger = Ledger(store, "agent", "run")
+    ledger.reserve([Charge("r", 5, 60.0)])
+    with store.writing() as connection:
+        connection.execute("UPDATE spends SET at = ?", (time.time() - 61,))
+    assert ledger.reserve([Charge("r", 1, 60.0)]).spent == {"r": 0}
+    assert ledger.reserve([Charge("r", 1, 120.0)]).spent == {"r": 6}
+
+
+def test_release_gives_back_exactly_its_own(store: GateStore) -> None:
+    ledger = Ledger(store, "agent", "run")
+    first = ledger.reserve([Charge("r", 5, None), Charge("s", 7, None)])
+    ledger.reserve([Charge("r", 2, None)])
+    ledger.release(first)
+    ledger.release(first)
+    seen = ledger.reserve([Charge("r", 0, None), Charge("s", 0, None)]).spent
+    assert seen == {"r": 2, "s": 0}
+
+
+def test_accounts_of_two_agents_are_apart(store: GateStore) -> None:
+    Ledger(store, "a", "run-a").reserve([Charge("r", 5, 60.0)])
+    assert Ledger(store, "b", "run-b").reserve([Charge("r", 1, 60.0)]).spent == {"r": 0}
