@@ -213,7 +213,6 @@ def test_guest_outside_of_its_group_is_refused_and_leaves_nothing(private_home: 
 
 
 @pytest.mark.usefixtures("no_way_into_the_group")
-@pytest.mark.xfail(reason="the listener of a guest that is refused stays open in the host process")
 def test_guest_that_is_refused_leaves_no_descriptor_open() -> None:
     with pytest.raises(CannotEnforce):
         Sandbox.create()

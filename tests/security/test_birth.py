@@ -260,7 +260,6 @@ def test_memory_of_a_guest_holds_nothing_of_an_earlier_sandbox(
         assert _found_in(box, words) == set()
 
 
-@pytest.mark.xfail(reason="the nursery reads the words of every plan, and what it frees is forked")
 def test_memory_of_a_guest_names_no_place_of_an_earlier_sandbox(
     make_box: MakeBox, source: Path, mark: str
 ) -> None:

@@ -11,7 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from paddock.cli import bench_fork, bench_memory, bench_start, bench_work
+from paddock.cli import (
+    bench_fork,
+    bench_gate,
+    bench_journal,
+    bench_memory,
+    bench_policy,
+    bench_start,
+    bench_work,
+)
 from paddock.cli.bench_figures import Figure, failed
 from paddock.cli.bench_report import as_json, as_text, host_facts
 from paddock.cli.bench_rig import Rig, open_rig
@@ -27,6 +35,9 @@ MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
     "memory": bench_memory.memory,
     "cpu": bench_work.cpu,
     "cli-start": bench_start.cli_start,
+    "decide": bench_policy.decide,
+    "journal": bench_journal.journal,
+    "gate": bench_gate.gate,
 }
 
 

@@ -73,17 +73,19 @@ def test_store_deleted_while_a_question_waits_means_no(opener: Opener, tmp_path:
     assert tool.calls == []
 
 
+@pytest.mark.parametrize("damage", ["pages", "header", "cut"])
 @pytest.mark.parametrize("amount", [BIG, SMALL])
 def test_corrupted_store_means_no(
-    tmp_path: Path, key: SigningKey, opener: Opener, amount: int
+    tmp_path: Path, store: GateStore, opener: Opener, amount: int, damage: str
 ) -> None:
     gate = opener(LIMITED)
-    with sqlite3.connect(tmp_path / "gate.sqlite") as other:
-        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    other.close()
-    with open(tmp_path / "gate.sqlite", "r+b") as file:
-        file.seek(100)
-        file.write(os.urandom(file.seek(0, 2) - 100))
+    store.close()  # what it has read already is not read again
+    path = tmp_path / "gate.sqlite"
+    content = path.read_bytes()
+    junk = os.urandom(len(content))
+    path.write_bytes(
+        {"pages": content[:100] + junk[100:], "header": junk, "cut": content[:5000]}[damage]
+    )
     refused(gate, Tool(), amount)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.gate.approvals import Approval
 from paddock.gate.ledger import Ledger
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
@@ -106,25 +107,13 @@ def test_crash_between_reserving_and_settling_leaves_it_spent(
 def test_question_that_waits_counts_and_a_no_gives_it_back(opener: Opener) -> None:
     gate, tool = opener(budget(10, decide="ask")), Tool()
 
-    async def cross() -> None:
-        asked = gate.cross(spend(11), tool)  # over the limit by itself
-        outcomes: list[Outcome] = []
+    def deny(one: Approval) -> None:
+        assert gate._ledger.reserve([Charge("budget", 0, 86400.0)]).spent == {"budget": 11}
+        gate.approvals.deny(one.approval_id, "ann")
 
-        async def meanwhile() -> None:
-            other = await asyncio.wait_for(gate.cross(spend(10), Tool()), 10)
-            outcomes.append(other.outcome)
-
-        def deny(one: object) -> None:
-            spent = gate._ledger.reserve((Charge("budget", 0, 86400.0),)).spent
-            assert spent == {"budget": 11}
-            gate.approvals.deny(one.approval_id, "ann")  # type: ignore[attr-defined]
-
-        await answered(gate, asked, deny)
-        await meanwhile()
-        assert outcomes == [Outcome.DONE]
-
-    asyncio.run(cross())
+    asyncio.run(answered(gate, gate.cross(spend(11), tool), deny))
     assert tool.calls == []
+    assert asyncio.run(gate.cross(spend(10), tool)).outcome is Outcome.DONE
 
 
 def test_refused_call_gives_back_and_failed_call_does_not(opener: Opener) -> None:
@@ -157,12 +146,14 @@ def test_cancelled_call_stays_spent(opener: Opener) -> None:
     asyncio.run(cross())
 
 
-def test_limit_of_a_run_is_counted_for_the_run_and_a_window_for_the_agent(opener: Opener) -> None:
-    for per, expected in (("run", Outcome.DONE), ("1h", Outcome.REFUSED)):
-        for number, outcome in ((1, Outcome.DONE), (2, expected)):
-            gate = opener(budget(10, per=per), run=f"{per}-{number}")
-            assert asyncio.run(gate.cross(spend(6), Tool())).outcome is outcome
-            assert asyncio.run(gate.cross(spend(6), Tool())).outcome is Outcome.REFUSED
+@pytest.mark.parametrize(("per", "second"), [("run", Outcome.DONE), ("1h", Outcome.REFUSED)])
+def test_limit_of_a_run_is_counted_for_the_run_and_a_window_for_the_agent(
+    opener: Opener, per: str, second: Outcome
+) -> None:
+    for run, outcome in (("run-1", Outcome.DONE), ("run-2", second)):
+        gate = opener(budget(10, per=per), run=run)
+        assert asyncio.run(gate.cross(spend(6), Tool())).outcome is outcome
+        assert asyncio.run(gate.cross(spend(6), Tool())).outcome is Outcome.REFUSED
 
 
 def test_what_was_spent_before_the_window_is_forgotten(store: GateStore) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from paddock.model import errors
 from paddock.model.errors import (
+    Blocked,
     CannotEnforce,
     CommandExitException,
     Conflict,
+    FaultInjected,
     FileError,
     FileMissing,
     HostCannot,
@@ -45,6 +47,8 @@ EXAMPLES: list[PaddockError] = [
     HostCannot("no btrfs", hint="modprobe btrfs"),
     CannotEnforce("memory limit", hint="no cgroup is delegated to this user"),
     SandboxError("it broke"),
+    Blocked("not today", rule="no-installs", step=3),
+    FaultInjected("the disk is on fire"),
     SandboxDied("abc", "time-out"),
     NotFound("no volume 'x'"),
     FileError("is a directory", path="/a", code="EISDIR"),

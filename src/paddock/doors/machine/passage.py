@@ -214,15 +214,22 @@ class Passage:
             actions = [_exec_action(attempt.event, truth, step)]
             actions += [_other_action(attempt.event, name, step) for name in truth.others]
             doubtful = [action for action in actions if not self.gate.lets_pass(action)]
-        except OSError as error:
-            return error.errno or errno.EACCES
-        except Exception:
-            return errno.EACCES
+        except Exception as error:
+            return self._unreadable(attempt, error)
         if not doubtful:
             return 0
         if attempt.is_first and any(self._would_ask(action) for action in doubtful):
             return errno.EACCES  # it changed since it was decided on, and the guest cannot wait
         return self._judge_later(doubtful)
+
+    def _unreadable(self, attempt: Attempt, error: Exception) -> int:
+        """What cannot be looked at does not run, and that is written down."""
+        event = attempt.event
+        body = {"what": "exec refused", "program": event.program, "argv": list(event.argv)}
+        with contextlib.suppress(Exception):
+            self.gate.note({**body, "error": str(error)}, self._step_of(event))
+        code = getattr(error, "errno", None)
+        return code if isinstance(code, int) and code > 0 else errno.EACCES
 
     async def _judge_later(self, actions: list[Action]) -> int:
         for action in actions:

@@ -66,7 +66,7 @@ def _for_pydantic(hint: Any) -> Any:
         return hint
     if origin is types.UnionType or origin is typing.Union:
         return functools.reduce(operator.or_, made)
-    return origin[made]
+    return origin[made if len(made) > 1 else made[0]]
 
 
 @functools.lru_cache(maxsize=256)
@@ -74,10 +74,12 @@ def _typed_dict(hint: Any) -> Any:
     from typing_extensions import TypedDict
 
     fields: dict[str, Any] = {}
-    for name, kind in typing.get_type_hints(hint, include_extras=False).items():
-        is_required = name in hint.__required_keys__
-        wrapper: Any = typing.Required if is_required else typing.NotRequired
-        fields[name] = wrapper[_for_pydantic(kind)]
+    for name, kind in typing.get_type_hints(hint, include_extras=True).items():
+        if typing.get_origin(kind) not in (typing.Required, typing.NotRequired):
+            is_required = name in hint.__required_keys__
+            qualifier: Any = typing.Required if is_required else typing.NotRequired
+            kind = qualifier[kind]
+        fields[name] = _for_pydantic(kind)
     return TypedDict(hint.__name__, fields)  # type: ignore[operator]
 
 

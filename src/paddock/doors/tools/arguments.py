@@ -57,7 +57,10 @@ def normal_form(
 ) -> dict[str, Any]:
     """What the model makes of the arguments, defaults included, as JSON that it reads again as the
     same."""
-    text = dump(validated(model, json_text(raw), is_strict=is_strict))
+    given = json_text(raw)
+    if "NaN" in given or "Infinity" in given:
+        object_of(given)  # pydantic would take them for null
+    text = dump(validated(model, given, is_strict=is_strict))
     if dump(validated(model, text, is_strict=is_strict)) != text:
         raise InvalidArguments("The arguments are read differently each time.")
     return object_of(text)

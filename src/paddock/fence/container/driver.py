@@ -115,12 +115,12 @@ class ContainerDriver:
         enforcing = self._decide(spec.limits)
         words = self._plain_words(place) if spec.is_poolable else self._words(spec, place)
         launch = _Launch(self, spec, place, enforcing)
-        machine = await launch.run({**words, "make": make})
+        machine = await launch.run(words, make)
         self._audit(spec, machine)
         return machine
 
     def _words(self, spec: Spec, place: Place) -> dict[str, Any]:
-        """What the keeper must know of the file system."""
+        """What the keeper (`stages`) and the guest (the rest) must know of the file system."""
         plan = rootfs.plan(self.home, spec, place, self.link.layers)
         return {
             "argv": "\0".join(arguments(plan, rootfs.bubblewrap())),
@@ -189,21 +189,26 @@ class _Launch:
         self._enforcing = enforcing
         self._group: cgroups.Group | None = None
 
-    async def run(self, words: dict[str, Any]) -> ContainerMachine:
+    async def run(self, words: dict[str, Any], make: dict[str, Any] | None) -> ContainerMachine:
         channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
         boot_ours, boot_theirs = _socketpair(socket.SOCK_SEQPACKET)
         errors_r, errors_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            boot_ours.send(self._boot_config())
+            boot_ours.send(self._boot_config(words))
             theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
-            pid, uid = await self._launch(theirs, words)
+            pid, uid = await self._launch(theirs, words["stages"], make)
             channel_theirs.close()
             boot_theirs.close()
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
             listener = await _booted(boot_ours, errors_r)
-            return await self._machine(channel_ours, pid, uid, listener)
+            try:
+                return await self._machine(channel_ours, pid, uid, listener)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.close(listener)
+                raise
         except BaseException:
             channel_ours.close()
             raise
@@ -215,9 +220,12 @@ class _Launch:
             if errors_w >= 0:
                 os.close(errors_w)
 
-    async def _launch(self, fds: list[int], words: dict[str, Any]) -> tuple[int, int]:
-        machine_id = self._place.machine_id
-        answer = await self._driver.link.ask("launch", fds=fds, id=machine_id, **words)
+    async def _launch(
+        self, fds: list[int], stages: list[dict[str, Any]], make: dict[str, Any] | None
+    ) -> tuple[int, int]:
+        answer = await self._driver.link.ask(
+            "launch", fds=fds, id=self._place.machine_id, stages=stages, make=make
+        )
         if self._driver.hierarchy.version:
             self._make_group()  # now: what there will be to remove has been written down
         return answer["pid"], answer["uid"]
@@ -237,7 +245,7 @@ class _Launch:
         try:
             fds = self._group.open_to_join() if self._group is not None else []
             socket.send_fds(boot, [agreed.PLACE], fds)
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             return  # it failed to start: the boot socket says so
         except OSError as error:
             raise CannotEnforce(
@@ -247,7 +255,7 @@ class _Launch:
             for fd in fds:
                 os.close(fd)
 
-    def _boot_config(self) -> bytes:
+    def _boot_config(self, words: dict[str, Any]) -> bytes:
         limits, enforcing = self._spec.limits, self._enforcing
         rlimits = {
             "nofile": limits.files,
@@ -264,6 +272,8 @@ class _Launch:
         if not self._driver.link.layers.has_hard_quota:
             rlimits["fsize"] = limits.disk
         config = {
+            "argv": words["argv"],
+            "masked": words["masked"],
             "hostname": self._place.hostname,
             "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},
             "rlimits": rlimits,

@@ -85,7 +85,8 @@ class Keeper:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup_r, 4096)
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(-1, os.WNOHANG)  # a nursery that was killed
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass  # a nursery that was killed, and the guests that were left to us
             for fd in ready:
                 if fd in self._guests:
                     self._send({"exited": self._guests[fd]})
@@ -143,9 +144,8 @@ class Keeper:
             if stage["layer"]:  # ours, by name: its path differs between mount namespaces
                 stage["source"] = os.fspath(self._layers.path(stage["layer"]))
         trees = self._trees(ask["stages"], box.uid)
-        words = {"argv": ask["argv"], "masked": ask["masked"], "uid": box.uid}
         try:
-            box.pid, box.init = self._nursery.fork(words, trees, fds)
+            box.pid, box.init = self._nursery.fork({"uid": box.uid}, trees, fds)
         finally:
             launch.close(trees)
         self._guests[box.init] = ask["id"]

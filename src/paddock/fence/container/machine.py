@@ -201,7 +201,7 @@ class ContainerMachine:
         """Without a hard quota: count, and over the limit stop, count exactly, kill."""
         while self.ended_by is None:
             began = time.monotonic()
-            with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
+            with contextlib.suppress(SandboxDied, asyncio.TimeoutError, FileNotFoundError):
                 if not self.is_frozen and await self._is_growing_over():
                     await self._enforce_disk()
             # A large tree takes long to count: never spend more than a third of a core on it.

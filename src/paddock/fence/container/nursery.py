@@ -12,7 +12,8 @@ from paddock.fence.guest import wire
 
 _GUEST = str(Path(__file__).parent.parent / "guest")
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[2]); import nursery; nursery.serve(int(sys.argv[1]))"
+    "import sys; sys.path.insert(0, sys.argv[2]); import nursery;"
+    "nursery.start(int(sys.argv[1]), sys.orig_argv)"
 )
 _MAX_ANSWER = 4096
 
@@ -34,10 +35,16 @@ class Nursery:
             answer, pidfds = self._exchange(data, all_fds)
         except (ConnectionError, EOFError):  # it was killed, and its guests with it
             self._start()
-            answer, pidfds = self._exchange(data, all_fds)
+            answer, pidfds = self._exchange_again(data, all_fds)
         if "error" in answer:
             raise OSError(answer["error"], str(answer["text"]))
         return int(str(answer["pid"])), pidfds[0]
+
+    def _exchange_again(self, data: bytes, fds: list[int]) -> tuple[dict[str, object], list[int]]:
+        try:
+            return self._exchange(data, fds)
+        except EOFError:
+            raise OSError("the nursery, which sandboxes are started from, does not live") from None
 
     def _exchange(self, data: bytes, fds: list[int]) -> tuple[dict[str, object], list[int]]:
         assert self._sock is not None

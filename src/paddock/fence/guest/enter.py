@@ -30,19 +30,21 @@ def enter(ask, fds, mapped):
         channel, boot_fd, life, mapped, *trees = _keep(fds, ask["life"], mapped)
         boot = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, boot_fd)
         _forget()
+        # From here on its words come from the host itself: the nursery, whose memory every later
+        # guest has a copy of, must not see them.
+        config = wire.unpack_map(boot.recv(_MAX_CONFIG))
         if ask["uid"]:
             _become(mapped)
         else:
-            _map_ids(0, os.geteuid(), os.getegid())
+            map_ids(0, *ask["caller"])
         os.close(mapped)
-        making = _Making(ask, trees)
-        config = wire.unpack_map(boot.recv(_MAX_CONFIG))
+        making = _Making(config["argv"], ask["trees"], trees, is_staged=bool(ask["uid"]))
         _separate(config["hostname"])
-        making.move_in(ask["masked"])
+        making.move_in(config["masked"])
         _place(boot)
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # now: its root is the group it was placed in
         syscalls.unshare(syscalls.CLONE_NEWUSER)
-        _map_ids(USER_ID, 0, 0)
+        map_ids(USER_ID, 0, 0)
         making.end()
         main.serve(channel, boot.detach(), life, config)
     except BaseException as error:
@@ -99,10 +101,10 @@ class _Making:
     """bubblewrap at work on the file system, in this pid namespace but outside of the sandbox's
     network, while the guest goes on."""
 
-    def __init__(self, ask, trees):
+    def __init__(self, argv, numbers, trees, *, is_staged):
+        """`numbers`: of each tree its number in the plan, and whether it is a directory."""
         syscalls.unshare(syscalls.CLONE_NEWNS)
-        numbers = ask["trees"]  # of each tree: its number in the plan, and whether a directory
-        if ask["uid"]:
+        if is_staged:
             _attach(zip(numbers, trees, strict=True))
         # Of this pid namespace: it names bubblewrap's child as we do.
         syscalls.mount(b"proc", b"/proc", b"proc", syscalls.MS_INERT)
@@ -110,9 +112,9 @@ class _Making:
         self._info, info = os.pipe2(os.O_CLOEXEC)
         self._go, go = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         given = {INFO_FD: info, GO_FD: go.fileno(), PIDNS_FD: pid_namespace}
-        if not ask["uid"]:
+        if not is_staged:
             given.update({SOURCE_FD + n: fd for (n, _), fd in zip(numbers, trees, strict=True)})
-        self._pid = _spawn(ask["argv"].split("\0"), given)
+        self._pid = _spawn(argv.split("\0"), given)
         for fd in (info, pid_namespace, *trees):
             os.close(fd)
         go.close()
@@ -224,7 +226,7 @@ def _place(boot):
             os.close(fd)
 
 
-def _map_ids(inner, uid, gid):
+def map_ids(inner, uid, gid):
     """One id, as an ordinary user may write it for himself."""
     # A change of uid takes the process's own /proc files away from it; nothing untrusted is there
     # yet that could look in. The guest's boot closes this again.

@@ -3,7 +3,7 @@ sandbox that the keeper asks for.
 
 A fresh interpreter would cost more than all the rest of a start. It is a process of its own, not
 the keeper, so that a guest carries nothing in its memory that belongs to another sandbox. It dies
-with the keeper, and every guest dies with it. Started as `nursery.serve(socket)`.
+with the keeper, and every guest dies with it. Started by `nursery.start`.
 """
 
 import _signal
@@ -13,10 +13,26 @@ import os
 import enter
 import syscalls
 import wire
+from agreed import USER_ID
 
 CLONE_PIDFD = 0x1000
 MAX_ASK = 1 << 20
+_MARK = "PADDOCK_NURSERY"
 MAX_FDS = 250  # the kernel's own bound on one message is 253
+
+
+def start(fd, again):
+    """Serves on the keeper's socket. `again` are the words that start this program once more.
+
+    An ordinary user may look into the memory of a process only in a user namespace of his own, and
+    it is the exec that makes it one. The host must look: it reads what programs are executed.
+    """
+    if os.geteuid() != 0 and not os.environ.get(_MARK):
+        uid, gid = os.geteuid(), os.getegid()
+        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        enter.map_ids(USER_ID, uid, gid)
+        os.execve(again[0], again, {_MARK: "1"})
+    serve(fd)
 
 
 def serve(fd):
@@ -35,6 +51,7 @@ def serve(fd):
             return
         ask = wire.unpack_map(data)
         ask["life"] = life
+        ask["caller"] = (os.geteuid(), os.getegid())  # a new namespace knows nobody
         try:
             pid, pidfd = _fork(ask, fds)
         except OSError as error:
@@ -55,7 +72,11 @@ def _fork(ask, fds):
             os.close(mapped_w)
             enter.enter(ask, fds, mapped_r)
         if ask["uid"]:
-            _map(pid, ask["uid"])
+            try:
+                _map(pid, ask["uid"])
+            except OSError:  # it was killed in this very moment
+                os.close(pidfd)
+                raise
             os.write(mapped_w, b"x")
         return pid, pidfd
     finally:

@@ -43,11 +43,13 @@ def file_for(*names: str, effect: str = "read", stage: str = "broad", rules: str
     return f"version: 1\nagent: a\nstage: {stage}\ntools:\n{tools}{rules}"
 
 
-def make_gate(directory: Path, key: SigningKey, text: str = REFUNDS, **options: Any) -> Gate:
+def make_gate(
+    directory: Path, key: SigningKey, store: GateStore, text: str, *, run: str, **options: Any
+) -> Gate:
+    """A gate whose run lies below the directory; options are those of Gate."""
     policy = load(text)
-    run = options.pop("run", "run-1")
     journal = Journal.create(directory / run, opened={"run": run, "agent": policy.agent}, key=key)
-    return Gate(policy, journal, GateStore(directory / "gate.sqlite"), **options)
+    return Gate(policy, journal, store, **options)
 
 
 class Past:

@@ -213,7 +213,7 @@ def test_default_that_json_cannot_say_is_left_to_the_function() -> None:
 
 
 def test_none_as_default_of_a_type_without_none_is_allowed() -> None:
-    def f(limit: int = None) -> Any:  # type: ignore[assignment]
+    def f(limit: int = None) -> Any:  # type: ignore[assignment]  # noqa: RUF013
         return limit
 
     assert called(f, {}) is None
@@ -261,7 +261,7 @@ def takes_any_names(**kwargs: int) -> None: ...
         Broken,
         7,
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "__name__", str(one)),
 )
 def test_function_that_an_agent_cannot_call_is_refused_when_it_is_made_a_tool(
     function: Any,
@@ -373,16 +373,18 @@ def test_what_is_read_is_what_the_function_gets_and_reads_again_as_the_same(
     assert f(*call.args, **call.kwargs) == raw
 
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
 @settings(deadline=None)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+@given(st.recursive(st.none() | st.booleans() | st.integers() | TEXT, st.lists))
 def test_schema_and_reader_agree_on_what_is_an_argument(value: Any) -> None:
     def f(x: list[int] | str | None = None) -> None: ...
 
     found = parameters(f)
-    is_valid = Draft202012Validator(found.schema).is_valid({"x": value})
     try:
         found.read({"x": value})
+        is_read = True
     except InvalidArguments:
-        assert not is_valid or "\ud800" <= str(value) or isinstance(value, str | list)
-    else:
-        assert is_valid
+        is_read = False
+    assert is_read == Draft202012Validator(found.schema).is_valid({"x": value})

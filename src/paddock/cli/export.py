@@ -1,0 +1,31 @@
+"""`paddock export`: a run for other tools. Large values of `jsonl` stay behind as digests."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+FORMATS = ("otel", "har", "jsonl", "csv")
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.journals import RUN_HELP, find_journal
+    from paddock.cli.output import sentences, write_pieces
+
+    parser = argparse.ArgumentParser(prog="paddock export", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="otel: OTLP/JSON traces; har: HTTP requests; jsonl: the records as they are, which"
+        " paddock verify takes; csv: a row a step",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
+    options = parser.parse_args(words)
+    with sentences():
+        directory = find_journal(options.run)
+        from paddock.journal.export import Format, export
+
+        write_pieces(export(directory, Format(options.format)), options.output)
+    return 0

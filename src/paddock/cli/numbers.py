@@ -1,0 +1,22 @@
+"""Whole numbers of the command line, for argparse."""
+
+from __future__ import annotations
+
+import argparse
+
+_DIGITS = 9
+
+
+def count(text: str) -> int:
+    """How many: from one on."""
+    number = step(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0 is too few")
+    return number
+
+
+def step(text: str) -> int:
+    """The number of a step."""
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of at most nine digits")
+    return int(text)

@@ -1,0 +1,95 @@
+"""What a command writes: lines for people, JSON for programs, files for `-o`. An agent may have
+chosen any of the words, and a terminal may lack any of the letters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import secrets
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+
+
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """Whatever the host refuses becomes a sentence and an exit code."""
+    try:
+        yield
+    except (PaddockError, BrokenPipeError):
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise HostCannot(f"{where}{error.strerror or error}") from None
+    except sqlite3.Error as error:
+        hint = "the index is no loss: remove index.sqlite and run paddock reindex"
+        raise HostCannot(f"the index of runs cannot be used: {error}", hint=hint) from None
+
+
+def say(text: str) -> None:
+    """One or more lines for people."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(text)
+
+
+def say_json(value: Any) -> None:
+    print(json.dumps(value))
+
+
+def warn(text: str) -> None:
+    print(f"paddock: {text}", file=sys.stderr)
+
+
+def is_coloured() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def write_pieces(pieces: Iterable[str], path: Path | None) -> None:
+    """All pieces to a file, which appears only when it is whole, or to the output."""
+    if path is None:
+        _to_output(pieces)
+        return
+    path = Path(os.path.realpath(path))
+    try:
+        if path.exists() and not path.is_file():
+            with open(path, "w", encoding="utf-8") as file:  # a pipe or a device stays what it is
+                file.writelines(pieces)
+            return
+        _to_new_file(pieces, path)
+    except PaddockError:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"-o: {path} cannot be written: {error.strerror}") from None
+
+
+def counts(found: Mapping[str, int], order: Iterable[str]) -> str:
+    """`done 12, refused 3`: those that there are, known ones first."""
+    names = [*order, *sorted(set(found) - set(order))]
+    return ", ".join(f"{name} {found[name]}" for name in names if found.get(name))
+
+
+def _to_output(pieces: Iterable[str]) -> None:
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(piece.encode())
+    sys.stdout.buffer.flush()
+
+
+def _to_new_file(pieces: Iterable[str], path: Path) -> None:
+    temporary = path.with_name(f".{path.name[:200]}-{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            file.writelines(pieces)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,98 @@
+"""`paddock policy`: checks a paddock file, says what it decides and why, and asks it about the past."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from paddock.model.action import Stage
+
+DEFAULT_FILE = Path("paddock.yaml")
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.output import sentences
+
+    options = _parser().parse_args(words)
+    module, name = _COMMANDS[options.action]
+    run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
+    with sentences():
+        return run(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paddock policy", description=__doc__)
+    commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
+    check = commands.add_parser("check", help="all that is wrong or doubtful; 1 when it is wrong")
+    check.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="paddock.yaml; - is stdin"
+    )
+    how = check.add_mutually_exclusive_group()
+    how.add_argument("--sarif", action="store_true", help="as SARIF 2.1.0, for code hosts")
+    how.add_argument("--json", action="store_true", help="one JSON array")
+    test = commands.add_parser("test", help="run the examples of the rules; 1 when one fails")
+    test.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, metavar="FILE")
+    test.add_argument("--json", action="store_true", help="one JSON array")
+    _add_explain(commands.add_parser("explain", help="what is decided about an action, and why"))
+    _add_replay(commands.add_parser("replay", help="what a file would have decided otherwise"))
+    _add_learn(commands.add_parser("learn", help="the smallest file that a run needed"))
+    commands.add_parser("schema", help="the JSON Schema of the paddock file, for editors")
+    return parser
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, metavar="FILE")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--action", dest="json_action", metavar="JSON",
+                      help="an action as in examples or in the journal; - is stdin")  # fmt: skip
+    what.add_argument("--exec", metavar="WORDS", help="one program with its words")
+    what.add_argument("--tool", metavar="NAME", help="a tool, with --args")
+    what.add_argument("--file-read", metavar="PATH", help="a file of the sandbox")
+    what.add_argument("--file-write", metavar="PATH", help="a file of the sandbox")
+    what.add_argument("--code", metavar="LANGUAGE", help="a cell of code")
+    what.add_argument("--http", nargs=2, metavar=("METHOD", "URL"), help="a request")
+    what.add_argument("--connect", metavar="HOST:PORT", help="a connection")
+    what.add_argument("--dns", metavar="NAME", help="a name that is looked up")
+    what.add_argument("--model", metavar="PROVIDER/MODEL", help="a call of a model")
+    parser.add_argument("--args", metavar="JSON", help="the arguments of --tool, one object")
+    parser.add_argument("--spent", action="append", default=[], metavar="RULE=AMOUNT",
+                        help="what was spent of a limit before")  # fmt: skip
+    parser.add_argument("--stage", choices=list(Stage), help="instead of the file's")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    from paddock.cli.journals import RUN_HELP
+    from paddock.cli.numbers import count
+
+    parser.add_argument("file", type=Path, metavar="FILE", help="the candidate")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--agent", metavar="A", help="all runs of one agent")
+    parser.add_argument("--all", action="store_true", help="all runs")
+    parser.add_argument("--since", metavar="TIME", help="of those, the last 24h, 7d; or a date")
+    parser.add_argument("--limit", type=count, default=100, metavar="N",
+                        help="changes that are listed (100); all are counted")  # fmt: skip
+    parser.add_argument("--fail-on", choices=("looser", "any"),
+                        help="end with 1 when something is looser, or otherwise at all")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object, with all changes")
+
+
+def _add_learn(parser: argparse.ArgumentParser) -> None:
+    from paddock.cli.journals import RUN_HELP
+
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--agent", metavar="NAME", help="the agent's name in the file (the run's)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
+    parser.add_argument("--force", action="store_true", help="also over a file that is there")
+
+
+_COMMANDS = {
+    "check": ("paddock.cli.policy_check", "check_files"),
+    "test": ("paddock.cli.policy_check", "test_file"),
+    "schema": ("paddock.cli.policy_check", "print_schema"),
+    "explain": ("paddock.cli.policy_explain", "explain_action"),
+    "replay": ("paddock.cli.policy_past", "replay_runs"),
+    "learn": ("paddock.cli.policy_past", "learn_runs"),
+}

@@ -1,0 +1,168 @@
+"""The steps of a run as values: a page from the index, completed from the journal. Nothing is
+printed here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.journal.index import Index
+from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.reader import Reader
+from paddock.journal.records import Record, Type
+
+# Of --only: a word, and what it says about a step.
+ONLY = {
+    "allowed": ("verdict", "allow"),
+    "blocked": ("verdict", "block"),
+    "asked": ("verdict", "ask"),
+    "done": ("outcome", "done"),
+    "failed": ("outcome", "failed"),
+    "refused": ("outcome", "refused"),
+    "drafted": ("outcome", "drafted"),
+    "simulated": ("outcome", "simulated"),
+    "faulted": ("outcome", "faulted"),
+    "unsettled": ("outcome", None),
+}
+MAX_OBSERVED = 1000  # records of one step that a page looks at; `--step` has all
+_PAGE = 2000
+# So many records of other steps end the search for what a page's steps caused.
+_SLACK = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which steps are to be shown."""
+
+    after: int = -1
+    limit: int | None = 100
+    kind: str | None = None
+    only: str | None = None
+
+
+@dataclass(slots=True)
+class Program:
+    """A program that the fence saw start, and how it ended if that was seen."""
+
+    pid: int | None
+    body: Mapping[str, Any]
+    exit_code: int | None = None
+    duration_us: int | None = None
+    has_ended: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        seen = {key: self.body.get(key) for key in ("pid", "parent", "program", "argv", "cwd")}
+        return {**seen, "exit_code": self.exit_code, "duration_us": self.duration_us}
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step as a line shows it."""
+
+    row: StepRow
+    proposed: Mapping[str, Any]
+    programs: list[Program]
+    is_cut: bool  # whether more was observed than is here
+
+    def as_json(self) -> dict[str, Any]:
+        row = self.row
+        return {
+            "step": row.step,
+            "parent": self.proposed.get("parent"),
+            "at": row.at,
+            "kind": row.kind,
+            "name": row.name,
+            "arguments": self.proposed.get("arguments"),
+            "effect": row.effect,
+            "verdict": row.verdict,
+            "decided_by": row.rule,
+            "outcome": row.outcome,
+            "duration_us": row.duration_us,
+            "programs": [one.as_json() for one in self.programs],
+        }
+
+
+def wanted_rows(index: Index, run: RunRow, wanted: Wanted) -> Iterator[StepRow]:
+    """The rows that are wanted, however many: read from the index page by page."""
+    column, value = ONLY[wanted.only] if wanted.only else ("", None)
+    verdict = value if column == "verdict" else None
+    after = wanted.after
+    while page := index.steps(run.run, after=after, limit=_PAGE, verdict=verdict):
+        for row in page:
+            is_kind = wanted.kind is None or row.kind == wanted.kind
+            if is_kind and (column != "outcome" or row.outcome == value):
+                yield row
+        after = page[-1].step
+
+
+def step_views(directory: Path, rows: list[StepRow]) -> list[StepView]:
+    """Each row with its arguments and the programs that it caused."""
+    reader = Reader(directory)
+    observed = _observed(reader, rows)
+    views = []
+    for row in rows:
+        first = reader.record_at(row.spot)
+        proposed = first.body if first.type is Type.PROPOSED else {}
+        seen = observed[row.step]
+        programs = joined(record.body for record in seen)
+        views.append(StepView(row, proposed, programs, len(seen) >= MAX_OBSERVED))
+    return views
+
+
+def step_records(directory: Path, row: StepRow) -> list[Record]:
+    """All records of one step, wherever they are."""
+    reader = Reader(directory)
+    found = (line for _, line, (_, step, _) in reader.scan(row.spot) if step == row.step)
+    return [Record.parse(line) for line in found]
+
+
+def joined(bodies: Iterator[Mapping[str, Any]]) -> list[Program]:
+    """Starts and ends of programs, put together by their pid."""
+    programs: list[Program] = []
+    for body in bodies:
+        pid = body.get("pid")
+        if body.get("what") == "exec":
+            programs.append(Program(pid, body))
+            continue
+        # One that executes another program has ended, and goes on as that one: the oldest is meant.
+        open_ones = (one for one in programs if one.pid == pid and not one.has_ended)
+        if body.get("what") == "exit" and (one := next(open_ones, None)):
+            one.has_ended = True
+            one.exit_code, one.duration_us = body.get("exit_code"), body.get("duration_us")
+    return programs
+
+
+def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A record for programs, with the body that is to be shown."""
+    return {
+        "n": record.n,
+        "at": record.at,
+        "type": record.type.value,
+        "body": body,
+        "blobs": [blob.as_json() for blob in record.blobs],
+    }
+
+
+def _observed(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
+    """What was observed of these steps, near the other records of theirs."""
+    found: defaultdict[int, list[Record]] = defaultdict(list)
+    wanted = {row.step for row in rows}
+    left = deque(sorted((row.spot for row in rows)))
+    while left:
+        foreign = 0
+        for spot, line, (_, step, kind) in reader.scan(left[0]):
+            while left and left[0] <= spot:
+                left.popleft()
+            foreign = 0 if step in wanted else foreign + 1
+            if step is not None and step in wanted and kind == b"observed":
+                if len(found[step]) < MAX_OBSERVED:
+                    found[step].append(Record.parse(line))
+            elif foreign > _SLACK:
+                break
+        else:
+            break
+    return found

@@ -1,0 +1,183 @@
+"""A run, its steps and its records as lines for people. An agent chose many of the words: each goes
+through `plain`, stands on one line, and has a bounded length.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddock.cli.output import counts
+from paddock.cli.runs import OUTCOMES, duration_us
+from paddock.cli.show_data import Program, StepView
+from paddock.cli.times import clock, offset, took
+from paddock.gate.showing import plain
+from paddock.journal.heads import Head
+from paddock.journal.index_rows import RunRow
+from paddock.journal.records import Record
+from paddock.model.action import Verdict
+
+_MAX_PROGRAMS = 12
+_MAX_LINES = 200  # of one value of a record
+_MAX_VALUE = 20_000
+_HASH = 16  # characters of a digest that a person compares
+_COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
+_COLUMNS = (
+    "{step:>6}  {at:>9}  {kind:<7}  {call:<{width}}  {verdict:<8}  {by:<22}  {out:<9}  {took}"
+)
+
+
+def header_lines(
+    run: RunRow, opened: Mapping[str, Any], head: Head | None, state: str
+) -> list[str]:
+    """What the run was, where, under which terms, and what is signed of it."""
+    policy = run.policy_digest or opened.get("policy")
+    facts = [
+        ("run", f"{_name(run.run)} ({state})"),
+        ("agent", f"{_name(run.agent)}, stage {_name(run.stage)}"),
+        ("started", f"{clock(run.started_at)}, took {took(duration_us(run))}"),
+        ("policy", _digest(policy)),
+        ("host", _host(opened)),
+        ("template", plain(opened.get("template", "-"), 200)),
+        ("enforced", _enforced(opened.get("enforcement"))),
+        ("key", _digest(opened.get("key_id"))),
+        ("head", _head(run, head)),
+        ("decided", counts(_named(run.verdicts), [v.value for v in Verdict]) or "-"),
+        ("outcomes", counts(_named(run.outcomes), OUTCOMES) or "-"),
+    ]
+    return [f"{label:<10}{text}" for label, text in facts]
+
+
+def column_line(width: int) -> str:
+    return _COLUMNS.format(
+        step="STEP", at="TIME", kind="KIND", call="CALL", verdict="VERDICT", by="BY",
+        out="OUTCOME", took="TOOK", width=width,
+    )  # fmt: skip
+
+
+def step_lines(view: StepView, start_us: int, width: int, *, is_coloured: bool) -> Iterator[str]:
+    """One line for the step, one for each program that it caused."""
+    row = view.row
+    parent = view.proposed.get("parent")
+    call = call_text(row.kind, row.name, view.proposed)
+    if isinstance(parent, int):
+        call = f"(from {parent}) {call}"
+    line = _COLUMNS.format(
+        step=row.step,
+        at=offset(row.at, start_us),
+        kind=_cut(plain(row.kind or "-", 20), 7),
+        call=_cut(call, width),
+        verdict=_cut(plain(row.verdict or "-", 20), 8),
+        by=_cut(plain(row.rule or "-", 60), 22),
+        out=_cut(plain(row.outcome or "-", 20), 9),
+        took=took(row.duration_us),
+        width=width,
+    )
+    colour = _COLOURS.get(row.verdict or "") if is_coloured else None
+    yield f"\033[{colour}m{line}\033[0m" if colour else line
+    for program in view.programs[:_MAX_PROGRAMS]:
+        yield f"{'':<19}. {_program(program, width + 20)}"
+    more = len(view.programs) - _MAX_PROGRAMS
+    if more > 0:
+        count = "more" if view.is_cut else f"{more} more"
+        yield f"{'':<19}. ({count} programs: --step {row.step})"
+
+
+def call_text(kind: str | None, name: str | None, proposed: Mapping[str, Any]) -> str:
+    """What was called, with what, in the form that suits its kind. On one line, and bounded."""
+    arguments = proposed.get("arguments")
+    if not isinstance(arguments, Mapping):
+        return plain(name or "-", 400)
+    if kind == "exec" and isinstance(arguments.get("argv"), list):
+        return plain(shlex.join(map(str, arguments["argv"])), 400)
+    if kind == "file":
+        to = f" -> {arguments['to']}" if "to" in arguments else ""
+        return plain(f"{name} {arguments.get('path')}{to}", 400)
+    if kind == "code":
+        return plain(f"{name}: {arguments.get('code')}", 400)
+    words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+    return plain(f"{name}({words})", 400)
+
+
+def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iterator[str]:
+    """A whole record; what is long is cut, and said to be."""
+    yield f"record {record.n}  {offset(record.at, start_us)}  {record.type.value}"
+    for key, value in body.items():
+        yield from _field(plain(key, 40), value)
+    for blob in record.blobs:
+        yield f"  (a preview stands for {blob.size_bytes} bytes at {plain(blob.path, 200)})"
+
+
+def _field(key: str, value: Any) -> Iterator[str]:
+    """A text of several lines stands behind a bar, so that it cannot pass for a line of ours."""
+    if not isinstance(value, str) or "\n" not in value:
+        yield f"  {key:<14} {plain(value if isinstance(value, str) else _json(value), _MAX_VALUE)}"
+        return
+    lines = value[:_MAX_VALUE].split("\n")
+    yield f"  {key}"
+    for line in lines[:_MAX_LINES]:
+        yield f"    | {plain(line, _MAX_VALUE)}"
+    if len(lines) > _MAX_LINES or len(value) > _MAX_VALUE:
+        yield f"    (it has {len(value)} characters: --json)"
+
+
+def _program(program: Program, width: int) -> str:
+    """The file that was executed and its words; what it was told it is called only where that is
+    another name."""
+    path = str(program.body.get("program", "?"))
+    argv = program.body.get("argv")
+    first, *rest = map(str, argv) if isinstance(argv, list) and argv else ("",)
+    is_usual = first in ("", path, path.rpartition("/")[2])
+    called = "" if is_usual else f"(as {shlex.quote(first)}) "
+    shown = _cut(plain(f"{path} {called}{shlex.join(rest)}".rstrip(), 400), width)
+    if not program.has_ended:
+        return shown
+    code = "" if program.exit_code in (0, None) else f", exit {plain(program.exit_code, 20)}"
+    return f"{shown}  ({took(program.duration_us)}{code})"
+
+
+def _named(found: Mapping[str, int]) -> dict[str, int]:
+    return {plain(name, 40): number for name, number in found.items()}
+
+
+def _name(text: str | None) -> str:
+    return plain(text or "-", 60)
+
+
+def _digest(value: Any) -> str:
+    return plain(value, _HASH).partition(" (...")[0] if isinstance(value, str) else "-"
+
+
+def _host(opened: Mapping[str, Any]) -> str:
+    host = opened.get("host")
+    facts = host if isinstance(host, Mapping) else {}
+    words = [facts.get(key) for key in ("name", "system", "kernel", "machine")]
+    text = " ".join(str(word) for word in words if word)
+    return plain(f"{text}, python {facts.get('python')}, paddock {opened.get('paddock')}", 300)
+
+
+def _enforced(enforcement: Any) -> str:
+    if not isinstance(enforcement, Mapping) or not enforcement:
+        return "-"
+    return plain("; ".join(f"{name}: {by}" for name, by in enforcement.items()), 2000)
+
+
+def _head(run: RunRow, head: Head | None) -> str:
+    if head is None:
+        return "none is signed"
+    signed = f"{head.size} of {run.records} records signed, root {head.root[:_HASH]}"
+    return f"{signed}; not checked here: paddock verify {_name(run.run)}"
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:400]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
