@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -99,8 +98,11 @@ def test_rule_decides_on_the_program_that_is_really_executed(
     make_box: MakeBox, file: Any, command: str
 ) -> None:
     box = make_box(policy=file(NO_SORT))
-    with contextlib.suppress(CommandExitException):
+    try:
         box.commands.run(command)
+    except CommandExitException as error:
+        if "Function not implemented" in error.stderr:
+            return  # where memory is watched, there are no files without a name at all
     records = _records(box)
     refused = [r for r in records if r.type == "settled" and r.body["outcome"] == "refused"]
     refused += [r for r in records if r.type == "noted" and r.body["what"] == "exec refused"]

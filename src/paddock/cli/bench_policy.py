@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from paddock.cli.bench_figures import Figure, Limit, alternate, median, number, percentile_ms
+from paddock.cli.bench_figures import Figure, Limit, median, number, percentile_ms
 from paddock.cli.bench_rig import Rig
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import HostCannot, IntegrityError
@@ -16,21 +17,24 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import load
 
 _TOOLS = 20
-_ROUNDS = 20  # through all actions in one sample: a clock tick must not count
+_TURN = 60  # decisions of one before the other has its turn
 _TITLE = "decision, 100 rules"
+T = TypeVar("T")
 
 
 def decide(rig: Rig) -> list[Figure]:
-    """One decision, the median over a mix of tools, programs and files."""
+    """The median of single decisions over a mix of tools, programs and files."""
     policy, actions = load(_paddock_file()), _actions()
-    ours = _each(lambda: [policy.decide(action) for action in actions], len(actions))
     try:
         cedar = _Cedar.of(policy, actions)
     except ImportError:
         raise HostCannot("cedarpy is not installed", hint="pip install 'paddock[dev]'") from None
-    theirs = _each(lambda: [cedar.decide(request) for request in cedar.requests], len(actions))
-    mine, peer = alternate(rig.count(200, 30), ours, theirs)
-    note = f"{_spread(mine)}; cedarpy {_spread(peer)}; each sample is a mean of {_ROUNDS} rounds"
+    mine, peer = _by_turns(
+        rig.count(200, 50),
+        _in_turn(policy.decide, actions),
+        _in_turn(cedar.decide, cedar.requests),
+    )
+    note = f"{_spread(mine)}; cedarpy {_spread(peer)}"
     value, peer_value = 1e6 * median(mine), 1e6 * median(peer)
     return [
         Figure("policy-decide", _TITLE, value, "us", len(mine), limit=Limit(25), note=note),
@@ -40,14 +44,25 @@ def decide(rig: Rig) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _each(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """Seconds for one of the `count` things that `work` does."""
+def _by_turns(turns: int, *runs: Callable[[], float]) -> list[list[float]]:
+    """Samples of each run. One decision is one sample, so that a busy neighbour spoils samples and
+    not the median; a turn has many, so that neither finds the caches full of the other."""
+    samples: list[list[float]] = [[] for _ in runs]
+    for _ in range(turns):
+        for run, taken in zip(runs, samples, strict=True):
+            taken += [run() for _ in range(_TURN)]
+    return samples
+
+
+def _in_turn(work: Callable[[T], object], things: Sequence[T]) -> Callable[[], float]:
+    """Seconds for the next of the things, again and again."""
+    following = itertools.cycle(things)
 
     def run() -> float:
+        thing = next(following)
         began = time.perf_counter()
-        for _ in range(_ROUNDS):
-            work()
-        return (time.perf_counter() - began) / _ROUNDS / count
+        work(thing)
+        return time.perf_counter() - began
 
     return run
 

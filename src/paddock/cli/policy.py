@@ -1,4 +1,4 @@
-"""`paddock policy`: checks a paddock file, says what it decides and why, and asks it about the past."""
+"""`paddock policy`: checks a paddock file, says what it decides and why, and replays the past."""
 
 from __future__ import annotations
 
@@ -15,11 +15,23 @@ DEFAULT_FILE = Path("paddock.yaml")
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = _parsed(words)
     module, name = _COMMANDS[options.action]
     run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
     with sentences():
         return run(options)
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    """Files and runs may stand on both sides of options, which argparse by itself does not take."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
+    several = {"check": "files", "replay": "runs", "learn": "runs"}.get(options.action)
+    if rest and (several is None or any(word.startswith("-") for word in rest)):
+        parser.error(f"unknown words: {' '.join(rest)}")
+    if several:
+        setattr(options, several, [*getattr(options, several), *rest])
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,7 +87,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=count, default=100, metavar="N",
                         help="changes that are listed (100); all are counted")  # fmt: skip
     parser.add_argument("--fail-on", choices=("looser", "any"),
-                        help="end with 1 when something is looser, or otherwise at all")  # fmt: skip
+                        help="end with 1 when something is looser, or changes")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object, with all changes")
 
 

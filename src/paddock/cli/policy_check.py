@@ -27,7 +27,7 @@ def check_files(options: argparse.Namespace) -> int:
     from paddock.policy.lint import check
     from paddock.policy.review import Level
 
-    paths = options.files or [DEFAULT_FILE]
+    paths = [Path(word) for word in options.files] or [DEFAULT_FILE]
     found = [(str(path), check(read_text(path), str(path))) for path in paths]
     if options.sarif:
         say_json(_sarif(found))

@@ -101,15 +101,13 @@ def wanted_rows(index: Index, run: RunRow, wanted: Wanted) -> Iterator[StepRow]:
 
 def step_views(directory: Path, rows: list[StepRow]) -> list[StepView]:
     """Each row with its arguments and the programs that it caused."""
-    reader = Reader(directory)
-    observed = _observed(reader, rows)
+    near = _records_near(Reader(directory), rows)
     views = []
     for row in rows:
-        first = reader.record_at(row.spot)
-        proposed = first.body if first.type is Type.PROPOSED else {}
-        seen = observed[row.step]
-        programs = joined(record.body for record in seen)
-        views.append(StepView(row, proposed, programs, len(seen) >= MAX_OBSERVED))
+        records = near[row.step]
+        proposed = next((one.body for one in records if one.type is Type.PROPOSED), {})
+        programs = joined(one.body for one in records if one.type is Type.OBSERVED)
+        views.append(StepView(row, proposed, programs, len(records) >= MAX_OBSERVED))
     return views
 
 
@@ -147,22 +145,25 @@ def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _observed(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
-    """What was observed of these steps, near the other records of theirs."""
+def _records_near(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
+    """What was proposed and observed of these steps, from where each begins to where the journal
+    is about others."""
     found: defaultdict[int, list[Record]] = defaultdict(list)
     wanted = {row.step for row in rows}
-    left = deque(sorted((row.spot for row in rows)))
+    left = deque(sorted(row.spot for row in rows))
     while left:
         foreign = 0
         for spot, line, (_, step, kind) in reader.scan(left[0]):
             while left and left[0] <= spot:
                 left.popleft()
-            foreign = 0 if step in wanted else foreign + 1
-            if step is not None and step in wanted and kind == b"observed":
-                if len(found[step]) < MAX_OBSERVED:
-                    found[step].append(Record.parse(line))
-            elif foreign > _SLACK:
-                break
+            if step is None or step not in wanted:
+                foreign += 1
+                if foreign > _SLACK:
+                    break
+                continue
+            foreign = 0
+            if kind in (b"proposed", b"observed") and len(found[step]) < MAX_OBSERVED:
+                found[step].append(Record.parse(line))
         else:
             break
     return found

@@ -1,5 +1,5 @@
-"""`paddock verify`: checks a journal or a proof, offline, with the public key only. Ends with 0 when
-it is intact, with 1 when it is not, with 2 when it could not be checked.
+"""`paddock verify`: checks a journal or a proof, offline, with the public key only. Ends with 0
+when it is intact, with 1 when it is not, with 2 when it could not be checked.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ def _is_alive(holder: str) -> bool:
     pid, _, rest = holder.partition(":")
     if rest.partition(":")[2] != _pid_namespace():
         return True  # that cannot be told from here; the time limit ends it
-    return _holder(int(pid)) == holder
+    return pid.isdecimal() and _holder(int(pid)) == holder
 
 
 def _started(pid: int) -> str:

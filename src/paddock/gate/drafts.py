@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Effect, Kind
-from paddock.model.errors import Conflict, NotFound
+from paddock.model.errors import Conflict, IntegrityError, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,14 @@ def action_from_json(value: Mapping[str, Any]) -> Action:
 
 
 def _draft(row: Any) -> Draft:
+    try:
+        return _read(row)
+    except (ValueError, TypeError, KeyError):
+        # Nobody knows what it was, so nobody may send it.
+        raise IntegrityError(f"draft {row['id']!r} is damaged in the store") from None
+
+
+def _read(row: Any) -> Draft:
     content = json.loads(row["content"])
     return Draft(
         draft_id=row["id"],

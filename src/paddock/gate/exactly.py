@@ -1,21 +1,24 @@
-"""Arguments as a CEL expression that holds for exactly these arguments and for no others."""
+"""A call as a CEL expression that holds for exactly this call and for no other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 
 _MAX_DEPTH = 16
 _PLACEHOLDER = "{{secret:"
 
 
-def exactly(arguments: Mapping[str, Any]) -> str:
-    """`args == {...}`. Raises InvalidInput for what cannot be written down."""
-    if holds_secret(arguments):
+def exactly(action: Action) -> str:
+    """Its kind, its name and all its arguments. Raises InvalidInput for what cannot be written."""
+    if holds_secret(action.arguments):
         raise InvalidInput("the arguments hold a secret, which must not be written into a rule")
-    return f"args == {_literal(arguments, _MAX_DEPTH)}"
+    kind, name = _literal(action.kind.value, 1), _literal(action.name, 1)
+    arguments = _literal(action.arguments, _MAX_DEPTH)
+    return f"action.kind == {kind} && action.name == {name} && args == {arguments}"
 
 
 def holds_secret(value: Any) -> bool:

@@ -177,7 +177,7 @@ def _amended(
     for rule in terms["rules"]:
         if rule["id"] in asked:
             old = _load(terms, [rule], approval).rules[0]
-            when = f"!({exactly(action.arguments)})"
+            when = f"!({exactly(action)})"
             if old.when is not None:
                 when = f"({_closed(old.when)}) && {when}"
             yield _in_order({**rule, "when": when, **_examples(rule, old, action)})
@@ -217,7 +217,7 @@ def _grant(approval: Approval, action: Action, by: str) -> dict[str, Any]:
     return {
         "id": f"always-{approval.approval_id}",
         "match": {"kind": action.kind.value, **match},
-        "when": exactly(action.arguments),
+        "when": exactly(action),
         "decide": "allow",
         "why": f"Approved for exactly this call by {plain(by, 80)}.",
     }

@@ -25,7 +25,7 @@ def plain(text: object, most: int = MAX_CHARACTERS) -> str:
     """One line of what can be seen; whatever a terminal would act on is spelled out."""
     whole = str(text)
     shown = "".join(map(_spelled, whole[:most]))
-    return shown + _rest(len(whole) - most) if len(whole) > most else shown
+    return f"{shown} {_rest(len(whole) - most)}" if len(whole) > most else shown
 
 
 def question_lines(approval: Approval, width: int = 80) -> list[str]:
@@ -114,25 +114,25 @@ def _preview(preview: Any, width: int) -> list[str]:
 
 def _quoted(name: str, value: Any, width: int) -> list[str]:
     """Behind a bar on every line, so that no value can write a line of ours."""
-    lines = [_cut(f"    {name}", width)] if name else []
+    text = _value_text(value)
     shown: list[str] = []
-    for line in _value_text(value).split("\n"):
-        shown += _wrapped(line, width - 6) or [""]
+    for line in text[:MAX_CHARACTERS].split("\n"):
+        shown += _wrapped("".join(map(_spelled, line)), width - 6) or [""]
+    first = [_cut(f"    {name}", width)] if name else []
+    if name and len(shown) == 1 and _cells(first[0]) + 1 + _cells(shown[0]) <= width:
+        return [f"{first[0]} {shown[0]}"]
+    hidden = len(text) - MAX_CHARACTERS
+    cut = [f"    {_rest(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
-        shown = [*shown[:MAX_LINES], _rest(len(shown) - MAX_LINES, "lines")]
-    if name and len(shown) == 1 and len(lines[0]) + 3 + _cells(shown[0]) <= width:
-        return [f"{lines[0]} {shown[0]}"]
-    return lines + [f"    | {one}" for one in shown]
+        cut.insert(0, f"    {_rest(len(shown) - MAX_LINES, 'lines')}")
+    return first + [f"    | {one}" for one in shown[:MAX_LINES]] + cut
 
 
 def _value_text(value: Any) -> str:
     """A text of several lines keeps them; all else is JSON on one."""
     if isinstance(value, str) and "\n" in value:
-        lines = value[:MAX_CHARACTERS].split("\n")
-        text = "\n".join("".join(map(_spelled, line)) for line in lines)
-        hidden = len(value) - MAX_CHARACTERS
-        return f"{text}\n{_rest(hidden)}" if hidden > 0 else text
-    return plain(json.dumps(value, ensure_ascii=False, default=repr))
+        return value
+    return json.dumps(value, ensure_ascii=False, default=repr).replace("\n", "\\n")
 
 
 def _spelled(character: str) -> str:
@@ -144,7 +144,7 @@ def _spelled(character: str) -> str:
 
 
 def _rest(count: int, what: str = "characters") -> str:
-    return f" (... {count} more {what})"
+    return f"(... {count} more {what})"
 
 
 def _cut(text: str, width: int) -> str:

@@ -57,8 +57,10 @@ class GateStore:
         """For reading, or for a single statement. Whatever fails is the host's fault, by name."""
         try:
             yield self._connection()
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             raise HostCannot(f"{self._path} cannot be used: {error}") from None
+        except OSError as error:
+            raise HostCannot(f"{self._path} cannot be used: {error.strerror}") from None
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

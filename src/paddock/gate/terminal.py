@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ _HELP = (
 )
 _INLINE = "  no $EDITOR is set: key=json for one argument, or all as one JSON object\n  > "
 _EDITOR_LEAVES_S = 2.0
+_QUIET_S = 1.5  # long enough to finish a word and press Enter
 
 
 class TerminalApprover:
@@ -40,6 +42,7 @@ class TerminalApprover:
 
     def __init__(self, by: str | None = None) -> None:
         self._by = by or login_name()
+        self._quiet_until = 0.0
 
     async def consider(self, approval: Approval, approvals: Approvals) -> None:
         terminal = Terminal.open()
@@ -47,10 +50,19 @@ class TerminalApprover:
             return
         try:
             async with terminal.turn():
+                await asyncio.sleep(self._quiet_until - time.monotonic())
                 if approvals.get(approval.approval_id).state == PENDING:
-                    await _Talk(terminal, approval, approvals, self._by).hold()
+                    await self._talk(terminal, approval, approvals)
         finally:
             terminal.close()
+
+    async def _talk(self, terminal: Terminal, approval: Approval, approvals: Approvals) -> None:
+        try:
+            await _Talk(terminal, approval, approvals, self._by).hold()
+        except asyncio.CancelledError:
+            # Somebody may just be typing an answer to it, which is none to the next question.
+            self._quiet_until = time.monotonic() + _QUIET_S
+            raise
 
 
 def approvers_for(by: Iterable[str]) -> tuple[Approver, ...]:

@@ -33,8 +33,7 @@ def unreachable(rules: tuple[Rule, ...]) -> Iterator[tuple[int, int]]:
 def _hides(rules: tuple[Rule, ...], wide: int, narrow: int) -> bool:
     if wide == narrow or not rule_covers(rules[wide], rules[narrow]):
         return False
-    is_mutual = _is_plain(rules[narrow]) and rule_covers(rules[narrow], rules[wide])
-    return wide < narrow or not is_mutual
+    return wide < narrow or not rule_covers(rules[narrow], rules[wide])
 
 
 def rule_covers(wide: Rule, narrow: Rule) -> bool:

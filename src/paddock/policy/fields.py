@@ -10,8 +10,9 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.subject import Subject
@@ -19,8 +20,11 @@ from paddock.policy.subject import Subject
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
 OPERATIONS = ("read", "write", "list", "info", "exists", "make_dir", "rename", "remove", "lock",
               "watch")  # fmt: skip
-# A server may read these as a slash or as dots, after the rule has looked.
-_AMBIGUOUS = re.compile(r"%(2e|2f|5c|25|00)|\\|\x00", re.IGNORECASE)
+# Some servers take these for a slash, an escape or an end, and others do not.
+_AMBIGUOUS = re.compile(r"%(2f|5c|25|3b|[01][0-9a-f]|7f)|[\\;\x00-\x1f\x7f]", re.IGNORECASE)
+_OUTSIDE = frozenset("/\\@?# ")  # never part of a host
+_METHOD = re.compile(r"[A-Za-z-]+")
+_NUMERIC = re.compile(r"([0-9]+|0x[0-9a-f]*)")
 
 
 class Unmatchable(ValueError):
@@ -63,15 +67,28 @@ def _effect(subject: Subject) -> tuple[str, ...]:
     return (subject.effect.value,)
 
 
-def _host(value: Any) -> str:
+def host_name(value: Any) -> str:
+    """One spelling for each host: `127.1` and a name in wide letters lead somewhere, too."""
     host = _text(value, "host").casefold().removesuffix(".")
-    if not host or "/" in host or "@" in host:
-        raise Unmatchable(f"not a host: {host[:60]!r}")
+    if not host or not host.isascii() or not host.isprintable() or not _OUTSIDE.isdisjoint(host):
+        raise Unmatchable(f"not a host in plain ASCII: {host[:60]!r}")
+    if ":" in host or _NUMERIC.fullmatch(host.rpartition(".")[2]):
+        return _address(host)
     return host
 
 
+def _address(host: str) -> str:
+    try:
+        found = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise Unmatchable(f"neither a host nor an address: {host[:60]!r}") from None
+    if "%" in host:
+        raise Unmatchable(f"an address with a zone: {host[:60]!r}")
+    return str(found)
+
+
 def _hosts(name: str) -> Callable[[Subject], tuple[str, ...]]:
-    return lambda subject: (_host(subject.action.arguments.get(name, subject.action.name)),)
+    return lambda subject: (host_name(subject.action.arguments.get(name, subject.action.name)),)
 
 
 def sandbox_file(value: Any, what: str = "path") -> str:
@@ -153,16 +170,20 @@ def _argv(subject: Subject) -> tuple[tuple[str, ...], ...]:
 
 
 def _http_path(subject: Subject) -> tuple[str, ...]:
+    """Decoded, because `/%61dmin` is `/admin` to every server."""
     path = _text(subject.action.arguments.get("path"), "path")
-    if not path.startswith("/") or _AMBIGUOUS.search(path):
+    decoded = unquote(path)
+    is_plain = path.startswith("/") and not _AMBIGUOUS.search(path) and "\ufffd" not in decoded
+    if not is_plain or "//" in decoded or not {".", ".."}.isdisjoint(decoded.split("/")):
         raise Unmatchable(f"a path that servers read differently: {path[:60]!r}")
-    if any(part in ("..", ".") for part in path.split("/")) or "//" in path:
-        raise Unmatchable(f"a path that servers read differently: {path[:60]!r}")
-    return (path,)
+    return (decoded,)
 
 
 def _method(subject: Subject) -> tuple[str, ...]:
-    return (_text(subject.action.arguments.get("method"), "method").upper().casefold(),)
+    method = _text(subject.action.arguments.get("method"), "method")
+    if not _METHOD.fullmatch(method):
+        raise Unmatchable(f"not a method: {method[:60]!r}")
+    return (method.casefold(),)
 
 
 def _query(subject: Subject) -> tuple[str, ...]:
@@ -171,7 +192,10 @@ def _query(subject: Subject) -> tuple[str, ...]:
         pairs = [(key, one) for key, value in query.items()
                  for one in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
     else:
-        pairs = parse_qsl(_text(query, "query"), keep_blank_values=True) if query else []
+        text = _text(query, "query") if query else ""
+        pairs = parse_qsl(text, keep_blank_values=True)
+        if ";" in text:  # it parts pairs for some servers
+            pairs += parse_qsl(text.replace(";", "&"), keep_blank_values=True)
     return tuple(f"{key}={value}" for key, value in pairs)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
-from paddock.policy.fields import FIELDS
-from paddock.policy.globs import check_glob
+from paddock.policy.fields import FIELDS, Unmatchable, host_name
+from paddock.policy.globs import check_glob, is_literal
 from paddock.policy.problems import suggest
 
 MAX_WORDS = 64  # in one pattern of argv
@@ -32,8 +32,10 @@ def pattern_problem(kind: Kind, name: str, pattern: Any) -> Complaint | None:
         problem = _path_problem(pattern, may_end_open=kind is Kind.HTTP)
         if problem is not None:
             return problem
-    if known.separator == "." and not _may_be_host(pattern):
-        return f"{pattern!r} is not a host", "write the name only, as in api.example.com"
+    if known.separator == ".":
+        problem = _host_problem(pattern)
+        if problem is not None:
+            return problem
     separator = "" if name == "program" and "/" not in pattern else known.separator
     return _SPECIAL.get(name, _glob_problem)(pattern, separator)
 
@@ -48,9 +50,15 @@ def _path_problem(pattern: str, *, may_end_open: bool) -> Complaint | None:
     return None
 
 
-def _may_be_host(pattern: str) -> bool:
-    is_address = pattern.count(":") > 1  # of IPv6
-    return pattern.isprintable() and set(pattern).isdisjoint("/@ " if is_address else "/:@ ")
+def _host_problem(pattern: str) -> Complaint | None:
+    """A pattern is compared with one spelling of a host, so it must be in that."""
+    try:
+        spelled = host_name(pattern.replace("*", "x"))
+    except Unmatchable:
+        return f"{pattern!r} is not a host", "write the name only, as in api.example.com"
+    if is_literal(pattern) and spelled != pattern.casefold():
+        return f"{pattern!r} is not how a host is compared", f"write {spelled}"
+    return None
 
 
 def _glob_problem(pattern: str, separator: str) -> Complaint | None:

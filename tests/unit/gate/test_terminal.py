@@ -237,6 +237,22 @@ def test_answer_of_somebody_else_ends_the_prompt_and_says_who(
         assert (came, len(calls)) == ([["done", "bob", None]], 1)
 
 
+def test_answer_to_a_question_that_is_gone_is_none_to_the_next(
+    tmp_path: Path, key: SigningKey, approvals: Approvals
+) -> None:
+    with at_terminal(*run(tmp_path, key, {"amount": 6001}, {"amount": 6002})) as screen:
+        shown = screen.wait_for("left) > ")
+        amount = int(shown.partition("amount = ")[2].split()[0])
+        first = next(one for one in approvals.all() if one.content["arguments"]["amount"] == amount)
+        approvals.deny(first.approval_id, "bob")
+        screen.wait_for("denied by bob, elsewhere")
+        screen.press("a\n")  # too late for the first, and the second is not to be seen yet
+        screen.wait_for("left) > ")
+        screen.press("d no\n")
+        _, calls = outcome(screen)
+        assert calls == []
+
+
 def test_time_that_runs_out_ends_the_prompt_and_means_no(tmp_path: Path, key: SigningKey) -> None:
     text = REFUNDS.replace("30s", "1s")
     with at_terminal(*run(tmp_path, key, text=text)) as screen:
@@ -304,7 +320,7 @@ def test_strings_of_an_agent_do_not_act_on_the_terminal(tmp_path: Path, key: Sig
         screen.press("d no\n")
         outcome(screen)
     assert not [one for one in shown if not one.isprintable() and one != "\n"]
-    assert "\\x1b[2J" in shown
+    assert "\\u001b[2J" in shown
     assert "\\u202e" in shown
     assert "(... 3002 more characters)" in shown  # with the quotes
     lines = shown.split("\n")

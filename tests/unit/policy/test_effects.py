@@ -60,6 +60,7 @@ def test_a_value_that_a_generous_tool_takes_for_the_write_is_one(weak: Policy, m
         {"Mode": "update"},
         {"MODE": "get"},
         {"mode": "get", "Mode": "update"},
+        {"Mode": "update", "mode": "get"},
         {"mode": "get", " mode": "update"},
         {"mode": "get", WIDE_KEY: "update"},
         {"mode": 1 << 80},

@@ -151,10 +151,18 @@ def test_what_is_no_port_is_refused(port: str) -> None:
     assert "port" in said(file_with(rule))
 
 
-@pytest.mark.parametrize("host", ["https://a.test", "a.test/x", "u@a.test", "a.test:443", "a b"])
+@pytest.mark.parametrize(
+    "host", ["https://a.test", "a.test/x", "u@a.test", "a.test:443", "a b", "127.1"]
+)
 def test_what_is_no_host_is_refused(host: str) -> None:
     rule = f"- {{id: a, match: {{kind: http, host: '{host}'}}, decide: allow}}"
     assert "not a host" in said(file_with(rule))
+
+
+@pytest.mark.parametrize("host", ["[::1]", "0:0::1", "a.test."])
+def test_a_host_in_a_spelling_that_is_never_compared_is_refused(host: str) -> None:
+    rule = f"- {{id: a, match: {{kind: http, host: '{host}'}}, decide: block}}"
+    assert "not how a host is compared" in said(file_with(rule))
 
 
 def test_a_policy_error_is_invalid_input_and_survives_a_pool_of_processes() -> None:

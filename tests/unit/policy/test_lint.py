@@ -86,6 +86,15 @@ def test_of_two_equal_rules_the_later_one_is_told() -> None:
     assert [one.rule_id for one in found if one.code == "unreachable"] == ["b"]
 
 
+def test_a_condition_does_not_save_a_rule_that_a_later_one_repeats_without_it() -> None:
+    rules = """
+- {id: a, match: {kind: tool}, when: args.n == 1, decide: ask}
+- {id: b, match: {kind: tool}, decide: ask}
+"""
+    found = check(file_with(rules))
+    assert [one.rule_id for one in found if one.code == "unreachable"] == ["a"]
+
+
 @relaxed
 @given(rule_lists(max_size=6), actions(), st.sampled_from(list(Stage)))
 def test_taking_an_unreachable_rule_away_changes_no_verdict(

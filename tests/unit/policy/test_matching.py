@@ -191,7 +191,8 @@ def test_a_host_is_the_same_in_any_case_and_with_its_root_dot(host: str) -> None
 @pytest.mark.parametrize(
     "host",
     ["example.com", "xapi.example.com", "api.example.com.evil.test", "api.example.comx",
-     "evil.test/api.example.com", "api.example.com@evil.test", "api-example.com", "", 3, None],
+     "evil.test/api.example.com", "api.example.com@evil.test", "api-example.com", "", 3, None,
+     "api.example.com#", "api.example.com ", "api.example.com\n", "api.example.com:443"],
 )  # fmt: skip
 def test_a_host_that_only_looks_alike_is_another(host: Any) -> None:
     assert is_blocked(API, http(host, path="/v1/x"))
@@ -200,10 +201,51 @@ def test_a_host_that_only_looks_alike_is_another(host: Any) -> None:
 @pytest.mark.parametrize(
     "path",
     ["/v2/x", "/v1x", "v1/x", "/v1/../admin", "/v1/%2e%2e/admin", "/v1/..%2fadmin", "/v1/%252e/x",
-     "/v1//x", "/v1/./x", "/v1/\\..\\admin", "/v1/x\x00", "", None],
+     "/v1//x", "/v1/./x", "/v1/\\..\\admin", "/v1/x\x00", "", None, "/v1/x;y=1",
+     "/v1/%3b", "/v1/%ff",
+     "/v1/a%0d%0aHost:x", "/v1/%C0%AE%C0%AE/x", "http://a.test/v1/x"],
 )  # fmt: skip
 def test_a_path_that_a_server_may_read_differently_is_blocked(path: Any) -> None:
     assert is_blocked(API, http("api.example.com", path=path))
+
+
+OPEN = """
+- {id: a, match: {kind: [http, connect, dns]}, decide: allow}
+- {id: b, match: {kind: [http, connect], host: [evil.test, 127.0.0.1, "::1"]}, decide: block}
+- {id: c, match: {kind: http, path: [/admin, "/admin/**"]}, decide: block}
+- {id: d, match: {kind: http, method: [POST, DELETE]}, decide: block}
+"""
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.test", "EVIL.test.", "evil\N{FULLWIDTH FULL STOP}test",
+     "\N{FULLWIDTH LATIN SMALL LETTER E}vil.test", "127.0.0.1", "127.1", "2130706433",
+     "0x7f.0.0.1", "0x7f000001", "127.0.0.1.", "0177.0.0.1", "::1", "[::1]",
+     "0:0:0:0:0:0:0:1", "::1%lo"],
+)  # fmt: skip
+def test_no_spelling_of_a_blocked_host_gets_through(host: str) -> None:
+    policy = policy_with(OPEN)
+    assert not is_blocked(policy, http("good.test"))
+    assert is_blocked(policy, http(host))
+    assert is_blocked(policy, Action(Kind.CONNECT, host, {"host": host, "port": 80}))
+
+
+@pytest.mark.parametrize("path", ["/admin", "/%61dmin", "/%61%64min/x", "/admin/%2e%2e/x",
+                                  "/admin;a", "/x/../admin", "/admin%2fx", "//admin",
+                                  "/adm%69n"])  # fmt: skip
+def test_no_spelling_of_a_blocked_path_gets_through(path: str) -> None:
+    assert is_blocked(policy_with(OPEN), http("good.test", path=path))
+
+
+@pytest.mark.parametrize("method", ["POST", "post", "Post", "POST ", " POST", "PO\tST", "", None])
+def test_no_spelling_of_a_blocked_method_gets_through(method: Any) -> None:
+    assert is_blocked(policy_with(OPEN), http("good.test", method=method))
+
+
+def test_a_path_is_compared_as_it_is_decoded() -> None:
+    policy = allows("{kind: http, path: '/caf\N{LATIN SMALL LETTER E WITH ACUTE}/a b'}")
+    assert not is_blocked(policy, http("a.test", path="/caf%C3%A9/a%20b"))
 
 
 def test_method_and_query_are_matched() -> None:
@@ -216,6 +258,8 @@ def test_method_and_query_are_matched() -> None:
     assert is_blocked(policy, http("a.test", query="x=1&admin=1"))
     assert is_blocked(policy, http("a.test", query="x=1&%61dmin=1"))
     assert is_blocked(policy, http("a.test", query={"admin": ["0", "1"]}))
+    assert is_blocked(policy, http("a.test", query="x=1;admin=1"))
+    assert is_blocked(policy, http("a.test", query="x=1&admin"))
 
 
 def test_a_grant_by_query_needs_every_pair_of_it() -> None:

@@ -293,6 +293,7 @@ class Box:
             self._timer.cancel()
         if self._sampler is not None:
             self._sampler.cancel()
+            self.engine.remember(self._sampler)
         if self.server is not None:
             self.server.close()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from paddock.doors.tools.definition import Tool
 from paddock.doors.tools.dispatching import (
     Answer,
     ToolCall,
@@ -16,7 +17,6 @@ from paddock.doors.tools.dispatching import (
     part,
     parts,
 )
-from paddock.doors.tools.tool import Tool
 from paddock.doors.tools.toolset import Tools
 
 

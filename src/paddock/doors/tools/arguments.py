@@ -61,9 +61,11 @@ def normal_form(
     if "NaN" in given or "Infinity" in given:
         object_of(given)  # pydantic would take them for null
     text = dump(validated(model, given, is_strict=is_strict))
-    if dump(validated(model, text, is_strict=is_strict)) != text:
+    form = object_of(text)
+    again = dump(validated(model, text, is_strict=is_strict))
+    if again != text and not _is_same(object_of(again), form):
         raise InvalidArguments("The arguments are read differently each time.")
-    return object_of(text)
+    return form
 
 
 def made_from(
@@ -105,10 +107,23 @@ def _no_constant(word: str) -> None:
 
 
 def _check_form(form: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    if form != given:
+    if not _is_same(form, given):
         raise InvalidArguments(
             "The arguments are not complete, or not written as the tool writes them."
         )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Sets come back in any order; nothing else does."""
+    return bool(one == other) or _unordered(one) == _unordered(other)
+
+
+def _unordered(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _unordered(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_unordered, value), key=lambda one: json.dumps(one, sort_keys=True))
+    return value
 
 
 @dataclass(frozen=True, slots=True)

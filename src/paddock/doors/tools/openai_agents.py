@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from paddock.doors.tools.arguments import SchemaReader
 from paddock.doors.tools.crossing import Entry, cross, entry, note_invalid
+from paddock.doors.tools.definition import effect_of
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.result import ToolResult, invalid
 from paddock.doors.tools.running import run
-from paddock.doors.tools.tool import effect_of
 from paddock.doors.tools.toolset import done
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate

@@ -12,7 +12,7 @@ import contextvars
 import inspect
 import itertools
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,14 +68,19 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 def _attempt(function: Callable[..., Any], args: Any, kwargs: Any) -> Ran:
     try:
         value = function(*args, **kwargs)
-        if isinstance(value, Iterator):
-            value = _whole(list(itertools.islice(value, MAX_ITEMS + 1)))
-        return Ran(value)
+        return Ran(_items(value) if isinstance(value, Iterator) else value)
     except BaseException as error:
         is_host_stopping = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_host_stopping:
             raise
         return Ran(error=error)  # StopIteration, for one, cannot go through a future
+
+
+def _items(value: Iterator[Any]) -> list[Any]:
+    items = list(itertools.islice(value, MAX_ITEMS + 1))
+    if isinstance(value, Generator):
+        value.close()  # now, not when it is collected: its clean-up may have effects
+    return _whole(items)
 
 
 async def _completed(value: Any) -> Any:

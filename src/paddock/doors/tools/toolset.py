@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.doors.tools.crossing import Entry, cross, entry, note_invalid
+from paddock.doors.tools.definition import Tool, ToolMethod, tool
 from paddock.doors.tools.errors import InvalidArguments, ToolError
 from paddock.doors.tools.plain import plain, said
 from paddock.doors.tools.result import ToolResult, invalid
 from paddock.doors.tools.running import Ran, run, wait_for
-from paddock.doors.tools.tool import Tool, ToolMethod, tool
 from paddock.gate.executors import Done, Live, Preview
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Outcome

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from paddock.doors.tools.tool import Tool, tool
+from paddock.doors.tools.definition import Tool, tool
 from paddock.doors.tools.toolset import Tools
 from paddock.gate.gate import Gate
 from paddock.model.action import Effect
@@ -39,11 +39,11 @@ class _Calls:
         self._tools = tools
         self._made = made
 
-    def plain(self, *args: Any, **kwargs: Any) -> Any:
+    def plain(self, /, *args: Any, **kwargs: Any) -> Any:
         arguments = self._made.parameters.named(args, kwargs)
         return self._tools.call(self._made.name, arguments).unwrap()
 
-    async def waiting(self, *args: Any, **kwargs: Any) -> Any:
+    async def waiting(self, /, *args: Any, **kwargs: Any) -> Any:
         arguments = self._made.parameters.named(args, kwargs)
         return (await self._tools.acall(self._made.name, arguments)).unwrap()
 

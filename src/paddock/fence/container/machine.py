@@ -170,6 +170,7 @@ class ContainerMachine:
         self.channel.lose(self.ended_by)
         if self._watch is not None:
             self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
         self.files.close()
         self._parts.link.forget(self.machine_id)
         with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps

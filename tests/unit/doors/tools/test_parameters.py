@@ -326,6 +326,15 @@ def test_arguments_in_another_form_are_not_what_was_decided_on() -> None:
         found.call({"amount": 1, "mode": "x", "more": 1})
 
 
+@settings(deadline=None)
+@given(st.lists(st.text("abcdefgh", min_size=1), unique=True, max_size=20))
+def test_set_is_the_same_in_any_order(items: list[str]) -> None:
+    def f(x: set[str]) -> set[str]:
+        return x
+
+    assert called(f, {"x": items}) == set(items)
+
+
 class Counter(pydantic.BaseModel):
     """Reads each value as another one."""
 

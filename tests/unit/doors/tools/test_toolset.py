@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.tools.tool import tool
+from paddock.doors.tools.definition import tool
 from paddock.doors.tools.toolset import Tools
 from paddock.gate.approvals import Approval, digest_of
 from paddock.gate.executors import Done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.doors.tools.tool import Tool, tool
+from paddock.doors.tools.definition import Tool, tool
 from paddock.doors.tools.toolset import Tools
 from paddock.gate.gate import Gate
 from paddock.model.action import Effect

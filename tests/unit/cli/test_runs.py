@@ -1,0 +1,133 @@
+"""`paddock runs` and `paddock reindex`, over real journals."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from paddock.policy.file import load
+from unit.cli.conftest import Call
+from unit.cli.past import begin_run, make_run, search
+
+
+def test_runs_are_listed_newest_first_with_what_came_of_them(home: Path, call: Call) -> None:
+    make_run(home, "older")
+    make_run(home, "newer", [search("x")])
+    said = call("runs")
+    assert said.code == 0
+    header, first, second = said.out.splitlines()
+    assert header.split() == ["ID", "AGENT", "STAGE", "STARTED", "TOOK", "STEPS", "OUTCOMES",
+                              "STATE"]  # fmt: skip
+    assert first.startswith("newer  support-bot  draft ")
+    assert first.endswith("done 1                        ended")
+    assert "4      done 2, refused 1, drafted 1  ended" in second
+
+
+def test_run_says_whether_it_runs_ended_or_has_no_end(home: Path, call: Call) -> None:
+    make_run(home, "closed")
+    crashed = begin_run(home, "crashed")
+    crashed.abandon()
+    running = begin_run(home, "alive")
+    try:
+        states = {run["run"]: run["state"] for run in call("runs", "--json").json}
+    finally:
+        running.abandon()
+    assert states == {"closed": "ended", "crashed": "no end", "alive": "running"}
+
+
+def test_asked_actions_are_counted(home: Path, call: Call) -> None:
+    asks = "{id: all, match: {kind: tool}, decide: ask, why: x}"
+    text = (
+        f"version: 1\nagent: a\nstage: broad\ntools: {{search: {{effect: read}}}}\nrules: [{asks}]"
+    )
+    make_run(home, "r", [search("x")], policy=load(text + "\napprovals: {timeout: 1s}"))
+    [run] = call("runs", "--json").json
+    assert run["verdicts"] == {"ask": 1}
+    assert "refused 1, asked 1" in call("runs").out
+
+
+def test_runs_are_chosen_by_agent_time_and_number(home: Path, call: Call) -> None:
+    other = load(
+        "version: 1\nagent: other\nstage: observe\ntools: {search: {effect: read}}\nrules: []"
+    )
+    make_run(home, "one")
+    make_run(home, "two")
+    make_run(home, "three", [search("x")], policy=other)
+
+    def names(*words: str) -> list[str]:
+        return [run["run"] for run in call("runs", "--json", *words).json]
+
+    assert names() == ["three", "two", "one"]
+    assert names("--agent", "support-bot") == ["two", "one"]
+    assert names("--agent", "nobody") == []
+    assert names("--limit", "1") == ["three"]
+    assert names("--since", "1h") == ["three", "two", "one"]
+    assert names("--since", "2999-01-01") == []
+    assert names("--since", "2020-01-01T10:00", "--agent", "other") == ["three"]
+
+
+def test_empty_home_has_no_runs_and_that_is_no_error(home: Path, call: Call) -> None:
+    assert call("runs") == call("runs", "--agent", "a")
+    assert (call("runs").code, call("runs").out) == (0, "")
+    assert call("runs", "--json").json == []
+
+
+def test_damaged_journal_is_told_and_hides_no_other(home: Path, call: Call) -> None:
+    make_run(home, "good")
+    bad = make_run(home, "bad") / "000001.jsonl"
+    bad.write_bytes(b"not a record\n" + bad.read_bytes())
+    said = call("runs", "--json")
+    assert [run["run"] for run in said.json] == ["good"]
+    assert said.err.startswith("paddock: ")
+    assert "runs/bad" in said.err
+    assert call("reindex").code == 1
+    assert len(call("reindex", "--json").json["troubles"]) == 1
+
+
+@pytest.mark.parametrize("word", ["soon", "", "-1h", "2026-13-01", "9" * 30])
+def test_time_that_is_none_is_refused_with_what_to_write(word: str, home: Path, call: Call) -> None:
+    said = call("runs", f"--since={word}")
+    assert said.code == (0 if not word else 2)
+    assert not word or said.err.startswith("paddock: --since: ")
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "x", "1.5", "9" * 30, "٣"])
+def test_number_that_is_none_is_refused(word: str, home: Path, call: Call) -> None:
+    said = call("runs", f"--limit={word}")
+    assert said.code == 2
+    assert "--limit" in said.err
+
+
+def test_index_is_built_again_from_the_journals(home: Path, call: Call) -> None:
+    make_run(home, "one")
+    make_run(home, "two")
+    before = call("runs", "--json").json
+    with sqlite3.connect(home / "index.sqlite") as db:
+        db.execute("DELETE FROM steps")
+        db.execute("UPDATE runs SET agent = 'forged'")
+    db.close()
+    assert call("reindex").out == "2 runs, 8 steps\n"
+    assert call("runs", "--json").json == before
+
+
+def test_run_that_was_removed_is_forgotten(home: Path, call: Call) -> None:
+    make_run(home, "one")
+    shutil.rmtree(make_run(home, "two"))
+    assert [run["run"] for run in call("runs", "--json").json] == ["one"]
+
+
+def test_index_that_cannot_be_used_is_a_sentence(home: Path, call: Call) -> None:
+    make_run(home, "one")
+    (home / "index.sqlite").mkdir()
+    said = call("runs")
+    assert said.code == 3
+    assert said.err.startswith("paddock: the index of runs cannot be used")
+
+
+def test_index_that_is_no_database_is_made_anew(home: Path, call: Call) -> None:
+    make_run(home, "one")
+    (home / "index.sqlite").write_bytes(b"no database" * 1000)
+    assert [run["run"] for run in call("runs", "--json").json] == ["one"]
