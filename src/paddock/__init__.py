@@ -12,6 +12,29 @@ if TYPE_CHECKING:
     from paddock.doors.machine.processes import CommandTimeout
     from paddock.doors.machine.sandbox import Sandbox
     from paddock.doors.machine.volumes import Volume
+    from paddock.doors.opening import open_run
+    from paddock.doors.tools import (
+        InvalidArguments,
+        Tool,
+        ToolDrafted,
+        ToolError,
+        ToolRefused,
+        ToolResult,
+        Tools,
+        adispatch_anthropic,
+        adispatch_openai,
+        adispatch_openai_responses,
+        anthropic_tools,
+        dispatch_anthropic,
+        dispatch_openai,
+        dispatch_openai_responses,
+        from_langchain,
+        from_openai_agents,
+        openai_responses_tools,
+        openai_tools,
+        tool,
+        wrap,
+    )
     from paddock.model.errors import (
         Blocked,
         CannotEnforce,
@@ -37,7 +60,15 @@ _ERRORS = (
     "FileMissing", "HostCannot", "IntegrityError", "InvalidInput", "NotFound", "PaddockError",
     "SandboxDied", "SandboxError", "TimeoutReached",
 )  # fmt: skip
+_TOOLS = (
+    "InvalidArguments", "Tool", "ToolDrafted", "ToolError", "ToolRefused", "ToolResult", "Tools",
+    "adispatch_anthropic", "adispatch_openai", "adispatch_openai_responses", "anthropic_tools",
+    "dispatch_anthropic", "dispatch_openai", "dispatch_openai_responses", "from_langchain",
+    "from_openai_agents", "openai_responses_tools", "openai_tools", "tool", "wrap",
+)  # fmt: skip
 _HOMES = {
+    "open_run": "paddock.doors.opening",
+    **dict.fromkeys(_TOOLS, "paddock.doors.tools"),
     "Sandbox": "paddock.doors.machine.sandbox",
     "AsyncSandbox": "paddock.doors.machine.async_sandbox",
     "Volume": "paddock.doors.machine.volumes",
@@ -57,6 +88,7 @@ __all__ = [
     "FileMissing",
     "HostCannot",
     "IntegrityError",
+    "InvalidArguments",
     "InvalidInput",
     "NotFound",
     "PaddockError",
@@ -64,7 +96,27 @@ __all__ = [
     "SandboxDied",
     "SandboxError",
     "TimeoutReached",
+    "Tool",
+    "ToolDrafted",
+    "ToolError",
+    "ToolRefused",
+    "ToolResult",
+    "Tools",
     "Volume",
+    "adispatch_anthropic",
+    "adispatch_openai",
+    "adispatch_openai_responses",
+    "anthropic_tools",
+    "dispatch_anthropic",
+    "dispatch_openai",
+    "dispatch_openai_responses",
+    "from_langchain",
+    "from_openai_agents",
+    "open_run",
+    "openai_responses_tools",
+    "openai_tools",
+    "tool",
+    "wrap",
 ]
 
 

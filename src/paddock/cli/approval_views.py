@@ -7,10 +7,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
+from paddock.cli.output import say
 from paddock.cli.table import age, table
 from paddock.gate.approvals import PENDING, Approval, Approvals
 from paddock.gate.proposals import Proposal
@@ -50,7 +52,8 @@ def watch(approvals: Approvals, *, run: str | None, is_json: bool) -> int:
         pending = {one.approval_id: one for one in approvals.all(run=run)}
         answered = [approvals.get(one) for one in known - set(pending)]
         for one in [*answered, *(pending[key] for key in pending if key not in known)]:
-            print(json.dumps(approval_json(one)) if is_json else _event(one), flush=True)
+            say(json.dumps(approval_json(one)) if is_json else _event(one))
+            sys.stdout.flush()
         known = set(pending)
         time.sleep(_LOOK_S)
 

@@ -75,6 +75,7 @@ def _list_options(parser: argparse.ArgumentParser, *, is_top: bool = False) -> N
 
 def _list(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import approvals_table, watch
+    from paddock.cli.output import say
     from paddock.gate.approvals import PENDING
 
     approvals = _approvals()
@@ -84,17 +85,18 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([_as_json(one) for one in found]))
     elif found:
-        print(approvals_table(found))
+        say(approvals_table(found))
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import approval_text
+    from paddock.cli.output import say
 
     approvals = _approvals()
     approvals.sweep()
     found = approvals.get(options.id)
-    print(json.dumps(_as_json(found)) if options.json else approval_text(found))
+    say(json.dumps(_as_json(found)) if options.json else approval_text(found))
     return 0
 
 
@@ -163,6 +165,7 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
 
 def _stats(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import statistics_json, statistics_table
+    from paddock.cli.output import say
     from paddock.gate.statistics import rule_statistics
     from paddock.model.sizes import parse_duration
 
@@ -171,7 +174,7 @@ def _stats(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(statistics_json(found)))
     elif found:
-        print(statistics_table(found))
+        say(statistics_table(found))
     return 0
 
 

@@ -58,17 +58,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from paddock.cli.output import say
+
     found = _drafts().all(run=options.run, state=None if options.all else "draft")
     if options.json:
         print(json.dumps([_as_json(one) for one in found]))
     elif found:
-        print(_table(found))
+        say(_table(found))
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
+    from paddock.cli.output import say
+
     draft = _drafts().get(options.id)
-    print(json.dumps(_as_json(draft)) if options.json else _text(draft))
+    say(json.dumps(_as_json(draft)) if options.json else _text(draft))
     return 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+from paddock.model.errors import HostCannot, IntegrityError, InvalidInput, PaddockError
 
 
 @contextlib.contextmanager
@@ -28,6 +28,8 @@ def sentences() -> Iterator[None]:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise HostCannot(f"{where}{error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise IntegrityError("a record is damaged: it is not text; verify the journal") from None
     except sqlite3.Error as error:
         hint = "the index is no loss: remove index.sqlite and run paddock reindex"
         raise HostCannot(f"the index of runs cannot be used: {error}", hint=hint) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import os
@@ -11,6 +10,10 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from paddock.doors.tools.definition import Tool
+from paddock.doors.tools.errors import InvalidArguments
+from paddock.doors.tools.running import run
+from paddock.doors.tools.toolset import done
 from paddock.gate.executors import Done, Live
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
@@ -35,16 +38,15 @@ def find_function(where: str, action: Action) -> Function:
 
 
 def live(function: Function) -> Live:
-    """The function as an executor: an async one is awaited, another one gets a thread."""
+    """The function, or the tool, as an executor."""
 
-    async def call(action: Action) -> Done:
-        arguments = dict(action.arguments)
-        if inspect.iscoroutinefunction(function):
-            return Done(value=await function(**arguments))
-        value = await asyncio.to_thread(function, **arguments)
-        return Done(value=await value if inspect.isawaitable(value) else value)
+    async def carry_out(action: Action) -> Done:
+        if isinstance(function, Tool):
+            call = function.parameters.call(action.arguments)
+            return done(await run(function.function, call.args, call.kwargs, is_here=False))
+        return done(await run(function, (), dict(action.arguments), is_here=False))
 
-    return call
+    return carry_out
 
 
 def _loaded(where: str) -> Any:
@@ -84,8 +86,11 @@ def _name(function: Any, usual: str) -> str:
 def _check_signature(function: Function, action: Action, where: str) -> None:
     """Before anything is marked: a call that cannot fit is a mistake of the command line."""
     try:
-        inspect.signature(function).bind(**action.arguments)
-    except TypeError as error:
+        if isinstance(function, Tool):
+            function.parameters.call(action.arguments)
+        else:
+            inspect.signature(function).bind(**action.arguments)
+    except (TypeError, InvalidArguments) as error:
         what = f"--tools: {action.name} of {where} does not take these arguments: {error}"
         raise InvalidInput(what) from None
     except ValueError:

@@ -168,23 +168,27 @@ class Approvals:
         if used.rowcount != 1:
             raise Conflict(f"the approval {approval.approval_id} is used already")
 
-    def sweep(self) -> None:
-        for row in self._pending_rows():
+    def sweep(self, approval_id: str | None = None) -> None:
+        """Closes what is past its time, or whose asker is gone: all of them, or this one."""
+        for row in self._pending_rows(approval_id):
             if row["expires_at"] <= time.time():
                 self._close(row["id"], EXPIRED)
             elif not _is_alive(row["holder"]):
                 self._close(row["id"], WITHDRAWN)
 
-    def _pending_rows(self) -> list[Any]:
+    def _pending_rows(self, approval_id: str | None) -> list[Any]:
+        query = "SELECT id, expires_at, holder FROM approvals WHERE state = ?"
+        values = [PENDING]
+        if approval_id is not None:
+            query, values = f"{query} AND id = ?", [PENDING, approval_id]
         with self._store.connection() as connection:
-            query = "SELECT id, expires_at, holder FROM approvals WHERE state = ?"
-            return connection.execute(query, (PENDING,)).fetchall()
+            return connection.execute(query, values).fetchall()
 
     def _answer(
         self, approval_id: str, state: str, by: str, reason: str, edited: str | None = None
     ) -> Approval:
         found = self.get(approval_id)
-        self.sweep()
+        self.sweep(found.approval_id)
         with self._store.writing() as connection:
             now = time.time()  # after the wait for other writers: an answer must be in time
             changed = connection.execute(
@@ -192,10 +196,10 @@ class Approvals:
                 " edited = ? WHERE id = ? AND state = ? AND expires_at > ?",
                 (state, by, now, reason or None, edited, found.approval_id, PENDING, now),
             )
-        present = self.get(found.approval_id)
         if changed.rowcount != 1:
-            raise Conflict(_too_late(present))
-        return present
+            self.sweep(found.approval_id)  # its time may have run out just now
+            raise Conflict(_too_late(self.get(found.approval_id)))
+        return self.get(found.approval_id)
 
     def _close(self, approval_id: str, state: str) -> None:
         with self._store.writing() as connection:

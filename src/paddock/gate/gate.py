@@ -16,7 +16,9 @@ from paddock.gate.asking import Approver, wait_for_answer
 from paddock.gate.drafts import Drafts
 from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject, refusal
 from paddock.gate.ledger import NOTHING, Ledger, Reservation
+from paddock.gate.proposals import asking_terms
 from paddock.gate.store import GateStore
+from paddock.gate.unmasking import restored
 from paddock.journal.bodies import as_json, decided_body, proposed_body, settled_body
 from paddock.journal.errors import JournalBroken
 from paddock.journal.mask import Masker
@@ -93,6 +95,12 @@ class Gate:
         """Writes down what is neither an action nor an observation. Raises JournalBroken."""
         self._journal.append(Type.NOTED, as_json(body), step)
 
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self, summary: Mapping[str, Any] | None = None) -> None:
         """Ends the journal with a signed head."""
         self._journal.close(as_json(dict(summary or {})))
@@ -118,7 +126,8 @@ class Gate:
             reservation = self._ledger.reserve(self.policy.amounts(action))
             return self.policy.decide(action, reservation.spent), reservation
         except Exception as error:
-            why = f"It could not be decided: {error}"
+            self._tell("deciding", error, action.step)
+            why = "It could not be decided, and that means no."
             return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
 
     async def _finish(self, crossing: _Crossing) -> Receipt:
@@ -151,7 +160,8 @@ class Gate:
         except JournalBroken:
             raise
         except Exception as error:
-            return refusal(f"It could not be carried out: {error}")
+            self._tell("carrying out", error, crossing.step)
+            return refusal("It could not be carried out.")
 
     async def _live(self, crossing: _Crossing) -> Done:
         action = crossing.action
@@ -172,9 +182,8 @@ class Gate:
                 done = await self._world.answer(crossing.action, crossing.decision)
             return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
         preview = await self._previewed(crossing)
-        masked = replace(crossing.action, arguments=self._masked(crossing.action.arguments))
-        agent = self.policy.agent
-        draft_id = self.drafts.add(self.run, agent, crossing.step, masked, preview)
+        action, agent = self._masked_action(crossing.action), self.policy.agent
+        draft_id = self.drafts.add(self.run, agent, crossing.step, action, preview)
         value = {"draft_id": draft_id, "preview": preview}
         return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
 
@@ -191,7 +200,8 @@ class Gate:
         except JournalBroken:
             raise
         except Exception as error:
-            return refusal(f"It could not be asked: {error}")
+            self._tell("asking", error, crossing.step)
+            return refusal("It could not be asked, and that means no.")
         done = await self._execute(crossing, crossing.decision.once_approved)
         return self._settle(replace(crossing, answered_by=answer.answered_by), done)
 
@@ -201,16 +211,21 @@ class Gate:
             run=self.run,
             agent=self.policy.agent,
             step=crossing.step,
-            action=replace(action, arguments=self._masked(action.arguments)),
+            action=self._masked_action(action),
             decision=crossing.decision,
             preview=preview,
             policy=self.policy.digest,
             digest=self._digest(action),
             timeout_s=self.policy.approvals.timeout_s,
+            terms=asking_terms(self.policy, action, crossing.decision),
         )
         approval = self.approvals.ask(question)
         body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
-        self._journal.append(Type.ASKED, as_json(body), crossing.step)
+        try:
+            self._journal.append(Type.ASKED, as_json(body), crossing.step)
+        except BaseException:
+            self.approvals.withdraw(approval.approval_id)
+            raise
         return approval
 
     async def _edited(self, crossing: _Crossing, answer: Approval) -> Receipt | Done:
@@ -220,8 +235,8 @@ class Gate:
         if crossing.edits >= MAX_EDITS:
             return refusal(f"It was edited more than {MAX_EDITS} times.")
         self.approvals.use(answer, self._digest(crossing.action))
-        shown = self._masked(crossing.action.arguments)
-        arguments = _unmasked(answer.edited, shown, crossing.action.arguments)
+        shown = self._masked_action(crossing.action).arguments
+        arguments = restored(answer.edited, shown, crossing.action.arguments)
         edited = replace(crossing.action, arguments=arguments, parent=crossing.step)
         by = answer.answered_by
         why = f"{by} edited it"
@@ -239,12 +254,12 @@ class Gate:
             return done  # it was settled as another step, or with an answer
         if done.outcome in _NOT_DONE:
             self._give_back(crossing.reservation)
-        error = done.error
+        error, said = done.error, _said(done.error)
         receipt = Receipt(
             outcome=done.outcome,
             step=crossing.step,
             result=done.value,
-            error=None if error is None else str(error) or type(error).__name__,
+            error=said,
             decision=crossing.decision,
             answered_by=crossing.answered_by,
             draft_id=done.draft_id,
@@ -266,7 +281,7 @@ class Gate:
         try:
             return self._masked(as_json(await crossing.preview(crossing.action)))
         except Exception as error:
-            return {"error": f"no preview: {error}"}
+            return self._masked({"error": f"no preview: {_said(error)}"})
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
@@ -274,6 +289,19 @@ class Gate:
 
     def _digest(self, action: Action) -> str:
         return digest_of(action, self.policy.digest, self.run)
+
+    def _tell(self, doing: str, error: Exception, step: int | None) -> None:
+        """Writes down what went wrong with us. The agent is told that it did, not what: paths and
+        states of the host are not its business."""
+        with contextlib.suppress(Exception):
+            self.note({"what": f"failed while {doing}", "error": _said(error)}, step)
+
+    def _masked_action(self, action: Action) -> Action:
+        """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
+        if self._masker is None:
+            return action
+        arguments, context = self._masker.mask(action.arguments), self._masker.mask(action.context)
+        return replace(action, arguments=arguments, context=context)
 
     def _masked(self, value: Any) -> Any:
         plain = as_json(value)
@@ -305,10 +333,11 @@ def _answered_body(answer: Approval) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _unmasked(edited: Any, shown: Any, real: Any) -> Any:
-    """What the approver left as it was shown is what it really was."""
-    if edited == shown:
-        return real
-    if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(real, Mapping):
-        return {k: _unmasked(v, shown.get(k), real.get(k)) for k, v in edited.items()}
-    return edited
+def _said(error: BaseException | str | None) -> str | None:
+    """What an error says; an exception of a tool may fail even at that."""
+    if error is None:
+        return None
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__

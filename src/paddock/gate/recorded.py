@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from paddock.journal.reader import Reader, Spot
-from paddock.journal.records import Record
+from paddock.journal.records import Record, Type
 from paddock.journal.segments import segments
 from paddock.model.action import Action, Decision, Effect, Kind, RuleHit, Verdict
 from paddock.model.errors import IntegrityError
 from paddock.policy.compare import RecordedAction
 
-_TELLING = (b"proposed", b"decided", b"settled", b"observed")
+_TELLING = (b"proposed", b"decided", b"observed")
 _OBSERVED = ("program", "argv", "cwd", "pid", "real_path", "same_as")
 
 
@@ -31,7 +31,9 @@ def recorded_actions(directory: Path) -> Iterator[RecordedAction]:
     reader = Reader(directory)
     history = _History(str(reader.opened().body.get("run", "")))
     for _, line, (_, step, kind) in reader.scan(Spot(1, 0)):
-        if kind in _TELLING:
+        if kind == b"settled":
+            yield from history.settled(step)
+        elif kind in _TELLING:
             record = Record.parse(line)
             try:
                 yield from history.take(record, reader.body(record))
@@ -66,16 +68,19 @@ class _History:
 
     def take(self, record: Record, body: Mapping[str, Any]) -> Iterator[RecordedAction]:
         step, at = record.step, record.at / 1e6
-        if record.type.value == "observed":
+        if record.type is Type.OBSERVED:
             if body.get("what") == "exec":
                 yield from self._observed(step, at, body)
         elif step is None:
             return
-        elif record.type.value == "proposed":
+        elif record.type is Type.PROPOSED:
             self._proposed[step] = (_action(step, body), at)
-        elif record.type.value == "decided":
+        else:
             yield from self._decided(step, body)
-        elif step in self._begun:
+
+    def settled(self, step: int | None) -> Iterator[RecordedAction]:
+        """A command that is over and was never seen to start."""
+        if step in self._begun:
             yield self._begun.pop(step)
 
     def rest(self) -> Iterator[RecordedAction]:

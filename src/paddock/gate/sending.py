@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.exactly import holds_secret
@@ -27,9 +28,12 @@ async def send(drafts: Drafts, draft_id: str, gate: Gate, live: Live, by: str) -
         has_begun = True
         return await live(action)
 
+    async def predicted(action: Action) -> Any:
+        return draft.preview if action.arguments == draft.action.arguments else None
+
     drafts.change(draft_id, "sending", by)
     try:
-        receipt = await gate.cross(_signed(draft, by), watched)
+        receipt = await gate.cross(_signed(draft, by), watched, predicted)
     except BaseException:
         if not has_begun:
             drafts.change(draft_id, "draft", by, was="sending")

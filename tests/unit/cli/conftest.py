@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.main import _run
+from paddock.cli.main import main
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     def run(*words: str, stdin: bytes = b"") -> Said:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsys.readouterr()
+        assert isinstance(sys.stderr, io.TextIOWrapper)
+        sys.stderr.reconfigure(errors="backslashreplace")  # as Python's own is
         try:
-            code = _run(words[0], list(words[1:]))
+            code = main(words)
         except SystemExit as end:
             code = int(end.code or 0)
         out, err = capsys.readouterr()

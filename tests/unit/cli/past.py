@@ -99,11 +99,8 @@ def paddock(
     *words: str, stdin: bytes = b"", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    call = (
-        "import sys; from paddock.cli.main import _run; sys.exit(_run(sys.argv[1], sys.argv[2:]))"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", call, *words],
+        [sys.executable, "-m", "paddock.cli.main", *words],
         capture_output=True,
         env={**os.environ, **environment},
         input=stdin,

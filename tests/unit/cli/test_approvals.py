@@ -311,6 +311,23 @@ def test_watch_goes_on_as_questions_come_and_are_answered(
     assert told == [(first, "pending"), (second, "pending"), (first, "denied")]
 
 
+def test_terminal_without_the_letters_still_shows_the_question(
+    approvals: Approvals, tmp_path: Path
+) -> None:
+    approval_id = ask(approvals, note="Grüße 漢字")
+    program = (
+        "import sys; from paddock.cli.main import _run; sys.exit(_run('approvals', sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "show", approval_id],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PADDOCK_HOME": str(tmp_path / "home"), "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Gr\\xfc\\xdfe" in done.stdout
+
+
 def test_help_loads_no_machinery_and_makes_no_home(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom paddock.cli.main import _run\n"

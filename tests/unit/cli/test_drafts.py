@@ -29,6 +29,7 @@ approvals: {timeout: 1s, by: [store]}
 """
 TOOLS = """\
 import asyncio
+from paddock.doors.tools.definition import tool
 from pathlib import Path
 
 def issue_refund(amount, customer="ada"):
@@ -42,6 +43,11 @@ async def refund_slowly(amount):
 
 def fail(amount):
     raise ConnectionError("no route to the bank")
+
+@tool(effect="write", name="issue_refund")
+def as_tool(amount: int) -> dict[str, int]:
+    '''Refunds.'''
+    return issue_refund(amount)
 
 class Bank:
     name = "issue_refund"
@@ -124,7 +130,7 @@ def test_discarded_draft_is_gone_from_the_list_and_not_discarded_twice(
     assert paddock("show", "none-1") == 1
 
 
-@pytest.mark.parametrize("what", ["BY_NAME", "LIST", "BANK", "issue_refund", "SLOW", ""])
+@pytest.mark.parametrize("what", ["BY_NAME", "LIST", "BANK", "issue_refund", "SLOW", "as_tool"])
 def test_send_calls_the_function_once_and_records_it(
     drafts: Drafts, capsys: Said, tmp_path: Path, tools: str, what: str
 ) -> None:
@@ -140,6 +146,17 @@ def test_send_calls_the_function_once_and_records_it(
     assert verify(run, signing_key(Home.find()).public, expect_closed=True).ok
     assert paddock("send", draft_id, "--tools", where, "--stage", "broad") == 4
     assert "sent" in capsys.readouterr().err
+    assert refunds(tmp_path) == ["300 ada"]
+
+
+def test_module_alone_gives_its_functions_by_name(
+    drafts: Drafts, tmp_path: Path, tools: str
+) -> None:
+    (tmp_path / f"{tools}_plain.py").write_text(
+        f"from {tools} import issue_refund\ndef other(): ...\n"
+    )
+    words = ("--tools", f"{tools}_plain", "--stage", "broad")
+    assert paddock("send", draft(drafts), *words) == 0
     assert refunds(tmp_path) == ["300 ada"]
 
 
@@ -218,6 +235,16 @@ def test_arguments_that_do_not_fit_the_function_are_told_before_anything_happens
     assert paddock("send", draft_id, "--tools", tools, "--stage", "broad") == 2
     assert "does not take these arguments" in capsys.readouterr().err
     assert drafts.get(draft_id).state == "draft"
+
+
+@pytest.mark.parametrize("amount", ["much", 1.5])
+def test_arguments_that_do_not_fit_a_tool_are_told_before_anything_happens(
+    drafts: Drafts, capsys: Said, tools: str, amount: object
+) -> None:
+    action = Action(Kind.TOOL, "issue_refund", {"amount": amount}, Effect.WRITE)
+    draft_id = drafts.add("run-1", "a", 7, action, None)
+    assert paddock("send", draft_id, "--tools", f"{tools}:as_tool", "--stage", "broad") == 2
+    assert "does not take these arguments" in capsys.readouterr().err
 
 
 def test_draft_of_another_kind_is_refused(drafts: Drafts, capsys: Said, tools: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -317,13 +319,11 @@ def test_run_that_is_still_written_is_shown(home: Path, call: Call) -> None:
 
 
 def test_reader_that_goes_away_is_no_traceback(home: Path) -> None:
-    import subprocess
-    import sys
-
     make_run(home, "r", [search(str(number)) for number in range(300)])
-    call = "import sys; from paddock.cli.main import _run; sys.exit(_run('show', ['r', '--all']))"
     process = subprocess.Popen(
-        [sys.executable, "-c", call], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "paddock.cli.main", "show", "r", "--all"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout and process.stderr
     process.stdout.read(10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -81,7 +80,6 @@ def test_copy_elsewhere_verifies_with_the_public_key_and_without_a_home(
     done = paddock(*words, PADDOCK_HOME=str(elsewhere))
     assert (done.returncode, done.stderr) == (0, "")
     assert not elsewhere.exists()
-    next((tmp_path / "copy" / "blobs").rglob("*" * 1)).exists()
     [blob] = [path for path in (tmp_path / "copy" / "blobs").rglob("*") if path.is_file()]
     blob.chmod(0o600)
     blob.write_text("other")
@@ -286,4 +284,4 @@ def test_any_flipped_byte_is_found(
     (copy / "000001.jsonl").write_bytes(content)
     said = call("verify", str(copy), "--closed")
     assert said.code == 1
-    assert os.path.basename("000001.jsonl") in said.out
+    assert "000001.jsonl" in said.out

@@ -124,6 +124,23 @@ def test_expired_question_cannot_be_answered(approvals: Approvals) -> None:
     assert approvals.get(one.approval_id).state == EXPIRED
 
 
+def test_time_that_runs_out_while_an_answer_is_given_means_no(
+    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = approvals.ask(question(timeout_s=0.0))
+    swept: list[str | None] = []
+    sweep = approvals.sweep
+
+    def late(approval_id: str | None = None) -> None:
+        if swept:  # not before the answer: as if the time were up only then
+            sweep(approval_id)
+        swept.append(approval_id)
+
+    monkeypatch.setattr(approvals, "sweep", late)
+    with pytest.raises(Conflict, match="has expired"):
+        approvals.approve(one.approval_id, "ann")
+
+
 @pytest.mark.parametrize(
     "changed",
     [

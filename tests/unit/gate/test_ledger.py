@@ -83,6 +83,30 @@ def test_eight_processes_together_never_exceed_a_budget(tmp_path: Path, key: Sig
     assert said.count("refused") == 47
 
 
+RESERVER = """
+import sys; from pathlib import Path
+from paddock.gate.ledger import Ledger
+from paddock.gate.store import GateStore
+from paddock.policy.decide import Charge
+ledger = Ledger(GateStore(Path(sys.argv[1])), "agent", sys.argv[2])
+sys.stdin.readline()
+print(*(ledger.reserve([Charge("r", 1, 3600.0)]).spent["r"] for _ in range(200)))
+"""
+
+
+def test_no_two_reservations_see_the_same_amount_spent(store: GateStore, tmp_path: Path) -> None:
+    all_of_them = [
+        python(RESERVER, tmp_path / "gate.sqlite", f"run-{n}", stdin=subprocess.PIPE)
+        for n in range(4)
+    ]
+    for one in all_of_them:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    seen = sorted(int(word) for one in all_of_them for word in finished(one).split())
+    assert seen == list(range(800))
+
+
 def test_what_is_still_running_counts(tmp_path: Path, key: SigningKey) -> None:
     GateStore(tmp_path / "gate.sqlite").close()
     all_of_them = [spender(tmp_path, key, f"run-{n}", budget(10), "hold") for n in range(8)]

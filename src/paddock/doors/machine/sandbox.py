@@ -20,7 +20,7 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, synced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
-from paddock.doors.machine.terms import PolicyWord, terms_of
+from paddock.doors.terms import PolicyWord, terms_of
 from paddock.model.results import CommandResult
 from paddock.model.spec import SpecWords
 

@@ -76,6 +76,13 @@ def test_schema_says_type_default_and_words_and_forbids_the_rest() -> None:
     }
 
 
+def test_objects_inside_arguments_are_closed_too() -> None:
+    def f(place: Place, row: Row) -> None: ...
+
+    inner = parameters(f).schema["$defs"]
+    assert [inner[name]["additionalProperties"] for name in ("Place", "Row")] == [False, False]
+
+
 def test_function_without_parameters_takes_an_empty_object_only() -> None:
     def f() -> int:
         return 4

@@ -22,11 +22,18 @@ def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec
     """The policy, and the spec that its file and the caller's words give together."""
     if policy is None:
         return _usual(), Spec.parse(**words)
-    decided = policy if isinstance(policy, Policy) else load_file(policy)
+    decided = policy_of(policy)
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
+
+
+def policy_of(policy: PolicyWord) -> Policy:
+    """A policy as it is, or that of a file; without either, the usual one."""
+    if policy is None or isinstance(policy, Policy):
+        return policy or _usual()
+    return load_file(policy)
 
 
 def load_file(path: str | os.PathLike[str]) -> Policy:

@@ -1,0 +1,24 @@
+"""A run without a sandbox of its own: a gate for tools, from a paddock file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paddock.doors.terms import PolicyWord, policy_of
+from paddock.gate.gate import Gate
+from paddock.gate.opening import approvers_for, open_gate
+from paddock.state.home import Home, new_id
+
+
+def open_run(
+    policy: PolicyWord = "paddock.yaml",
+    *,
+    run: str | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> Gate:
+    """Begins a run and its journal; use it as a context, or close it. `secrets` are masked
+    wherever they would be written or shown."""
+    decided = policy_of(policy)
+    name = run or new_id()
+    approvers = approvers_for(decided)
+    return open_gate(Home.find(), name, decided, secrets=secrets, approvers=approvers)
