@@ -370,7 +370,7 @@ def test_fork_has_the_same_policy_and_a_journal_of_its_own(make_box: MakeBox, fi
         assert _run(child, ["sort", "/dev/null"]) == "blocked by no-sort"
         opened = _records(child)[0].body
     assert opened["parent"] == box.sandbox_id
-    assert opened["policy"] == _records(box)[0].body["policy"]
+    assert opened["policy_digest"] == _records(box)[0].body["policy_digest"]
 
 
 def test_sandbox_of_the_file_is_the_sandbox_that_is_made(make_box: MakeBox, tmp_path: Path) -> None:

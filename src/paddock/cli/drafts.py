@@ -89,9 +89,8 @@ def _send(options: argparse.Namespace) -> int:
     import contextlib
 
     from paddock.cli.tool_functions import find_function, live
-    from paddock.gate.opening import open_gate
+    from paddock.gate.opening import approvers_for, open_gate
     from paddock.gate.sending import check_sendable, send
-    from paddock.gate.terminal import approvers_for
     from paddock.journal.errors import JournalBroken
     from paddock.state.home import Home, new_id
 
@@ -100,7 +99,7 @@ def _send(options: argparse.Namespace) -> int:
     function = find_function(options.tools, draft.action)
     policy = _policy(options.file, options.stage)
     check_sendable(draft, policy)  # before there is a run of it
-    approvers = approvers_for(policy.approvals.by)
+    approvers = approvers_for(policy)
     gate = open_gate(home, new_id(), policy, about={"draft": draft.draft_id}, approvers=approvers)
     try:
         sending = send(drafts, draft.draft_id, gate, live(function), _by(options))

@@ -1,7 +1,7 @@
 """`paddock`: reads the command line and hands over to one module. No work is done here.
 
-Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 this host cannot, and for `exec` and
-`shell` whatever the program inside ended with.
+Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 this host cannot, 4 somebody else
+was first, and for `exec` and `shell` whatever the program inside ended with.
 """
 
 from __future__ import annotations

@@ -107,7 +107,6 @@ def _write_json(index: Index, run: RunRow, wanted: Wanted) -> None:
     directory = Path(run.directory)
     opened, head = Reader(directory).opened().body, last_head(directory)
     about = run_json(run)
-    about["policy_digest"] = about["policy_digest"] or opened.get("policy")
     about |= {"opened": opened, "head": None if head is None else head.as_body()}
     sys.stdout.write(f'{{"run": {json.dumps(about)}, "steps": [')
     lead, last = "", None

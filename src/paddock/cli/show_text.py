@@ -33,7 +33,7 @@ def header_lines(
     run: RunRow, opened: Mapping[str, Any], head: Head | None, state: str
 ) -> list[str]:
     """What the run was, where, under which terms, and what is signed of it."""
-    policy = run.policy_digest or opened.get("policy")
+    policy = run.policy_digest
     facts = [
         ("run", f"{_name(run.run)} ({state})"),
         ("agent", f"{_name(run.agent)}, stage {_name(run.stage)}"),

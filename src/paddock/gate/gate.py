@@ -16,7 +16,6 @@ from paddock.gate.asking import Approver, wait_for_answer
 from paddock.gate.drafts import Drafts
 from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject, refusal
 from paddock.gate.ledger import NOTHING, Ledger, Reservation
-from paddock.gate.proposals import asking_terms
 from paddock.gate.store import GateStore
 from paddock.gate.unmasking import restored
 from paddock.journal.bodies import as_json, decided_body, proposed_body, settled_body
@@ -206,6 +205,8 @@ class Gate:
         return self._settle(replace(crossing, answered_by=answer.answered_by), done)
 
     def _put_question(self, crossing: _Crossing, preview: Any) -> Approval:
+        from paddock.gate.proposals import asking_terms  # most runs ask nobody
+
         action = crossing.action
         question = Question(
             run=self.run,

@@ -37,7 +37,7 @@ def open_gate(
         "run": run,
         "agent": policy.agent,
         "stage": str(policy.stage),
-        "policy": policy.digest,
+        "policy_digest": policy.digest,
     }
     journal = Journal.create(
         home.runs / run, opened=opened, key=signing_key(home), masker=masker, is_quick=True

@@ -9,11 +9,11 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.gate.approvals import EXPIRED, PENDING, WITHDRAWN, Approval, Approvals
-from paddock.gate.asking import Approver, login_name
+from paddock.gate.asking import login_name
 from paddock.gate.editing import (
     arguments_file,
     editor_words,
@@ -63,11 +63,6 @@ class TerminalApprover:
             # Somebody may just be typing an answer to it, which is none to the next question.
             self._quiet_until = time.monotonic() + _QUIET_S
             raise
-
-
-def approvers_for(by: Iterable[str]) -> tuple[Approver, ...]:
-    """Those whom a paddock file names under `approvals.by`; the store needs nobody here."""
-    return (TerminalApprover(),) if "terminal" in by else ()
 
 
 class _Talk:

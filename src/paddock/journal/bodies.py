@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.journal.canonical import MAX_DEPTH, MAX_INTEGER
-from paddock.model.action import Action, Decision, Receipt
+from paddock.model.action import Action, Decision, Receipt, Verdict
 
 _MAX_REPR = 2000
 # A body adds a few levels of its own around a value.
@@ -48,8 +48,16 @@ def decided_body(decision: Decision) -> dict[str, Any]:
         "effect": str(decision.effect),
         **({"hits": hits} if hits else {}),
         **({"is_draft": True} if decision.is_draft else {}),
+        **_once_approved(decision),
         **({} if decision.fault is None else {"fault": as_json(decision.fault)}),
     }
+
+
+def _once_approved(decision: Decision) -> dict[str, Any]:
+    """Said only of what is asked about, and where a yes means something else than allow."""
+    then = decision.once_approved
+    is_asked = decision.verdict is Verdict.ASK
+    return {"once_approved": str(then)} if is_asked and then is not Verdict.ALLOW else {}
 
 
 def settled_body(receipt: Receipt) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 from paddock.journal.keys import PublicKey
@@ -27,18 +26,21 @@ def opening_facts(opened: Mapping[str, Any], key: PublicKey) -> dict[str, Any]:
 
 @cache
 def host_facts() -> dict[str, Any]:
+    system = os.uname()
     return {
         "cores": os.cpu_count() or 0,
-        "kernel": platform.release(),
-        "machine": platform.machine(),
-        "name": platform.node(),
-        "python": platform.python_version(),
-        "system": platform.system(),
+        "kernel": system.release,
+        "machine": system.machine,
+        "name": system.nodename,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "system": system.sysname,
     }
 
 
 @cache
 def paddock_version() -> str:
+    from importlib import metadata  # slow to load, and needed once
+
     try:
         return metadata.version("paddock")
     except metadata.PackageNotFoundError:

@@ -207,6 +207,10 @@ class _Check:
         size = self._chain.size
         if size == 0:
             self._stop(Finding.TRUNCATED, "there is no record at all")
+        if self._expected is not None and self._expected.run != self._run:
+            text = "the saved head is of another run"
+            expected, found = f"run {self._expected.run}", f"run {self._run}"
+            self._stop(Finding.REPLACED, text, expected=expected, found=found)
         if self._expected is not None and self._expected.size > size:
             text = f"the saved head has {self._expected.size} records, the journal {size}"
             self._stop(Finding.TRUNCATED, text, n=size)

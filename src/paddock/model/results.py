@@ -85,6 +85,7 @@ class ExecEvent:
     is_truncated: bool = False
     exit_code: int | None = None
     duration_s: float | None = None
+    real_path: str | None = None  # of the file that `program` leads to
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def test_run_is_shown_with_header_counts_and_a_line_for_each_step(home: Path, ca
 
 def load_policy_digest(directory: Path) -> str:
     opened = json.loads((directory / "000001.jsonl").read_bytes().split(b"\n")[0])
-    return str(opened["body"]["policy"])
+    return str(opened["body"]["policy_digest"])
 
 
 def test_json_has_the_documented_shape(home: Path, call: Call) -> None:

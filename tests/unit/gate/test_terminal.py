@@ -15,18 +15,20 @@ from typing import Any
 import pytest
 
 from paddock.gate.approvals import Approvals
+from paddock.gate.opening import approvers_for
 from paddock.gate.proposals import Proposals
-from paddock.gate.terminal import TerminalApprover, approvers_for
+from paddock.gate.terminal import TerminalApprover
 from paddock.journal.keys import SigningKey
+from paddock.policy.decide import Policy
+from paddock.policy.file import load
 from unit.gate.gates import REFUNDS, asked, finished, python
 from unit.gate.terminals import Screen, at_terminal
 
 # Refunds that are asked at the terminal; says on stdout what came of each.
 RUN = """
-import asyncio, dataclasses, json, os, sys
+import asyncio, json, os, sys
 from pathlib import Path
 from paddock.gate import terminal
-from paddock.gate.proposals import asking_terms
 from paddock.gate.terminal import TerminalApprover
 from paddock.journal.keys import SigningKey
 from unit.gate.gates import Tool, make_gate, refund
@@ -37,9 +39,6 @@ calls = [refund(**one) for one in json.loads(sys.argv[4])]
 run = sys.argv[5] if len(sys.argv) > 5 else "run-1"
 gate = make_gate(home, SigningKey.open(Path(sys.argv[2])), text, run=run,
                  approvers=[TerminalApprover("ann")])
-ask = gate.approvals.ask
-gate.approvals.ask = lambda question: ask(dataclasses.replace(
-    question, terms=asking_terms(gate.policy, question.action, question.decision)))
 tool = Tool()
 
 async def preview(action):
@@ -402,9 +401,9 @@ sys.exit(run.wait())
 
 
 def test_file_names_who_is_asked_here() -> None:
-    (one,) = approvers_for(["terminal", "store"])
+    (one,) = approvers_for(_policy("terminal, store"))
     assert isinstance(one, TerminalApprover)
-    assert approvers_for(["store"]) == ()
+    assert approvers_for(_policy("store")) == []
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path, approvals: Approvals) -> None:
@@ -416,3 +415,11 @@ def test_no_descriptor_is_left_open(tmp_path: Path, approvals: Approvals) -> Non
     for _ in range(3):
         asyncio.run(asyncio.wait_for(TerminalApprover().consider(one, approvals), 10))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def _policy(by: str) -> Policy:
+    return load(
+        "version: 1\nagent: a\nstage: observe\n"
+        "rules: [{id: r, match: {kind: exec, program: x}, decide: block, why: w}]\n"
+        f"approvals: {{by: [{by}]}}\n"
+    )

@@ -284,6 +284,8 @@ class Passage:
         body: dict[str, Any] = {"what": "exec", "pid": event.pid, "parent": event.parent}
         if event.duration_s is None:
             body |= {"program": event.program, "argv": list(event.argv), "cwd": event.cwd}
+            if event.real_path not in (None, event.program):
+                body["real_path"] = event.real_path
         else:
             body |= {"what": "exit", "exit_code": event.exit_code}
             body["duration_us"] = int(1e6 * event.duration_s)

@@ -221,8 +221,7 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
     program = read_text(pid, arguments[shift], MAX_PROGRAM_BYTES)
     argv, is_truncated = read_vector(pid, arguments[shift + 1])
     cwd = os.readlink(f"/proc/{pid}/cwd")
-    if not shift:
-        check_there(pid, cwd, program)
+    real_path = None if shift else find_program(pid, cwd, program)
     inner, parent = inner_pids(pid)
     return ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
@@ -232,6 +231,7 @@ def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
         parent=parent,
         started_at=time.time(),
         is_truncated=is_truncated,
+        real_path=real_path,
     )
 
 
@@ -256,23 +256,28 @@ def _shown(argv: list[bytes]) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def check_there(pid: int, cwd: str, program: bytes) -> None:
-    """Raises when there is no such program, looked up in the sandbox's own root.
+def find_program(pid: int, cwd: str, program: bytes) -> str | None:
+    """The file behind the name, looked up in the sandbox's own root; raises when there is none.
 
     A search along PATH tries many names; those that do not exist are no events. The answer given
     for them is final, or a name that appears a moment later would be executed unseen.
     """
     path = program if program.startswith(b"/") else os.path.join(os.fsencode(cwd), program)
     if path.startswith((b"/proc/", b"/dev/fd/")):
-        return  # links that mean something to the caller alone; noted without a look
+        return None  # links that mean something to the caller alone; noted without a look
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)
     try:
-        os.close(kernel.open_in_root(root, path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        fd = kernel.open_in_root(root, path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise
+        return None
     finally:
         os.close(root)
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")[:MAX_PROGRAM_BYTES]
+    finally:
+        os.close(fd)
 
 
 def read_text(pid: int, address: int, limit: int) -> bytes:
