@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,6 +71,8 @@ class Gate:
         self._world = world
         self._past = past
         self._steps = itertools.count(1)
+        self._observed: list[Entry] = []
+        self._writing = threading.Lock()
 
     async def cross(self, action: Action, live: Live, preview: Preview | None = None) -> Receipt:
         """Carries out an action, or not. A blocked action is a receipt, not an exception."""
@@ -87,12 +90,18 @@ class Gate:
         return is_allowed and not self.policy.amounts(action)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
-        """Writes down what the fence saw happen. Raises JournalBroken."""
-        self._journal.append(Type.OBSERVED, as_json(body), step)
+        """Notes what the fence saw happen. It is written with the next record, before that step is
+        acknowledged, or by `flush`."""
+        self._observed.append(Entry(Type.OBSERVED, as_json(body), step))
+
+    def flush(self) -> None:
+        """Writes what was observed. Raises JournalBroken."""
+        if self._observed:
+            self._write()
 
     def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Writes down what is neither an action nor an observation. Raises JournalBroken."""
-        self._journal.append(Type.NOTED, as_json(body), step)
+        self._write(Entry(Type.NOTED, as_json(body), step))
 
     def __enter__(self) -> Gate:
         return self
@@ -102,19 +111,26 @@ class Gate:
 
     def close(self, summary: Mapping[str, Any] | None = None) -> None:
         """Ends the journal with a signed head."""
+        self.flush()
         self._journal.close(as_json(dict(summary or {})))
+
+    def _write(self, *entries: Entry) -> int:
+        """With one write, in order: what was observed so far, and these."""
+        with self._writing:  # two threads must not take the same observations
+            observed = list(self._observed)
+            position = self._journal.extend((*observed, *entries))
+            del self._observed[: len(observed)]
+            return position
 
     def _propose(
         self, step: int, action: Action, live: Live, preview: Preview | None, edits: int = 0
     ) -> _Crossing:
-        action = replace(action, step=step)
+        action = action.at(step)
         decision, reservation = self._decide(action)
-        entries = (
-            Entry(Type.PROPOSED, proposed_body(action), step),
-            Entry(Type.DECIDED, decided_body(decision), step),
-        )
+        proposed = Entry(Type.PROPOSED, proposed_body(action), step)
+        decided = Entry(Type.DECIDED, decided_body(decision), step)
         try:
-            position = self._journal.extend(entries)
+            position = self._write(proposed, decided)
         except BaseException:
             self._give_back(reservation)
             raise
@@ -190,7 +206,7 @@ class Gate:
         try:
             approval = self._put_question(crossing, await self._previewed(crossing))
             answer = await wait_for_answer(self.approvals, approval, self._approvers)
-            self._journal.append(Type.ANSWERED, _answered_body(answer), crossing.step)
+            self._write(Entry(Type.ANSWERED, _answered_body(answer), crossing.step))
             if answer.state not in YES:
                 return replace(refusal(_no(answer)), record={"approval": answer.approval_id})
             if answer.state == EDITED:
@@ -223,7 +239,7 @@ class Gate:
         approval = self.approvals.ask(question)
         body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
         try:
-            self._journal.append(Type.ASKED, as_json(body), crossing.step)
+            self._write(Entry(Type.ASKED, as_json(body), crossing.step))
         except BaseException:
             self.approvals.withdraw(approval.approval_id)
             raise
@@ -267,9 +283,9 @@ class Gate:
             cost=done.cost,
             exception=error if isinstance(error, BaseException) else None,
         )
-        body = settled_body(replace(receipt, result=done.recorded))
         try:
-            self._journal.append(Type.SETTLED, body, crossing.step)
+            body = settled_body(receipt, done.recorded)
+            self._write(Entry(Type.SETTLED, body, crossing.step))
         except JournalBroken as broken:
             why = f"What came of it could not be recorded: {broken.message}"
             return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)

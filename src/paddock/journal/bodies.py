@@ -60,8 +60,8 @@ def _once_approved(decision: Decision) -> dict[str, Any]:
     return {"once_approved": str(then)} if is_asked and then is not Verdict.ALLOW else {}
 
 
-def settled_body(receipt: Receipt) -> dict[str, Any]:
-    """The body of `settled`: what came of it."""
+def settled_body(receipt: Receipt, result: Any = None) -> dict[str, Any]:
+    """The body of `settled`: what came of it. `result` where not all of it is to be kept."""
     said = {
         "error": receipt.error,
         "answered_by": receipt.answered_by,
@@ -69,7 +69,7 @@ def settled_body(receipt: Receipt) -> dict[str, Any]:
     }
     return {
         "outcome": str(receipt.outcome),
-        "result": as_json(receipt.result),
+        "result": as_json(receipt.result if result is None else result),
         **{key: as_text(value) for key, value in said.items() if value is not None},
         **({"cost": as_json(receipt.cost)} if receipt.cost else {}),
     }
@@ -78,6 +78,15 @@ def settled_body(receipt: Receipt) -> dict[str, Any]:
 def as_json(value: Any, depth: int = _MAX_VALUE_DEPTH) -> Any:
     """Any value of Python as one that canonical JSON has; the same value gives the same JSON."""
     kind = type(value)
+    if kind is str and value.isascii():  # first what is most common
+        return value
+    if kind is dict and depth > 0:
+        return {
+            key if type(key) is str and key.isascii() else _as_key(key): as_json(item, depth - 1)
+            for key, item in value.items()
+        }
+    if kind is list and depth > 0:
+        return [as_json(item, depth - 1) for item in value]
     if value is None or kind is bool:
         return value
     if kind is int or kind is float:

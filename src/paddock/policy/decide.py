@@ -89,6 +89,11 @@ class Policy:
         return self.terms.sandbox
 
     @cached_property
+    def _limited(self) -> frozenset[Kind]:
+        """Kinds that some limit counts."""
+        return frozenset(k for rule in self.rules if rule.limit is not None for k in rule.kinds)
+
+    @cached_property
     def digest(self) -> str:
         """What approvals and journals bind to: any rule changes it, comments and order do not."""
         return digest(self.terms)
@@ -109,6 +114,8 @@ class Policy:
     def amounts(self, action: Action) -> tuple[Charge, ...]:
         """What the action would spend of each limit that it comes under. An amount that cannot be
         told is left out: such an action is blocked by `decide`, and spends nothing."""
+        if action.kind not in self._limited:
+            return ()
         try:
             return tuple(self._charges(self._subject(action)))
         except Exception:

@@ -280,8 +280,9 @@ class FileCalls(FileCore):
 
     async def rename(self, old: str, new: str) -> EntryInfo:
         """Moves a file or directory."""
-        work = super().rename(old, new)
-        moved: EntryInfo = await self._cross("rename", old, work, to=sandbox_path(new))
+        target = sandbox_path(new)
+        work = super().rename(old, target)
+        moved: EntryInfo = await self._cross("rename", old, work, to=target)
         return moved
 
     async def remove(self, path: str) -> None:

@@ -14,7 +14,7 @@ import inspect
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.offload import offload
@@ -64,11 +64,13 @@ class Engine:
         if threading.current_thread() is self._thread:
             work.close()
             raise SandboxError("a synchronous call was made on the engine's own thread")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        call = _Call(work)
         try:
-            return future.result()
+            self.loop.call_soon_threadsafe(call.begin)
+            return call.result()
         except BaseException:
-            future.cancel()  # a KeyboardInterrupt of the caller must not leave the call running
+            # A KeyboardInterrupt of the caller must not leave the call running.
+            self.loop.call_soon_threadsafe(call.cancel)
             raise
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
@@ -196,6 +198,46 @@ def close_all() -> None:
         if pid == os.getpid():
             engine.close()
     Engine._by_home.clear()
+
+
+class _Call(Generic[T]):
+    """One coroutine of a waiting thread. Two turns of the loop less than the library's way: half a
+    command's time is spent on the way there and back."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._task: asyncio.Task[None] | None = None
+        self._value: T
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.ensure_future(self._run())
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def result(self) -> T:
+        self._done.acquire()
+        try:
+            if self._error is not None:
+                raise self._error
+            return self._value
+        finally:
+            self._error = None  # it holds the frames that hold it
+
+    async def _run(self) -> None:
+        try:
+            self._value = await self._work
+        except asyncio.CancelledError as error:
+            self._error = concurrent.futures.CancelledError(*error.args)
+            raise
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.release()
 
 
 async def _warm_up(home: Home) -> None:

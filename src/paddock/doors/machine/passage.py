@@ -32,6 +32,7 @@ MAX_RECORDED = 64 << 10  # characters of each output stream that the journal kee
 _MAX_EXPECTED = 1000
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
 _MAX_STEPS = 10_000
+_FLUSH_S = 0.05  # how long an observation may wait for a record to go with
 _READS = {"read", "list", "info", "exists", "watch"}
 Work = Callable[[Action], Awaitable[Done]]
 
@@ -60,6 +61,7 @@ class Passage:
         self._known: KnownPrograms | None = None
         self._expected: list[_Expected] = []  # commands that are begun and not seen yet
         self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
+        self._flushing: asyncio.TimerHandle | None = None
         self._cells: list[int] = []  # steps of cells that run now
         box.machine.execs.judge = self._judge if self._has_exec_rules else None
         box.machine.execs.listeners.append(self._observed)
@@ -289,8 +291,15 @@ class Passage:
         else:
             body |= {"what": "exit", "exit_code": event.exit_code}
             body["duration_us"] = int(1e6 * event.duration_s)
-        with contextlib.suppress(JournalBroken):  # the next action finds out, and is refused
-            self._gate.observe(body, self._step_of(event))
+        self._gate.observe(body, self._step_of(event))
+        if self._flushing is None:
+            self._flushing = self._box.engine.loop.call_later(_FLUSH_S, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = None
+        if self._gate is not None and not self._is_closed:
+            with contextlib.suppress(JournalBroken):  # the next action finds out, and is refused
+                self._gate.flush()
 
 
 def value_of(receipt: Receipt) -> Any:

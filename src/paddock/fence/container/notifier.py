@@ -128,7 +128,7 @@ class Notifier:
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
         # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
         try:
-            observed = observe(pid, call, arguments)
+            observed = observe(pid, call, arguments, self._guest)
             # Only what was read while the caller still hung in the call belongs to it.
             if not self._is_valid(number):
                 return
@@ -215,14 +215,14 @@ class Notifier:
         os.close(fd)
 
 
-def observe(pid: int, call: int, arguments: list[int]) -> ExecEvent:
+def observe(pid: int, call: int, arguments: list[int], guest: int = 0) -> ExecEvent:
     """Reads what `pid` is about to execute; raises OSError as the kernel itself would answer."""
     shift = 1 if call in _EXECVEAT else 0
     program = read_text(pid, arguments[shift], MAX_PROGRAM_BYTES)
     argv, is_truncated = read_vector(pid, arguments[shift + 1])
     cwd = os.readlink(f"/proc/{pid}/cwd")
     real_path = None if shift else find_program(pid, cwd, program)
-    inner, parent = inner_pids(pid)
+    inner, parent = inner_pids(pid, guest)
     return ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
         argv=_shown(argv),
@@ -315,9 +315,11 @@ def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
     return found, bool(address)
 
 
-def inner_pids(pid: int) -> tuple[int, int]:
-    """The pid and its parent's, as the sandbox itself numbers them."""
+def inner_pids(pid: int, guest: int = 0) -> tuple[int, int]:
+    """The pid and its parent's, as the sandbox itself numbers them; `guest` is its first."""
     own, outer_parent = _status_pids(pid)
+    if guest and outer_parent == guest:
+        return own, 1
     try:
         parent, _ = _status_pids(outer_parent)
     except OSError:
