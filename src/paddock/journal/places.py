@@ -23,14 +23,15 @@ class Place:
     @classmethod
     def claim_new(cls, directory: Path, key: SigningKey) -> Place:
         """Makes the directory, private, or takes one that is empty."""
-        _keep_apart(directory, key)
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory.chmod(0o700)
+            is_new = _make(directory)
+            if not is_new:  # nothing can be in one that was not there
+                _keep_apart(directory, key)
+                directory.chmod(0o700)
             place = cls(directory, _lock(directory, os.O_CREAT))
         except OSError as error:
             raise JournalBroken(f"cannot make {directory}: {error.strerror}") from None
-        if set(os.listdir(directory)) != {_LOCK}:
+        if not is_new and set(os.listdir(directory)) != {_LOCK}:
             place.release()
             raise Conflict(
                 f"{directory} holds something already: a journal needs an empty directory"
@@ -70,6 +71,17 @@ def is_held(directory: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _make(directory: Path) -> bool:
+    """False when it was there."""
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        directory.mkdir(mode=0o700, parents=True)
+    return True
 
 
 def _lock(directory: Path, flags: int) -> int:
