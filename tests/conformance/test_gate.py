@@ -321,8 +321,15 @@ def test_journal_that_cannot_be_written_stops_everything(make_box: MakeBox) -> N
     with pytest.raises(Blocked, match="recorded"):
         box.files.write("happened", "x")
     assert time.time() - before < 60
-    passage._has_exec_rules = False
     assert box._calls.box.engine.call(_exists(box)) is False
+
+
+def test_program_that_cannot_be_recorded_does_not_run(make_box: MakeBox) -> None:
+    box = make_box()
+    handle = box.commands.run("while sleep 0.05; do date > last; done", background=True)
+    eventually(lambda: box.files.exists("last"), timeout_s=10)
+    box._calls.box.passage.gate._journal._appender.close()
+    eventually(lambda: handle.stderr.count("Permission denied") > 0, timeout_s=10)
 
 
 async def _exists(box: Sandbox) -> bool:

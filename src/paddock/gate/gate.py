@@ -96,8 +96,12 @@ class Gate:
 
     def flush(self) -> None:
         """Writes what was observed. Raises JournalBroken."""
-        if self._observed:
-            self._write()
+        try:
+            if self._observed:
+                self._write()
+        except JournalBroken:
+            self._observed.clear()  # nobody will ever write them: they must not pile up
+            raise
 
     def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Writes down what is neither an action nor an observation. Raises JournalBroken."""
@@ -284,12 +288,22 @@ class Gate:
             exception=error if isinstance(error, BaseException) else None,
         )
         try:
-            body = settled_body(receipt, done.recorded)
-            self._write(Entry(Type.SETTLED, body, crossing.step))
+            self._write_settled(receipt, done.recorded)
         except JournalBroken as broken:
             why = f"What came of it could not be recorded: {broken.message}"
             return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)
         return receipt
+
+    def _write_settled(self, receipt: Receipt, recorded: Any) -> None:
+        try:
+            body = settled_body(receipt, recorded)
+            self._write(Entry(Type.SETTLED, body, receipt.step))
+        except JournalBroken:
+            raise
+        except Exception as error:  # a result that cannot be written must not hide that it happened
+            self._tell("writing down a result", error, receipt.step)
+            plain = replace(receipt, result=None, cost={})
+            self._write(Entry(Type.SETTLED, settled_body(plain), receipt.step))
 
     async def _previewed(self, crossing: _Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""

@@ -12,6 +12,7 @@ import pytest
 
 from paddock.gate.approvals import Approval, Approvals
 from paddock.journal.errors import JournalBroken
+from paddock.journal.reader import Reader
 from paddock.journal.records import Type
 from paddock.model.action import Action, Outcome
 from unit.gate.conftest import Opener
@@ -119,3 +120,22 @@ def test_refusal_does_not_tell_the_agent_where_things_lie(opener: Opener, tmp_pa
 def test_question_carries_what_asked_so_that_always_needs_no_file(opener: Opener) -> None:
     one = ask_with(opener, refund(9000))
     assert [rule["id"] for rule in one.content["terms"]["rules"]] == ["big-refunds"]
+
+
+def test_result_that_cannot_be_written_down_does_not_hide_that_it_happened(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, tool = opener(), Tool()
+    extend = gate._journal.extend
+
+    def refuse(entries: Any) -> int:
+        for entry in entries:
+            if entry.type is Type.SETTLED and entry.body["result"] is not None:
+                raise ValueError("no JSON has this")
+        return extend(entries)
+
+    monkeypatch.setattr(gate._journal, "extend", refuse)
+    receipt = asyncio.run(gate.cross(refund(1), tool))
+    assert (receipt.outcome, len(tool.calls)) == (Outcome.DONE, 1)
+    records = list(Reader(gate._journal.directory).records())
+    assert [r.body["outcome"] for r in records if r.type is Type.SETTLED] == ["done"]

@@ -298,8 +298,10 @@ class Passage:
     def _flush(self) -> None:
         self._flushing = None
         if self._gate is not None and not self._is_closed:
-            with contextlib.suppress(JournalBroken):  # the next action finds out, and is refused
+            try:
                 self._gate.flush()
+            except JournalBroken:  # what cannot be recorded does not happen, inside either
+                self._box.machine.execs.judge = lambda attempt: errno.EACCES
 
 
 def value_of(receipt: Receipt) -> Any:
