@@ -307,6 +307,8 @@ class _Launch:
         channel = await Channel.connect(sock, self._place.machine_id, machine.lost)
         machine.begin(channel, listener)
         machine.register(self._info())
+        if any(mount.volume for mount in self._spec.mounts):
+            await machine.registered()  # others must know before that the volume is in use
         return machine
 
     def _info(self) -> dict[str, Any]:

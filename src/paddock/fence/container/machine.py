@@ -90,6 +90,11 @@ class ContainerMachine:
         self._registering = asyncio.ensure_future(asking)
         self._registering.add_done_callback(done)
 
+    async def registered(self) -> None:
+        """Returns when other processes can know of it."""
+        assert self._registering is not None
+        await self._registering
+
     async def freeze(self) -> None:
         if self._parts.group is not None:
             await offload(self._parts.group.freeze, True)
