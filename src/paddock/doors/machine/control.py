@@ -16,7 +16,7 @@ from typing import Any
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.fence.guest import wire
-from paddock.model.errors import Blocked, Conflict, NotFound, PaddockError
+from paddock.model.errors import Blocked, Conflict, NotFound, PaddockError, SandboxDied
 
 MAX_QUEUED = 32 << 20  # a client that does not read is let go beyond this
 
@@ -113,6 +113,8 @@ class _Client(asyncio.Protocol):
             if self._box is None:
                 raise NotFound("not attached to a sandbox")
             self._numbers[number] = self._box.channel.relay(_Relay(self, number), payload)
+        except SandboxDied:
+            self.drop()  # the end of the connection is what tells that the sandbox has ended
         except PaddockError as error:
             self.send(wire.END, 0, number, _packed(_refusal(error)))
 
@@ -127,6 +129,9 @@ class _Client(asyncio.Protocol):
     async def _answer(self, number: int, ask: dict[str, Any]) -> None:
         try:
             value = await self._host(ask)
+        except SandboxDied:
+            self.drop()
+            return
         except PaddockError as error:
             value = _refusal(error)
         self.send(wire.END, 0, number, _packed(value))
