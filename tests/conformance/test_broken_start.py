@@ -19,8 +19,8 @@ from conformance.differences import CGROUP_MEMORY
 from conformance.host import children, layer_names, nursery_pid, sandboxes_of
 from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox
+from paddock.fence.container import boot as container_boot
 from paddock.fence.container import cgroups, rootfs
-from paddock.fence.container import driver as container_driver
 from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD
 from paddock.model.errors import CannotEnforce, HostCannot
 
@@ -153,7 +153,7 @@ def test_bubblewrap_that_cannot_be_executed_is_an_error(
 def test_bubblewrap_that_hangs_is_given_up(
     bubblewrap: Bubblewrap, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_driver, "BOOT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(container_boot, "BOOT_TIMEOUT_S", 0.5)
     bubblewrap.behave("exec sleep 1000")
     assert "did not boot" in _refusal(private_home)
 

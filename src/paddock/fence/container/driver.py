@@ -5,7 +5,6 @@ A part of the spec that cannot be enforced on this host refuses the sandbox and 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import resource
@@ -20,18 +19,18 @@ from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container import cgroups, rootfs, seccomp
 from paddock.fence.container.audit import Auditor
+from paddock.fence.container.boot import booted
 from paddock.fence.container.link import KeeperLink
 from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
-from paddock.fence.container.plan import NOTHING_TO_RUN, arguments, masked, stages
+from paddock.fence.container.plan import arguments, masked, stages
 from paddock.fence.guest import agreed, wire
-from paddock.model.errors import CannotEnforce, HostCannot, PaddockError
+from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, Spec
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 
-BOOT_TIMEOUT_S = 30.0
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32
 PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -202,7 +201,7 @@ class _Launch:
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
-            listener = await _booted(boot_ours, errors_r)
+            listener = await booted(boot_ours, errors_r)
             try:
                 return await self._machine(channel_ours, pid, uid, listener)
             except BaseException:
@@ -321,42 +320,6 @@ class _Launch:
             "host_pid": os.getpid(),
             "started_at": time.time(),
         }
-
-
-async def _booted(boot: socket.socket, errors: int) -> int:
-    """Waits for the guest's word that all is in force; its listener comes with it."""
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(boot.fileno(), readable.set)
-    try:
-        await asyncio.wait_for(readable.wait(), BOOT_TIMEOUT_S)
-    except TimeoutError:
-        raise HostCannot(f"the sandbox did not boot within {BOOT_TIMEOUT_S:.0f} s") from None
-    finally:
-        loop.remove_reader(boot.fileno())
-    try:
-        data, fds, _, _ = socket.recv_fds(boot, 64, 1)
-    except ConnectionResetError:  # it ended before it had read all that was sent to it
-        data, fds = b"", []
-    if data != agreed.READY or not fds:
-        raise _boot_failure(errors)
-    os.set_inheritable(fds[0], False)
-    return fds[0]
-
-
-def _boot_failure(errors: int) -> HostCannot:
-    with contextlib.suppress(BlockingIOError):
-        text = os.read(errors, 4096).decode("utf-8", "replace")
-        text = text.replace(NOTHING_TO_RUN, "").strip()
-        if text:
-            return HostCannot(f"the sandbox did not start: {text[-1500:]}", hint=_hint(text))
-    return HostCannot("the sandbox did not start and left no word why", hint="run: paddock doctor")
-
-
-def _hint(text: str) -> str:
-    if "user namespace" in text or "uid map" in text:
-        return "this host restricts user namespaces; run: paddock doctor"
-    return "run: paddock doctor"
 
 
 def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, str]:
