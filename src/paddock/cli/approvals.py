@@ -12,22 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.errors import Conflict, InvalidInput, PaddockError
+from paddock.cli.output import first_or_late
+from paddock.cli.policy_file import read_policy
+from paddock.model.errors import InvalidInput, PaddockError
 
 if TYPE_CHECKING:
     from paddock.gate.approvals import Approval, Approvals
-    from paddock.policy.decide import Policy
 
-EXIT_FAILED, EXIT_LATE = 1, 4
+EXIT_FAILED = 1
 
 
 def main(words: list[str]) -> int:
     options = _parser().parse_args(words)
-    try:
-        return _COMMANDS[options.action or "list"](options)
-    except Conflict as error:
-        print(f"paddock: {error}", file=sys.stderr)
-        return EXIT_LATE
+    return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,7 +99,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _approve(options: argparse.Namespace) -> int:
     approvals = _approvals()
-    policy = _policy(options.file) if options.file else None
+    policy = read_policy(options.file) if options.file else None
     answered = approvals.approve(options.id, _by(options), options.reason)
     said = _as_json(answered)
     if not options.always:
@@ -200,15 +197,6 @@ def _approvals() -> Approvals:
     from paddock.state.home import Home
 
     return Approvals(gate_store(Home.find()))
-
-
-def _policy(path: Path) -> Policy:
-    from paddock.policy.file import load
-
-    try:
-        return load(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--file: {path} cannot be read: {error}") from None
 
 
 def _by(options: argparse.Namespace) -> str:

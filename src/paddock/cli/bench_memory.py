@@ -12,6 +12,7 @@ from paddock import Sandbox
 from paddock.cli.bench_figures import Figure, Limit, median
 from paddock.cli.bench_rig import TRUE, Rig
 from paddock.model.errors import HostCannot
+from paddock.state import procstat
 
 _MIB = 1 << 20
 _SETTLE_S = 0.5
@@ -77,8 +78,7 @@ def _parents() -> dict[int, int]:
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended since
-            stat = Path(f"/proc/{name}/stat").read_bytes()
-            found[int(name)] = int(stat.rpartition(b")")[2].split()[1])
+            found[int(name)] = int(procstat.fields(name)[procstat.PARENT])
     return found
 
 

@@ -11,23 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.errors import Conflict, InvalidInput
+from paddock.cli.output import first_or_late
+from paddock.cli.policy_file import read_policy
+from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
     from paddock.model.action import Receipt
     from paddock.policy.decide import Policy
 
-EXIT_FAILED, EXIT_LATE = 1, 4
+EXIT_FAILED = 1
 
 
 def main(words: list[str]) -> int:
     options = _parser().parse_args(words)
-    try:
-        return _COMMANDS[options.action or "list"](options)
-    except Conflict as error:
-        print(f"paddock: {error}", file=sys.stderr)
-        return EXIT_LATE
+    return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,21 +125,14 @@ def _report(draft: Draft, run: str, receipt: Receipt, options: argparse.Namespac
 
 
 def _policy(path: Path, stage: str | None) -> Policy:
-    from dataclasses import replace
-
     from paddock.model.action import Stage
-    from paddock.policy.decide import Policy
-    from paddock.policy.file import load
 
     if stage is not None and stage not in list(Stage):
         known = ", ".join(Stage)
         raise InvalidInput(f"--stage: {stage!r} is not a stage", hint=f"there are {known}")
-    try:
-        policy = load(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        hint = "name the paddock file with --file"
-        raise InvalidInput(f"{path} cannot be read: {error}", hint=hint) from None
-    return policy if stage is None else Policy.of(replace(policy.terms, stage=Stage(stage)))
+    if not path.exists():
+        raise InvalidInput(f"{path} cannot be read", hint="name the paddock file with --file")
+    return read_policy(path, stage)
 
 
 def _drafts() -> Drafts:

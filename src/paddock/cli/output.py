@@ -11,11 +11,13 @@ import os
 import secrets
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paddock.model.errors import HostCannot, IntegrityError, InvalidInput, PaddockError
+from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, PaddockError
+
+EXIT_LATE = 4
 
 
 @contextlib.contextmanager
@@ -33,6 +35,15 @@ def sentences() -> Iterator[None]:
     except sqlite3.Error as error:
         hint = "the index is no loss: remove index.sqlite and run paddock reindex"
         raise HostCannot(f"the index of runs cannot be used: {error}", hint=hint) from None
+
+
+def first_or_late(command: Callable[[], int]) -> int:
+    """The command's exit code, or 4 when somebody else was first."""
+    try:
+        return command()
+    except Conflict as error:
+        warn(str(error))
+        return EXIT_LATE
 
 
 def say(text: str) -> None:

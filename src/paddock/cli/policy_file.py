@@ -1,4 +1,4 @@
-"""Reads paddock files for commands: bounded, as UTF-8, with the name that messages use."""
+"""Reads paddock files for commands: from a path or the input, at another stage if wanted."""
 
 from __future__ import annotations
 
@@ -7,30 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.model.errors import InvalidInput
-
 if TYPE_CHECKING:
     from paddock.policy.decide import Policy
 
-MAX_FILE_BYTES = 16 << 20  # the reader of policies refuses far less, and says how much it takes
 STDIN = Path("-")
 
 
 def read_text(path: Path) -> str:
     """The text of a file, or of the input for `-`."""
-    try:
-        if path == STDIN:
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with open(path, "rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise InvalidInput(f"{path} is too long for a paddock file")
-        return data.decode()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not text: byte {error.start} is not UTF-8") from None
+    from paddock.doors.terms import MAX_FILE_BYTES, as_text, read_file
+
+    if path != STDIN:
+        return read_file(path)
+    return as_text(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-")
 
 
 def read_policy(path: Path, stage: str | None = None) -> Policy:

@@ -38,17 +38,26 @@ def policy_of(policy: PolicyWord) -> Policy:
 
 def load_file(path: str | os.PathLike[str]) -> Policy:
     """The policy of a paddock file. Raises InvalidInput with all that is wrong with it."""
+    return load(read_file(path), Path(path).name)
+
+
+def read_file(path: str | os.PathLike[str]) -> str:
+    """The text of a paddock file."""
     try:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise InvalidInput(
-            f"the paddock file {os.fspath(path)} cannot be read: {error.strerror}"
-        ) from None
+        why = error.strerror
+        raise InvalidInput(f"the paddock file {os.fspath(path)} cannot be read: {why}") from None
+    return as_text(raw, os.fspath(path))
+
+
+def as_text(raw: bytes, name: str) -> str:
+    """What was read, with one byte more than a file may have when it is too long."""
     if len(raw) > MAX_FILE_BYTES:
-        raise InvalidInput(f"the paddock file {os.fspath(path)} is larger than 4 MiB")
+        raise InvalidInput(f"the paddock file {name} is larger than 4 MiB")
     try:
-        text = raw.decode()
+        return raw.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"the paddock file {os.fspath(path)} is not UTF-8: {error}") from None
-    return load(text, Path(path).name)
+        why = f"byte {error.start} is not UTF-8"
+        raise InvalidInput(f"the paddock file {name} is not text: {why}") from None

@@ -18,6 +18,7 @@ from typing import Any
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.state import procstat
 
 PENDING, APPROVED, DENIED, EDITED = "pending", "approved", "denied", "edited"
 EXPIRED, WITHDRAWN = "expired", "withdrawn"
@@ -121,12 +122,8 @@ class Approvals:
     def all(self, *, state: str | None = PENDING, run: str | None = None) -> list[Approval]:
         """Oldest first. Questions whose time is up or whose asker is gone are closed on the way."""
         self.sweep()
-        wanted = {"state": state, "run": run}
-        where = " AND ".join(f"{name} = ?" for name, value in wanted.items() if value)
-        values = [value for value in wanted.values() if value]
-        query = f"SELECT * FROM approvals WHERE {where or '1'} ORDER BY asked_at, id"  # noqa: S608
-        with self._store.connection() as connection:
-            return [_approval(row) for row in connection.execute(query, values)]
+        rows = self._store.select("approvals", "asked_at, id", state=state, run=run)
+        return [_approval(row) for row in rows]
 
     def approve(self, approval_id: str, by: str, reason: str = "") -> Approval:
         return self._answer(approval_id, APPROVED, by, reason)
@@ -292,12 +289,12 @@ def _is_alive(holder: str) -> bool:
 
 def _started(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = procstat.fields(pid)
     except OSError:
         return "gone"
     # A zombie has ended; its parent has not looked yet.
-    return "gone" if fields[0] in (b"Z", b"X") else fields[19].decode()
+    is_over = fields[procstat.STATE] in (b"Z", b"X")
+    return "gone" if is_over else fields[procstat.STARTED].decode()
 
 
 def _pid_namespace() -> str:

@@ -49,12 +49,8 @@ class Drafts:
 
     def all(self, *, run: str | None = None, state: str | None = "draft") -> list[Draft]:
         """Oldest first."""
-        wanted = {"run": run, "state": state}
-        where = " AND ".join(f"{name} = ?" for name, value in wanted.items() if value)
-        values = [value for value in wanted.values() if value]
-        query = f"SELECT * FROM drafts WHERE {where or '1'} ORDER BY made_at, id"  # noqa: S608
-        with self._store.connection() as connection:
-            return [_draft(row) for row in connection.execute(query, values)]
+        rows = self._store.select("drafts", "made_at, id", run=run, state=state)
+        return [_draft(row) for row in rows]
 
     def get(self, draft_id: str) -> Draft:
         with self._store.connection() as connection:

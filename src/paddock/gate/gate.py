@@ -12,7 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paddock.gate.approvals import EDITED, EXPIRED, YES, Approval, Approvals, Question, digest_of
+from paddock.gate.approvals import (
+    EDITED,
+    EXPIRED,
+    YES,
+    Approval,
+    Approvals,
+    Question,
+    asked_by,
+    digest_of,
+)
 from paddock.gate.asking import Approver, wait_for_answer
 from paddock.gate.drafts import Drafts
 from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject, refusal
@@ -264,7 +273,7 @@ class Gate:
         self._settle(crossing, Done(outcome=Outcome.REFUSED, error=Refused(why)))
         step = next(self._steps)
         new = self._propose(step, edited, crossing.live, crossing.preview, crossing.edits + 1)
-        is_asked_anew = not _askers(new.decision) <= _askers(crossing.decision)
+        is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
         if new.decision.verdict is not Verdict.ASK or is_asked_anew:
             return await self._finish(new)
         done = await self._execute(new, new.decision.once_approved)
@@ -337,11 +346,6 @@ class Gate:
     def _masked(self, value: Any) -> Any:
         plain = as_json(value)
         return plain if self._masker is None else self._masker.mask(plain)
-
-
-def _askers(decision: Decision) -> set[str]:
-    rules = {hit.rule_id for hit in decision.hits if hit.verdict is Verdict.ASK}
-    return rules or {decision.decided_by}
 
 
 def _no(answer: Approval) -> str:

@@ -84,6 +84,14 @@ class GateStore:
             self._open = [one for one in self._open if one.pid != os.getpid()]
             self._local = threading.local()
 
+    def select(self, table: str, order: str, **wanted: str | None) -> list[sqlite3.Row]:
+        """Rows of a table in that order; of `wanted` what is not None or empty must be equal."""
+        given = {name: value for name, value in wanted.items() if value}
+        where = " AND ".join(f"{name} = ?" for name in given) or "1"
+        query = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608
+        with self.connection() as connection:
+            return connection.execute(query, [*given.values()]).fetchall()
+
     def _connection(self) -> sqlite3.Connection:
         found: _Opened | None = getattr(self._local, "found", None)
         if found is None or found.pid != os.getpid():  # a connection must not cross a fork

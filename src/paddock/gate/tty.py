@@ -11,6 +11,8 @@ import os
 import termios
 from collections.abc import AsyncIterator, Iterator
 
+from paddock.state import procstat
+
 _LOOK_S = 0.1
 _READ = 4096  # the longest line that the kernel gives
 _LINE_MODE = termios.ICANON | termios.ECHO | termios.ISIG
@@ -154,8 +156,7 @@ class Terminal:
 
 def _device() -> str:
     """The terminal by its own name: /dev/tty is one file for the terminals of everybody."""
-    with open("/proc/self/stat", "rb") as file:
-        number = int(file.read().rpartition(b")")[2].split()[4])
+    number = int(procstat.fields("self")[procstat.TERMINAL])
     major, minor = os.major(number), os.minor(number)
     if major in _PTS_MAJORS:
         return f"/dev/pts/{(major - _PTS_MAJORS[0]) * 256 + minor}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.records import BlobRef, Record
+from paddock.journal.segments import sync_directory
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 
 DIRECTORY = "blobs"
@@ -87,7 +88,7 @@ class Blobs:
             for fd in fds:
                 os.close(fd)
         for home in homes:
-            _sync_directory(home)
+            sync_directory(home)
 
     def close(self) -> None:
         """Lets go of what was not flushed."""
@@ -196,11 +197,3 @@ def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -171,11 +171,12 @@ class Unflushed:
                 os.close(fd)
         os.fdatasync(self.current)
         if self.directory is not None:
-            _sync_directory(self.directory)
-            _sync_directory(self.directory.parent)
+            sync_directory(self.directory)
+            sync_directory(self.directory.parent)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Returns when the names in it are on disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -51,10 +51,6 @@ def _text(value: Any, what: str) -> str:
     return value
 
 
-def _argument(name: str) -> Callable[[Subject], tuple[str, ...]]:
-    return lambda subject: (_text(subject.action.arguments.get(name), name),)
-
-
 def _folded(name: str) -> Callable[[Subject], tuple[str, ...]]:
     return lambda subject: (_text(subject.action.arguments.get(name), name).casefold(),)
 

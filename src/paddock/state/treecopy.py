@@ -15,6 +15,7 @@ from paddock.model.errors import Conflict, SandboxError
 from paddock.state import treewalk
 from paddock.state.copying import copy_file
 from paddock.state.descent import Descent, open_file
+from paddock.state.home import remove_tree
 from paddock.state.privilege import is_privileged
 
 _BLOCK = 512
@@ -48,7 +49,7 @@ def copy_tree(source: Path, target: Path) -> None:
             with Descent(target) as place, Descent(target) as first:
                 _Copy(descent, place, first).run()
         except BaseException:
-            _remove(target)
+            remove_tree(target)
             raise
 
 
@@ -145,11 +146,3 @@ def _copy_xattrs(origin: int, copy: int) -> None:
         if name.startswith("user."):
             with contextlib.suppress(OSError):  # a file system with less room for them
                 os.setxattr(copy, name, os.getxattr(origin, name))
-
-
-def _remove(target: Path) -> None:
-    fd = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        treewalk.remove(target.name, fd)
-    finally:
-        os.close(fd)

@@ -246,7 +246,7 @@ class FileCalls(FileCore):
         """The content as text (UTF-8, faulty bytes replaced) or bytes."""
         if format not in ("text", "bytes"):
             raise InvalidInput(f"format: {format!r} is not text, bytes or stream")
-        content = await self._cross("read", path, self.read_bytes(path), lambda c: len(c))
+        content = await self._cross("read", path, self.read_bytes(path), len)
         return content if format == "bytes" else content.decode("utf-8", "replace")
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:

@@ -134,9 +134,7 @@ class Engine:
         self._bases[base] -= 1
         if self._bases[base] == 0:
             del self._bases[base]
-            task = asyncio.ensure_future(offload(layers.destroy, base))
-            self._removals.add(task)
-            task.add_done_callback(self._removals.discard)
+            self.remember(asyncio.ensure_future(offload(layers.destroy, base)))
 
     @contextlib.contextmanager
     def keeping(self, base: str, layers: Layers) -> Iterator[None]:

@@ -84,7 +84,6 @@ class Running:
     async def start(
         cls, box: Box, start: Start, deliver: dict[int, Deliver], *, is_binary: bool = False
     ) -> Running:
-        start.check()
         pty = {"rows": start.rows, "cols": start.cols} if start.rows and start.cols else None
         stream = box.channel.open(
             "exec", argv=start.argv, cwd=start.cwd, env=start.envs, stdin=start.stdin, pty=pty

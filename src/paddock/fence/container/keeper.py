@@ -23,7 +23,7 @@ from paddock.fence.container import cgroups, launch, mounts
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
-from paddock.state import btrfs
+from paddock.state import btrfs, procstat
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
 from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
 from paddock.state.privilege import is_privileged
@@ -337,8 +337,7 @@ def _kill_if_same(pid: int, started: int) -> None:
 
 
 def _start_time(pid: int) -> int:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
+    return int(procstat.fields(pid)[procstat.STARTED])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from dataclasses import replace
 from paddock.fence.container import kernel
 from paddock.fence.container.attempts import Attempt
 from paddock.model.results import ExecEvent
+from paddock.state import procstat
 
 _RECV, _SEND, _ID_VALID, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
 _SYNC_WAKE_UP = 1
@@ -241,9 +242,7 @@ def _is_guests_child(pid: int, guest: int) -> bool:
     try:
         return kernel.shares_memory(pid, guest)
     except OSError:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            flags = int(file.read().rpartition(b")")[2].split()[6])
-        return bool(flags & _PF_FORKNOEXEC)
+        return bool(int(procstat.fields(pid)[procstat.FLAGS]) & _PF_FORKNOEXEC)
 
 
 def _shown(argv: list[bytes]) -> tuple[str, ...]:
