@@ -25,6 +25,7 @@ COMMANDS = {
     "policy": "check, explain, test and learn paddock files, and run them over the past",
     "approvals": "list and answer what agents ask",
     "drafts": "list, show, discard and send writes that were not carried out",
+    "secrets": "list the secrets of running sandboxes, by name, and revoke one everywhere",
     "runs": "list runs, newest first",
     "show": "what a run did, step by step",
     "verify": "whether a journal or a proof is sound, and where it breaks",

@@ -9,24 +9,54 @@ from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Spec
+from paddock.model.spec import Spec, SpecWords
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
+from paddock.policy.network_words import network_of
+from paddock.policy.secret_words import secrets_of
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
 _usual = cache(default_policy)
 
 
+class CreateWords(SpecWords, total=False):
+    """What `Sandbox.create` takes besides a policy."""
+
+    network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
+    secrets: Mapping[str, Mapping[str, Any]] | None  # as in a paddock file: from, to, as
+
+
 def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
     """The policy, and the spec that its file and the caller's words give together."""
-    if policy is None:
+    words = dict(words)
+    network, secrets = words.pop("network", None), words.pop("secrets", None)
+    if policy is None and network is None and secrets is None:
         return _usual(), Spec.parse(**words)
-    decided = policy_of(policy)
+    decided = _with_network(policy, network, secrets)
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
+
+
+def _with_network(
+    policy: PolicyWord,
+    network: Mapping[str, Any] | None,
+    secrets: Mapping[str, Mapping[str, Any]] | None,
+) -> Policy:
+    """The words take the place of what the file says about the same."""
+    reach = None if network is None else network_of(network)
+    named = None if secrets is None else secrets_of(secrets)
+    if policy is None:
+        return default_policy(network=reach, secrets=named)
+    decided = policy_of(policy)
+    if reach is None and named is None:
+        return decided
+    reach = reach or decided.network
+    if reach is None:
+        raise InvalidInput("secrets: there is no network for them", hint="say network={...} too")
+    return decided.with_network(reach, decided.secrets if named is None else named)
 
 
 def policy_of(policy: PolicyWord) -> Policy:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.gate.store import GateStore
+from paddock.journal.bodies import as_json
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from paddock.state import procstat
@@ -302,3 +303,25 @@ def _pid_namespace() -> str:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return "unknown"
+
+
+def why_no(answer: Approval) -> str:
+    """Why an action was not done, in words meant for the agent."""
+    if answer.state == EXPIRED:
+        return "Nobody answered in time, and that means no."
+    if answer.answered_by is None:
+        return "The question was withdrawn."
+    return f"{answer.answered_by} said no" + (f": {answer.reason}" if answer.reason else ".")
+
+
+def answered_body(answer: Approval) -> dict[str, Any]:
+    """The answer as the journal has it. It comes with the edited arguments, if there are any."""
+    body = {
+        "approval": answer.approval_id,
+        "state": answer.state,
+        "by": answer.answered_by,
+        "reason": answer.reason,
+        "waited_us": int(1e6 * ((answer.answered_at or answer.asked_at) - answer.asked_at)),
+        "edited": None if answer.edited is None else as_json(answer.edited),
+    }
+    return {name: value for name, value in body.items() if value is not None}

@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from paddock.gate.alerts import Alert, Alerts
 from paddock.gate.approvals import (
     EDITED,
-    EXPIRED,
     YES,
     Approval,
     Approvals,
     Question,
+    answered_body,
     asked_by,
     digest_of,
+    why_no,
 )
 from paddock.gate.asking import Approver, wait_for_answer
 from paddock.gate.drafts import Drafts
@@ -73,6 +75,7 @@ class Gate:
         self.run = journal.run
         self.approvals = Approvals(store)
         self.drafts = Drafts(store)
+        self.alerts = Alerts(self._write_alert)
         self._journal = journal
         self._ledger = Ledger(store, policy.agent, journal.run)
         self._masker = masker
@@ -91,6 +94,19 @@ class Gate:
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
             return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
+
+    def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
+        """Writes down an action that its door cannot let pass, whatever the rules say."""
+        step = next(self._steps)
+        action = action.at(step)
+        decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
+        try:
+            proposed = Entry(Type.PROPOSED, proposed_body(action), step)
+            position = self._write(proposed, Entry(Type.DECIDED, decided_body(decision), step))
+        except JournalBroken as error:
+            return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
+        crossing = _Crossing(step, action, decision, NOTHING, position, _never, None)
+        return self._settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
         """Whether the action is allowed and counts for no limit: such a program is observed only,
@@ -115,6 +131,10 @@ class Gate:
     def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Writes down what is neither an action nor an observation. Raises JournalBroken."""
         self._write(Entry(Type.NOTED, as_json(body), step))
+
+    def _write_alert(self, alert: Alert) -> None:
+        about = {"what": "alert", "alert": alert.name, "times": alert.times, **alert.about}
+        self.note(about, alert.step)
 
     def __enter__(self) -> Gate:
         return self
@@ -219,9 +239,9 @@ class Gate:
         try:
             approval = self._put_question(crossing, await self._previewed(crossing))
             answer = await wait_for_answer(self.approvals, approval, self._approvers)
-            self._write(Entry(Type.ANSWERED, _answered_body(answer), crossing.step))
+            self._write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
             if answer.state not in YES:
-                return replace(refusal(_no(answer)), record={"approval": answer.approval_id})
+                return replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
             if answer.state == EDITED:
                 return await self._edited(crossing, answer)
             self.approvals.use(answer, self._digest(crossing.action))
@@ -348,24 +368,8 @@ class Gate:
         return plain if self._masker is None else self._masker.mask(plain)
 
 
-def _no(answer: Approval) -> str:
-    if answer.state == EXPIRED:
-        return "Nobody answered in time, and that means no."
-    if answer.answered_by is None:
-        return "The question was withdrawn."
-    return f"{answer.answered_by} said no" + (f": {answer.reason}" if answer.reason else ".")
-
-
-def _answered_body(answer: Approval) -> dict[str, Any]:
-    body = {
-        "approval": answer.approval_id,
-        "state": answer.state,
-        "by": answer.answered_by,
-        "reason": answer.reason,
-        "waited_us": int(1e6 * ((answer.answered_at or answer.asked_at) - answer.asked_at)),
-        "edited": None if answer.edited is None else as_json(answer.edited),
-    }
-    return {name: value for name, value in body.items() if value is not None}
+async def _never(action: Action) -> Done:
+    return refusal("It was refused.")
 
 
 def _said(error: BaseException | str | None) -> str | None:

@@ -25,6 +25,8 @@ _MISSING_HINTS = {
     ("rules", "*", "limit", "per"): "write per: 24h, or per: run",
     ("rules", "*", "limit", "max"): "write max: and the most that may be spent",
     ("tools", "*", "effect"): "write effect: read, write or admin",
+    ("secrets", "*", "from"): "write from: env:VAR, file:PATH, command:WORDS or keyring:...",
+    ("secrets", "*", "to"): "write to: and the hosts that get it",
 }
 _TYPES = {
     "string_type": ("text", "put it in quotes"),
@@ -61,7 +63,9 @@ def _problem(document: Document, path: Path, one: Mapping[str, Any]) -> Problem:
         return document.problem(path, message, hint)
     if kind in _TYPES:
         wanted, hint = _TYPES[kind]
-        return document.problem(path, f"{_shown(one['input'])} is not {wanted}", hint)
+        # Whoever writes a secret where its source belongs must not find it in a log.
+        shown = "the value" if path[:1] == ("secrets",) else _shown(one["input"])
+        return document.problem(path, f"{shown} is not {wanted}", hint)
     if kind == "string_pattern_mismatch":
         message = f"{_shown(one['input'])} is not a name"
         return document.problem(path, message, "use letters, digits, '.', '_' and '-'")
@@ -83,9 +87,9 @@ def _path(value: Any, loc: tuple[str | int, ...]) -> Path:
 
 
 def _general(path: Path) -> tuple[str, ...]:
-    """The path with `*` for numbers and the names of tools, as SHAPES has it."""
+    """The path with `*` for numbers and names, as SHAPES has it."""
     return tuple(
-        "*" if isinstance(part, int) or (number == 1 and path[0] == "tools") else part
+        "*" if isinstance(part, int) or (number == 1 and path[0] in ("tools", "secrets")) else part
         for number, part in enumerate(path)
     )
 

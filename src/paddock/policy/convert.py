@@ -11,6 +11,9 @@ from paddock.model.spec import Spec
 from paddock.policy import effects, expressions
 from paddock.policy.document import Document, Path
 from paddock.policy.fields import FIELDS
+from paddock.policy.network import NetworkTerms, SecretTerms
+from paddock.policy.network_schema import NetworkShape
+from paddock.policy.network_words import network_problems, network_terms
 from paddock.policy.patterns import pattern_problem
 from paddock.policy.problems import Problem, suggest
 from paddock.policy.rules import (
@@ -34,6 +37,8 @@ from paddock.policy.schema import (
     ToolShape,
     UnlessShape,
 )
+from paddock.policy.secret_words import secret_problems
+from paddock.policy.shape import Shape
 from paddock.policy.subject import names_for
 
 _SAY = "write a rule, e.g. {id: inside, match: {kind: [exec, file, code]}, decide: allow}"
@@ -47,7 +52,8 @@ class Converter:
     problems: list[Problem] = field(default_factory=list)
 
     def terms(self, file: FileShape) -> Terms:
-        if not file.rules and not file.tools:
+        network: NetworkShape | None = file.network  # None when the key is not there
+        if not file.rules and not file.tools and network is None:
             self._note((), "the file has no rules and no tools, so it says nothing", _SAY)
         return Terms(
             agent=file.agent,
@@ -57,7 +63,26 @@ class Converter:
             approvals=Approvals(file.approvals.timeout, tuple(file.approvals.by)),
             sandbox=self._sandbox(file.sandbox),
             version=file.version,
+            network=None if network is None else self._network(network),
+            secrets=self._secrets(file),
         )
+
+    def _network(self, shape: NetworkShape) -> NetworkTerms:
+        terms = _network_terms(shape)
+        for path, message, hint in network_problems(terms):
+            self._note(path, message, hint)
+        return terms
+
+    def _secrets(self, file: FileShape) -> dict[str, SecretTerms]:
+        network: NetworkShape | None = file.network
+        secrets = {name: _secret(name, shape) for name, shape in file.secrets.items()}
+        reach = None if network is None else _network_terms(network)
+        for path, message, hint in secret_problems(reach, secrets):
+            self._note(path, message, hint)
+        for name in secrets.keys() & file.sandbox.envs.keys():
+            self._note(("secrets", name), "sandbox.envs has a variable of this name",
+                       "remove one of them")  # fmt: skip
+        return secrets
 
     def _tool(self, name: str, shape: ToolShape) -> Tool:
         path: Path = ("tools", name)
@@ -166,6 +191,23 @@ class Converter:
         self, path: Path, message: str, hint: str | None = None, *, of_key: bool = False
     ) -> None:
         self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
+
+
+def _network_terms(shape: NetworkShape) -> NetworkTerms:
+    return network_terms(
+        mode=shape.mode,
+        allow=shape.allow,
+        passthrough=shape.tls.passthrough,
+        hosts=shape.hosts,
+        private=shape.private,
+        ca=shape.tls.ca,
+    )
+
+
+def _secret(name: str, shape: Shape) -> SecretTerms:
+    # Two keys are words of Python, so they are no attributes that could be written.
+    given = dict(shape)
+    return SecretTerms(name, given["from"], given["to"], given["as"])
 
 
 def _fault(shape: FaultShape | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.model.action import Kind
+from paddock.model.action import Kind, Verdict
 from paddock.policy.compile import matches_words
 from paddock.policy.fields import FIELDS, INDEXED
 from paddock.policy.globs import covers, is_literal
@@ -40,6 +40,8 @@ def rule_covers(wide: Rule, narrow: Rule) -> bool:
     """Whether `wide` certainly matches whatever `narrow` does, and is at least as strict."""
     if wide.decide.strictness < narrow.decide.strictness or not _is_plain(wide):
         return False
+    if narrow.decide is Verdict.ALLOW and wide.decide not in (Verdict.ALLOW, Verdict.BLOCK):
+        return False  # what is asked about or simulated may still need the grant
     return set(narrow.kinds) <= set(wide.kinds) and all(
         _match_covers(wide.match, narrow.match, kind) for kind in narrow.kinds
     )

@@ -7,7 +7,7 @@ what the stage leaves. Whatever goes wrong while deciding means block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,10 @@ from paddock.policy.compile import (
 )
 from paddock.policy.effects import EffectOf, compile_effect
 from paddock.policy.expressions import ExpressionError, is_panic
+from paddock.policy.network import NetworkTerms, SecretTerms
+from paddock.policy.reach import NETWORK_KINDS, refusal
 from paddock.policy.rules import Approvals, Rule, SandboxTerms, Terms, Tool, digest
+from paddock.policy.secret_words import check_secrets
 from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
 
@@ -88,6 +91,26 @@ class Policy:
     def sandbox(self) -> SandboxTerms:
         return self.terms.sandbox
 
+    @property
+    def network(self) -> NetworkTerms | None:
+        return self.terms.network
+
+    @property
+    def secrets(self) -> Mapping[str, SecretTerms]:
+        return self.terms.secrets
+
+    def with_network(
+        self, network: NetworkTerms, secrets: Mapping[str, SecretTerms] | None = None
+    ) -> Policy:
+        """The same rules under another network. Secrets that are given must fit it; those that
+        were there stay, because closing the network must never fail. Raises InvalidInput."""
+        if secrets is not None:
+            check_secrets(network, secrets)
+        kept = self.terms.secrets if secrets is None else dict(secrets)
+        return Policy(
+            replace(self.terms, network=network, secrets=kept), self._indexes, self._effects
+        )
+
     @cached_property
     def _limited(self) -> frozenset[Kind]:
         """Kinds that some limit counts."""
@@ -139,6 +162,10 @@ class Policy:
         if action.kind is Kind.TOOL and action.name not in self.terms.tools:
             why = f"The tool {action.name[:80]!r} is not declared in the paddock file."
             return Decision(Verdict.BLOCK, "undeclared", why, action.effect)
+        if self.terms.network is not None and action.kind in NETWORK_KINDS:
+            unreached = refusal(self.terms.network, action)
+            if unreached is not None:
+                return Decision(Verdict.BLOCK, "network", unreached, action.effect)
         bucket = self.candidates(action)
         subject = Subject(action, self.effect(action), bucket.keys)
         hits = _hits(bucket, subject, spent)
@@ -167,6 +194,9 @@ class Policy:
         """What holds where no rule says otherwise."""
         if action.kind is Kind.TOOL or is_granted or is_contained(action):
             return Verdict.ALLOW, "default", "Nothing forbids it."
+        if self.terms.network is not None and action.kind in NETWORK_KINDS:
+            # What it does not reach has been refused before.
+            return Verdict.ALLOW, "network", "It is in network.allow, and nothing forbids it."
         what = action.name[:80] or action.kind.value
         return Verdict.BLOCK, "default", f"No rule allows {action.kind.value} {what!r}."
 

@@ -25,6 +25,7 @@ _MORE: Mapping[Kind, tuple[str, ...]] = {
     Kind.FILE: ("to",),
     Kind.CODE: ("code",),
     Kind.HTTP: tuple(sorted(HTTP_NAMES | {"port"})),
+    Kind.MODEL: ("args",),
 }
 _USUAL: Mapping[Kind, Mapping[str, Any]] = {
     Kind.EXEC: {"cwd": "/home/user"},
@@ -70,6 +71,8 @@ def action_of(kind: Kind, values: Mapping[str, Any]) -> Action:
     name = arguments.get("name", kind.value)
     if kind is Kind.TOOL:
         name, arguments = values.get("name", ""), values.get("args", {})
+    elif kind is Kind.MODEL:
+        name, arguments = arguments.get("model", ""), _with_args(arguments)
     elif kind is Kind.EXEC:
         name = arguments.get("program", "")
     elif kind in (Kind.FILE, Kind.CODE, Kind.CONNECT, Kind.HTTP):
@@ -112,6 +115,14 @@ def _failure(rule: Rule, example: Example) -> str | None:
 def _check_words(argv: Any) -> None:
     if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
         raise InvalidInput("argv is a list of texts")
+
+
+def _with_args(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a model is told is given as `args`, beside the fields of the action."""
+    given = arguments.pop("args", {})
+    if not isinstance(given, dict):
+        raise InvalidInput("args and context are mappings, and a name is a text")
+    return {**given, **arguments}
 
 
 def _kind(rule: Rule, content: Mapping[str, Any]) -> Kind:

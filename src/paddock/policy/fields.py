@@ -10,11 +10,12 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
 from paddock.policy.subject import Subject
 
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
@@ -22,9 +23,7 @@ OPERATIONS = ("read", "write", "list", "info", "exists", "make_dir", "rename", "
               "watch")  # fmt: skip
 # Some servers take these for a slash, an escape or an end, and others do not.
 _AMBIGUOUS = re.compile(r"%(2f|5c|25|3b|[01][0-9a-f]|7f)|[\\;\x00-\x1f\x7f]", re.IGNORECASE)
-_OUTSIDE = frozenset("/\\@?# ")  # never part of a host
 _METHOD = re.compile(r"[A-Za-z-]+")
-_NUMERIC = re.compile(r"([0-9]+|0x[0-9a-f]*)")
 
 
 class Unmatchable(ValueError):
@@ -64,27 +63,38 @@ def _effect(subject: Subject) -> tuple[str, ...]:
 
 
 def host_name(value: Any) -> str:
-    """One spelling for each host: `127.1` and a name in wide letters lead somewhere, too."""
-    host = _text(value, "host").casefold().removesuffix(".")
-    if not host or not host.isascii() or not host.isprintable() or not _OUTSIDE.isdisjoint(host):
+    """The one spelling of the host of an action: `127.1` and a name in wide letters lead
+    somewhere, too."""
+    host = _text(value, "host")
+    if not host.isascii():  # what goes over the wire is ASCII
         raise Unmatchable(f"not a host in plain ASCII: {host[:60]!r}")
-    if ":" in host or _NUMERIC.fullmatch(host.rpartition(".")[2]):
-        return _address(host)
-    return host
-
-
-def _address(host: str) -> str:
     try:
-        found = ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        raise Unmatchable(f"neither a host nor an address: {host[:60]!r}") from None
-    if "%" in host:
-        raise Unmatchable(f"an address with a zone: {host[:60]!r}")
-    return str(found)
+        return canonical_host(host)
+    except InvalidInput as error:
+        raise Unmatchable(error.message) from None
 
 
-def _hosts(name: str) -> Callable[[Subject], tuple[str, ...]]:
-    return lambda subject: (host_name(subject.action.arguments.get(name, subject.action.name)),)
+def host_of(action: Action) -> str:
+    """The host that an action would speak to, or the name that it would look up."""
+    arguments = action.arguments
+    if "host" in arguments:
+        return host_name(arguments["host"])
+    if action.kind is Kind.DNS:
+        return host_name(arguments.get("name", action.name))
+    # The name of a model's action is that of the model.
+    return host_name(None if action.kind is Kind.MODEL else action.name)
+
+
+def port_of(action: Action) -> int:
+    """The port that an action would speak to."""
+    port = action.arguments.get("port")
+    if type(port) is not int or not 0 < port < 65536:
+        raise Unmatchable(f"not a port: {str(port)[:60]!r}")
+    return port
+
+
+def _hosts(subject: Subject) -> tuple[str, ...]:
+    return (host_of(subject.action),)
 
 
 def sandbox_file(value: Any, what: str = "path") -> str:
@@ -196,15 +206,12 @@ def _query(subject: Subject) -> tuple[str, ...]:
 
 
 def _port(subject: Subject) -> tuple[int, ...]:
-    port = subject.action.arguments.get("port")
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-        raise Unmatchable(f"not a port: {str(port)[:60]!r}")
-    return (port,)
+    return (port_of(subject.action),)
 
 
 _EFFECTS = tuple(effect.value for effect in Effect)
 _EFFECT = Field(_effect, choices=_EFFECTS, says="read, write or admin, as computed")
-_HOST = Field(_hosts("host"), ".", folds_case=True, says="the host that is spoken to")
+_HOST = Field(_hosts, ".", folds_case=True, says="the host that is spoken to")
 
 FIELDS: Mapping[Kind, Mapping[str, Field]] = {
     Kind.EXEC: {
@@ -236,7 +243,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "port": Field(_port, says="a port, or two as in 8000-8100"),
     },
     Kind.DNS: {
-        "name": Field(_hosts("name"), ".", folds_case=True, says="the name that is looked up"),
+        "name": Field(_hosts, ".", folds_case=True, says="the name that is looked up"),
     },
     Kind.MODEL: {
         "provider": Field(_folded("provider"), folds_case=True, says="who runs the model"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paddock.model.action import Kind, Stage, Verdict
-from paddock.policy.decide import Policy
+from paddock.policy.decide import CONTAINED_KINDS, Policy
 from paddock.policy.document import Document, read
+from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.problems import PolicyError, Problem
+from paddock.policy.reach import NETWORK_KINDS
 from paddock.policy.review import Remark, errors
 from paddock.policy.rules import Match, Rule, Terms, as_plain
+from paddock.policy.secret_words import check_secrets
 
 DEFAULT_NAME = "paddock.yaml"
 
@@ -62,16 +66,27 @@ def dump(policy: Policy) -> str:
     return emit(as_plain(policy.terms))
 
 
-def default_policy(agent: str = "agent") -> Policy:
-    """For a sandbox without a file: what stays inside is allowed, and nothing else."""
-    rule = Rule(
-        id="contained",
-        kinds=(Kind.EXEC, Kind.FILE, Kind.CODE),
-        decide=Verdict.ALLOW,
-        match=Match(),
-        why="What stays inside the fence is allowed.",
+def default_policy(
+    agent: str = "agent",
+    network: NetworkTerms | None = None,
+    secrets: Mapping[str, SecretTerms] | None = None,
+) -> Policy:
+    """For a sandbox without a file: what stays inside is allowed, and what the caller's own words
+    about the network let out. Raises InvalidInput for a secret that could never be sent."""
+    check_secrets(network, secrets or {})
+    inside = _grant("contained", CONTAINED_KINDS, "What stays inside the fence is allowed.")
+    if network is None:
+        return Policy.of(Terms(agent=agent, stage=Stage.OBSERVE, rules=(inside,)))
+    # The words are the grant: without the rule, what administers would wait for a person.
+    outside = _grant("network-words", NETWORK_KINDS, "Whoever made the sandbox allowed it.")
+    return Policy.of(
+        Terms(agent, Stage.BROAD, rules=(inside, outside), network=network, secrets=secrets or {})
     )
-    return Policy.of(Terms(agent=agent, stage=Stage.OBSERVE, rules=(rule,)))
+
+
+def _grant(rule_id: str, kinds: frozenset[Kind], why: str) -> Rule:
+    ordered = tuple(kind for kind in Kind if kind in kinds)
+    return Rule(id=rule_id, kinds=ordered, decide=Verdict.ALLOW, match=Match(), why=why)
 
 
 def problem_of(document: Document, remark: Remark) -> Problem:

@@ -9,16 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
+from paddock.model.errors import InvalidInput
 from paddock.policy.compare import RecordedAction
 from paddock.policy.decide import is_contained
 from paddock.policy.effects import strictest
 from paddock.policy.emit import emit
-from paddock.policy.fields import FIELDS, Unmatchable
+from paddock.policy.fields import FIELDS, Unmatchable, host_of, port_of
 from paddock.policy.file import load
 from paddock.policy.generalise import file_patterns, request_patterns
+from paddock.policy.network import Destination, Transport
+from paddock.policy.network_words import parse_destination
 from paddock.policy.patterns import pattern_problem
 from paddock.policy.problems import PolicyError
+from paddock.policy.reach import NETWORK_KINDS
 from paddock.policy.subject import Subject
+from paddock.policy.words import MAX_ENTRIES
 
 CHANGING = ("write", "make_dir", "rename", "remove")
 MAX_PATTERNS = 500
@@ -34,6 +39,12 @@ def learn(recorded: Iterable[RecordedAction], agent: str = "agent") -> str:
     tools = _tools(steps, lesson)
     lesson.plain = {"version": 1, "agent": agent, "stage": _stage(steps).value}
     lesson.comments[("stage",)] = "The strictest stage under which the run would have passed."
+    allow = _reached(actions)
+    if allow:
+        lesson.plain["network"] = {"allow": allow}
+        lesson.comments[("network",)] = "Where the run went; nothing else can be reached."
+        # What only reads needs no more than that.
+        actions = [one for one in actions if one.kind not in NETWORK_KINDS or one.effect.is_write]
     if tools:
         lesson.plain["tools"] = tools
         lesson.comments[("tools",)] = "Every tool that was called; no other can be."
@@ -41,7 +52,7 @@ def learn(recorded: Iterable[RecordedAction], agent: str = "agent") -> str:
     for teach in (_grants, _programs, _languages, _files, _hosts, _connections, _names, _models):
         for rule, comment in teach(actions, tools):
             lesson.add(rule, comment)
-    if not lesson.plain["rules"] and not tools:
+    if not lesson.plain["rules"] and not tools and not allow:
         lesson.plain["rules"].append({"id": "contained", "decide": "allow",
                                       "match": {"kind": ["exec", "file", "code"]}})  # fmt: skip
     return lesson.text(steps)
@@ -121,6 +132,25 @@ def _stage(steps: list[RecordedAction]) -> Stage:
         return Stage.OBSERVE
     is_narrow = all(effect is Effect.WRITE and undoable for effect, undoable in writes)
     return Stage.NARROW if is_narrow else Stage.BROAD
+
+
+def _reached(actions: list[Action]) -> list[str]:
+    """Hosts and ports, as `network.allow` has them; none when some action has no such thing. Bare
+    TCP only where nothing else was seen."""
+    found: dict[str, Destination] = {}
+    for one in actions:
+        if one.kind not in NETWORK_KINDS or one.kind is Kind.DNS:
+            continue
+        try:
+            host, port = host_of(one), port_of(one)
+            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            is_bare = one.kind is Kind.CONNECT
+            seen = parse_destination(f"{where}/tcp" if is_bare else where)
+        except (Unmatchable, InvalidInput):
+            return []  # rules can say more of it than a list of hosts
+        if where not in found or seen.transport is Transport.ANY:
+            found[where] = seen
+    return [str(one) for one in sorted(found.values())][:MAX_ENTRIES]
 
 
 def _grants(_: list[Action], tools: dict[str, dict[str, Any]]) -> Lessons:

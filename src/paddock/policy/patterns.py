@@ -7,6 +7,7 @@ from typing import Any
 
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
 from paddock.policy.fields import FIELDS, Unmatchable, host_name
 from paddock.policy.globs import check_glob, is_literal
 from paddock.policy.problems import suggest
@@ -55,10 +56,17 @@ def _host_problem(pattern: str) -> Complaint | None:
     try:
         spelled = host_name(pattern.replace("*", "x"))
     except Unmatchable:
-        return f"{pattern!r} is not a host", "write the name only, as in api.example.com"
+        return f"{pattern!r} is not a host", _host_hint(pattern)
     if is_literal(pattern) and spelled != pattern.casefold():
         return f"{pattern!r} is not how a host is compared", f"write {spelled}"
     return None
+
+
+def _host_hint(pattern: str) -> str:
+    try:
+        return f"write {canonical_host(pattern)}"  # a name in another script
+    except InvalidInput:
+        return "write the name only, as in api.example.com"
 
 
 def _glob_problem(pattern: str, separator: str) -> Complaint | None:

@@ -13,6 +13,7 @@ from paddock.policy.document import Path
 from paddock.policy.examples import failures
 from paddock.policy.globs import any_of, is_literal
 from paddock.policy.problems import suggest
+from paddock.policy.reach import NETWORK_KINDS, could_reach
 from paddock.policy.rules import Rule, Terms
 
 
@@ -48,6 +49,8 @@ CODES = {
     "program-by-name": "A rule knows a program by its name, which a changed copy need not have.",
     "allow-contained": "A rule allows some of what is allowed inside the fence anyway.",
     "needs-allow": "A rule is about something that is blocked anyway.",
+    "unreached-host": "Something is said about a host that network.allow does not reach.",
+    "secret-to-wildcard": "A secret goes to hosts that nobody has listed.",
     "effect-falls-to-read": "Arguments that nobody thought of count as a read.",
 }
 
@@ -68,6 +71,9 @@ def doubts(terms: Terms) -> Iterator[Remark]:
         yield from _loose_grants(terms, rule, path)
         yield from _names_of_programs(rule, path)
         yield from _blocked_anyway(terms, rule, path)
+        yield from _rules_out_of_reach(terms, rule, path)
+    yield from _settings_out_of_reach(terms)
+    yield from _wide_secrets(terms)
     yield from _effects_that_fall(terms)
 
 
@@ -156,11 +162,48 @@ def _names_of_programs(rule: Rule, path: Path) -> Iterator[Remark]:
 def _blocked_anyway(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
     if rule.decide in (Verdict.ALLOW, Verdict.BLOCK):
         return
-    for kind in set(rule.kinds) - CONTAINED_KINDS - {Kind.TOOL}:
+    granted = NETWORK_KINDS if terms.network is not None else frozenset()
+    for kind in set(rule.kinds) - CONTAINED_KINDS - {Kind.TOOL} - granted:
         if not any(one.decide is Verdict.ALLOW and kind in one.kinds for one in terms.rules):
             yield Remark(Level.WARNING, "needs-allow", path,
                          f"{kind} is blocked unless a rule allows it, and none does",
                          "add a rule with decide: allow for the same match", rule.id)  # fmt: skip
+
+
+def _rules_out_of_reach(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
+    if terms.network is None or NETWORK_KINDS.isdisjoint(rule.kinds):
+        return
+    for name in ("host", "name"):
+        if name == "name" and Kind.DNS not in rule.kinds:
+            continue  # of a tool
+        for pattern in rule.match.get(name) or ():
+            if not could_reach(terms.network, pattern.casefold()):
+                yield _out_of_reach(pattern, (*path, "match", name), rule.id)
+
+
+def _settings_out_of_reach(terms: Terms) -> Iterator[Remark]:
+    network = terms.network
+    if network is None:
+        return
+    for pattern in network.passthrough:
+        if not any(one.host.overlaps(pattern) for one in network.allow):
+            yield _out_of_reach(str(pattern), ("network", "tls", "passthrough"))
+    for host in network.hosts:
+        if not network.covers_name(host):
+            yield _out_of_reach(host, ("network", "hosts", host))
+
+
+def _out_of_reach(host: str, path: Path, rule_id: str | None = None) -> Remark:
+    return Remark(Level.WARNING, "unreached-host", path, f"{host} is not in network.allow",
+                  "add it there, or remove this", rule_id)  # fmt: skip
+
+
+def _wide_secrets(terms: Terms) -> Iterator[Remark]:
+    for name, secret in terms.secrets.items():
+        for pattern in (one for one in secret.to if one.is_wildcard):
+            yield Remark(Level.WARNING, "secret-to-wildcard", ("secrets", name, "to"),
+                         f"{name} goes to whatever host there is below {pattern.host}",
+                         "name the hosts that need it")  # fmt: skip
 
 
 def _effects_that_fall(terms: Terms) -> Iterator[Remark]:

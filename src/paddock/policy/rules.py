@@ -10,6 +10,7 @@ from typing import Any
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.spec import Spec
+from paddock.policy.network import NetworkTerms, SecretTerms, plain_network, plain_secret
 
 # Effects from the strictest to the loosest: the order in which they are looked at.
 STRICTEST_FIRST = (Effect.ADMIN, Effect.WRITE, Effect.READ)
@@ -99,6 +100,8 @@ class Terms:
     approvals: Approvals = Approvals()
     sandbox: SandboxTerms = field(default_factory=SandboxTerms)
     version: int = 1
+    network: NetworkTerms | None = None  # without it only rules can let anything out
+    secrets: Mapping[str, SecretTerms] = field(default_factory=dict)
 
 
 def as_plain(terms: Terms) -> dict[str, Any]:
@@ -110,6 +113,10 @@ def as_plain(terms: Terms) -> dict[str, Any]:
     }
     if terms.sandbox.words:
         plain["sandbox"] = dict(terms.sandbox.words)
+    if terms.network is not None:
+        plain["network"] = plain_network(terms.network)
+    if terms.secrets:
+        plain["secrets"] = {name: plain_secret(one) for name, one in terms.secrets.items()}
     if terms.tools:
         plain["tools"] = {name: _plain_tool(tool) for name, tool in terms.tools.items()}
     if terms.rules:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     PlainValidator,
@@ -23,7 +21,10 @@ from paddock.model.action import Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import Limits, Mount, parse_envs, template_name
+from paddock.policy.network_schema import NetworkShape, SecretName, SecretShape, TlsShape
 from paddock.policy.problems import suggest
+from paddock.policy.secret_words import MAX_SECRETS
+from paddock.policy.shape import Shape
 
 MAX_RULES = 2000
 MAX_TOOLS = 2000
@@ -182,12 +183,6 @@ def _limit_type(name: str) -> Any:
     return Annotated[Any, PlainValidator(_limit_word(name)), WithJsonSchema(_QUANTITY)]
 
 
-class Shape(BaseModel):
-    """A mapping whose keys are all known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
 class LimitsShape(Shape):
     """Hard ceilings of the sandbox."""
 
@@ -209,7 +204,7 @@ class SandboxShape(Shape):
     )
     limits: LimitsShape = LimitsShape()
     mounts: list[MountWords] = Field(default=[], max_length=100)
-    envs: EnvWords = {}
+    envs: EnvWords = Field(default={})
     timeout: Duration = 300.0
 
 
@@ -308,16 +303,22 @@ class FileShape(Shape):
     agent: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
     stage: Literal["observe", "draft", "approve", "narrow", "broad"]
     sandbox: SandboxShape = SandboxShape()
+    # Not optional: a key without a value must not read like no key, which forbids less.
+    network: NetworkShape = Field(default=None)  # type: ignore[assignment]
+    secrets: dict[SecretName, SecretShape] = Field(default={}, max_length=MAX_SECRETS)  # type: ignore[valid-type]
     tools: dict[str, ToolShape] = Field(default={}, max_length=MAX_TOOLS)
     rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)
     approvals: ApprovalsShape = ApprovalsShape()
 
 
-# Which keys there are at a path; `*` stands for a number or a tool's name.
+# Which keys there are at a path; `*` stands for a number, or the name of a tool or a secret.
 SHAPES: dict[tuple[str, ...], type[Shape]] = {
     (): FileShape,
     ("sandbox",): SandboxShape,
     ("sandbox", "limits"): LimitsShape,
+    ("network",): NetworkShape,
+    ("network", "tls"): TlsShape,
+    ("secrets", "*"): SecretShape,
     ("tools", "*"): ToolShape,
     ("tools", "*", "effect"): EffectShape,
     ("rules", "*"): RuleShape,

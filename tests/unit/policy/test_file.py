@@ -99,7 +99,7 @@ def test_the_file_of_a_support_bot_says_what_it_looks_like() -> None:
         (("per: 24h", "per: 10ms"), 21, ["less than one second"]),
         (("timeout: 15m", "timeout: soon"), 23, ["approvals.timeout"]),
         (("by: [terminal]", "by: [telepathy]"), 23, ["approvals.by[0]", "'telepathy'"]),
-        (("approvals:", "network:"), 23, ["network: unknown key"]),
+        (("approvals:", "networks:"), 23, ["networks: unknown key", "mean network?"]),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_line_and_remedy(

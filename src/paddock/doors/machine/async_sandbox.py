@@ -23,9 +23,8 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, asynced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
-from paddock.doors.terms import PolicyWord, terms_of
+from paddock.doors.terms import CreateWords, PolicyWord, terms_of
 from paddock.model.results import CommandResult
-from paddock.model.spec import SpecWords
 
 
 class AsyncCommandHandle(HandleFace):
@@ -151,7 +150,7 @@ class AsyncSandbox(Face):
         self.pty = AsyncPty(engine, PtyCalls(box, loop))
 
     @classmethod
-    async def create(cls, policy: PolicyWord = None, **words: Unpack[SpecWords]) -> AsyncSandbox:
+    async def create(cls, policy: PolicyWord = None, **words: Unpack[CreateWords]) -> AsyncSandbox:
         """A new sandbox; takes what Sandbox.create takes."""
         decided, spec = terms_of(policy, words)
         engine = await asyncio.to_thread(Engine.current)
@@ -196,6 +195,8 @@ class AsyncSandbox(Face):
     changes = asynced(BoxCalls.changes)
     exec_events = asynced(BoxCalls.exec_events)
     file_events = asynced(BoxCalls.file_events)
+    update_network = asynced(BoxCalls.update_network)
+    alerts = asynced(BoxCalls.alerts)
     run_code = asynced(BoxCalls.run_code)
     create_code_context = asynced(BoxCalls.create_code_context)
     remove_code_context = asynced(BoxCalls.remove_code_context)

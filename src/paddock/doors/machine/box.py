@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.networking import BoxNetwork
 from paddock.doors.machine.passage import Passage
 from paddock.doors.machine.volumes import quotas
 from paddock.fence.base import Place
@@ -73,10 +74,25 @@ class Box:
         self._closing: asyncio.Task[None] | None = None
         self._paused_left: float | None = None
         self.server: Any = None
+        self.network = BoxNetwork(self)
         self.passage = Passage(self, policy)
 
     @classmethod
     async def create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
+        """A sandbox with everything that its terms want in force."""
+        box = await cls._create(engine, spec, policy)
+        return await box._connected(None)
+
+    async def _connected(self, parent: Box | None) -> Box:
+        try:
+            await self.network.open(None if parent is None else parent.network)
+        except BaseException:
+            await self.end("its network could not be opened")
+            raise
+        return self
+
+    @classmethod
+    async def _create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
         driver = await engine.driver()
@@ -136,7 +152,7 @@ class Box:
         return layers
 
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:
-        return {**dict(self.spec.envs), **(more or {})}
+        return {**self.network.environment, **dict(self.spec.envs), **(more or {})}
 
     def set_timeout(self, timeout_s: float) -> None:
         """The sandbox ends by itself after this; `limits.time` stays the ceiling."""
@@ -164,6 +180,7 @@ class Box:
             self.set_timeout(self._paused_left or self.spec.timeout_s)
 
     async def end(self, reason: str) -> None:
+        await self.network.close()
         await self.machine.stop(reason)
         self._ended()
         await self.closed()
@@ -263,7 +280,7 @@ class Box:
         box.parent_id = self.sandbox_id
         if start.base_layer is not None:
             self.engine.keep(base)
-        return box
+        return await box._connected(self)
 
     async def snapshot(self) -> str:
         """Saves the files of this moment, content-addressed; the sandbox is still only briefly."""
@@ -285,7 +302,7 @@ class Box:
         if self.engine.boxes.pop(self.sandbox_id, None) is None:
             return
         reason = self.machine.ended_by or "it ended"
-        self._closing = asyncio.ensure_future(self.passage.close(reason))
+        self._closing = asyncio.ensure_future(self._close(reason))
         self.engine.remember(self._closing)
         if self.start.base_layer is not None:
             self.engine.release(self.start.base_layer, self.layers)
@@ -296,6 +313,10 @@ class Box:
             self.engine.remember(self._sampler)
         if self.server is not None:
             self.server.close()
+
+    async def _close(self, reason: str) -> None:
+        await self.network.close()  # first: what is under way then has an end to record
+        await self.passage.close(reason)
 
     async def _sample(self) -> None:
         while self.machine.ended_by is None:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import Content, FileCore
-from paddock.doors.machine.passage import command_record
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
+from paddock.doors.machine.records import command_record
 from paddock.fence.channel import Stream
 from paddock.gate.executors import Done
 from paddock.model.action import Action

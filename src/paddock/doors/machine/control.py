@@ -142,7 +142,7 @@ class _Client(asyncio.Protocol):
             self._box = self._engine.boxes.get(ask["id"])
             if self._box is None:
                 return {"found": False}
-            return {"found": True, "envs": dict(self._box.spec.envs)}
+            return {"found": True, "envs": self._box.envs(None)}
         if self._box is None:
             return {"found": False}
         box = self._box

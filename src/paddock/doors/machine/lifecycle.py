@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.passage import code_record
 from paddock.doors.machine.pool import Pool
+from paddock.doors.machine.records import code_record
 from paddock.doors.machine.remote import RemoteBox
 from paddock.fence.offload import offload
+from paddock.gate.alerts import Alert
 from paddock.gate.executors import Done
 from paddock.model.action import Action
 from paddock.model.code import Execution
@@ -22,6 +23,7 @@ from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, Spec, identifier, parse_envs
 from paddock.policy.decide import Policy
+from paddock.policy.network_words import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
@@ -96,6 +98,26 @@ class BoxCalls:
     async def file_events(self) -> list[FileEvent]:
         """Files opened and written inside, where the host can tell (see get_info)."""
         return self.box.machine.files.all()
+
+    async def update_network(
+        self,
+        allow: Sequence[str] = (),
+        *,
+        mode: str = "filtered",
+        tls: Mapping[str, Any] | None = None,
+        hosts: Mapping[str, str] | None = None,
+        private: Sequence[str] = (),
+    ) -> None:
+        """Puts these terms, as in a paddock file, in the place of the ones that held so far. What
+        they do not allow is cut at once."""
+        words = {"allow": list(allow), "mode": mode, "tls": tls, "hosts": hosts}
+        words["private"] = list(private)
+        given = {name: value for name, value in words.items() if value not in (None, [])}
+        await self.box.network.update(network_of(given))
+
+    async def alerts(self) -> list[Alert]:
+        """What somebody should look at, oldest first: attempts that were stopped."""
+        return self.box.passage.alerts()
 
     async def run_code(
         self,

@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 from paddock.fence.container.attempts import Attempt, KnownPrograms, Truth, look
 from paddock.fence.container.driver import PATH
 from paddock.fence.offload import offload
+from paddock.gate.alerts import Alert
 from paddock.gate.executors import Done, Fault
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
-from paddock.model.code import Execution
 from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
-from paddock.model.results import CommandResult, ExecEvent
+from paddock.model.results import ExecEvent
 from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
 
-MAX_RECORDED = 64 << 10  # characters of each output stream that the journal keeps
 _MAX_EXPECTED = 1000
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
 _MAX_STEPS = 10_000
@@ -63,6 +62,7 @@ class Passage:
         self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
         self._flushing: asyncio.TimerHandle | None = None
         self._cells: list[int] = []  # steps of cells that run now
+        self._running: list[int] = []  # steps of commands and cells that run now
         box.machine.execs.judge = self._judge if self._has_exec_rules else None
         box.machine.execs.listeners.append(self._observed)
 
@@ -82,6 +82,7 @@ class Passage:
                 box.sandbox_id,
                 self.policy,
                 about=about,
+                secrets=box.network.secret_values,
                 approvers=approvers_for(self.policy),
             )
         return self._gate
@@ -108,9 +109,11 @@ class Passage:
             real = action.arguments.get("real_path")
             expected = _Expected(action.step, tuple(argv), real)
             self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
+            self._running.append(action.step)
             try:
                 return await live(action)
             finally:
+                self._running.remove(action.step)
                 if not is_begun_elsewhere:
                     with contextlib.suppress(ValueError):
                         self._expected.remove(expected)
@@ -131,12 +134,33 @@ class Passage:
         async def begin(action: Action) -> Done:
             assert action.step is not None
             self._cells.append(action.step)
+            self._running.append(action.step)
             try:
                 return await live(action)
             finally:
                 self._cells.remove(action.step)
+                self._running.remove(action.step)
 
         return await self._cross(Kind.CODE, language, arguments, Effect.WRITE, begin)
+
+    def step_of_process(self, pid: int | None) -> int | None:
+        """The step that a process of the sandbox works for, as far as that can be told."""
+        step = None if pid is None else self._steps.get(pid)
+        if step is not None and (step in self._running or not self._cells):
+            return step
+        if self._cells:
+            return self._cells[-1]  # an interpreter outlives the cell that started it
+        return self._running[0] if step is None and len(self._running) == 1 else step
+
+    def change_policy(self, policy: Policy) -> None:
+        """Other terms from the next action on. What is under way was decided by the old ones."""
+        self.policy = policy
+        if self._gate is not None:
+            self._gate.policy = policy
+            self._gate.note({"what": "policy changed", "policy_digest": policy.digest})
+
+    def alerts(self) -> list[Alert]:
+        return [] if self._gate is None else self._gate.alerts.all()
 
     async def admit(self, ask: Mapping[str, Any]) -> None:
         """An action that another process of the user is about to carry out by itself."""
@@ -315,34 +339,6 @@ def value_of(receipt: Receipt) -> Any:
     decision = receipt.decision
     rule = decision.decided_by if decision and decision.decided_by != "default" else None
     raise Blocked(receipt.error or "no reason was given", rule=rule, step=receipt.step)
-
-
-def command_record(result: CommandResult) -> dict[str, Any]:
-    """What the journal keeps of a command's result."""
-    record: dict[str, Any] = {
-        "exit_code": result.exit_code,
-        "duration_us": int(1e6 * result.duration_s),
-    }
-    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
-        if text:
-            record[name] = text[:MAX_RECORDED]
-        if len(text) > MAX_RECORDED:
-            record[f"{name}_chars"] = len(text)
-    if result.killed_by:
-        record["killed_by"] = result.killed_by
-    return record
-
-
-def code_record(done: Execution) -> dict[str, Any]:
-    """What the journal keeps of a cell's result."""
-    record: dict[str, Any] = {"results": [r.text for r in done.results if r.text][:100]}
-    for name, parts in (("stdout", done.logs.stdout), ("stderr", done.logs.stderr)):
-        text = "".join(parts)
-        if text:
-            record[name] = text[:MAX_RECORDED]
-    if done.error is not None:
-        record["error"] = f"{done.error.name}: {done.error.value}"[:MAX_RECORDED]
-    return record
 
 
 def _exec_action(event: ExecEvent, truth: Truth, step: int | None) -> Action:

@@ -20,9 +20,8 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, synced
 from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
-from paddock.doors.terms import PolicyWord, terms_of
+from paddock.doors.terms import CreateWords, PolicyWord, terms_of
 from paddock.model.results import CommandResult
-from paddock.model.spec import SpecWords
 
 
 class CommandHandle(HandleFace):
@@ -194,12 +193,13 @@ class Sandbox(Face):
         self.pty = Pty(engine, PtyCalls(box, None))
 
     @classmethod
-    def create(cls, policy: PolicyWord = None, **words: Unpack[SpecWords]) -> Sandbox:
+    def create(cls, policy: PolicyWord = None, **words: Unpack[CreateWords]) -> Sandbox:
         """A new sandbox. CannotEnforce is raised rather than a limit not kept.
 
         limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or volume),
-        target, mode. envs, template, snapshot, timeout, metadata, audit_files. policy: the path of
-        a paddock file, or a Policy; what it says of the sandbox holds where no word is given.
+        target, mode. envs, template, snapshot, timeout, metadata, audit_files. network and secrets
+        as in a paddock file; without them nothing leaves the sandbox. policy: the path of a paddock
+        file, or a Policy; what it says holds where no word is given.
         """
         decided, spec = terms_of(policy, words)
         engine = Engine.current()
@@ -251,6 +251,8 @@ class Sandbox(Face):
     changes = synced(BoxCalls.changes)
     exec_events = synced(BoxCalls.exec_events)
     file_events = synced(BoxCalls.file_events)
+    update_network = synced(BoxCalls.update_network)
+    alerts = synced(BoxCalls.alerts)
     run_code = synced(BoxCalls.run_code)
     create_code_context = synced(BoxCalls.create_code_context)
     remove_code_context = synced(BoxCalls.remove_code_context)

@@ -6,16 +6,32 @@ import asyncio
 import contextlib
 import os
 import socket
+from dataclasses import dataclass
 
+from paddock.fence.container.network import NamespaceSockets
 from paddock.fence.container.plan import NOTHING_TO_RUN
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
 
 BOOT_TIMEOUT_S = 30.0
+_MAX_FDS = 1 + len(agreed.SOCKETS)
 
 
-async def booted(boot: socket.socket, errors: int) -> int:
-    """Waits for the guest's word that all is in force; its listener comes with it."""
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a guest hands over when it has booted."""
+
+    listener: int
+    sockets: NamespaceSockets
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self.listener)
+        self.sockets.close()
+
+
+async def booted(boot: socket.socket, errors: int) -> Handed:
+    """Waits for the guest's word that all is in force; what it hands over comes with it."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(boot.fileno(), readable.set)
@@ -26,13 +42,15 @@ async def booted(boot: socket.socket, errors: int) -> int:
     finally:
         loop.remove_reader(boot.fileno())
     try:
-        data, fds, _, _ = socket.recv_fds(boot, 64, 1)
+        data, fds, _, _ = socket.recv_fds(boot, 64, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:  # it ended before it had read all that was sent to it
         data, fds = b"", []
-    if data != agreed.READY or not fds:
+    numbers = data.removeprefix(agreed.READY)
+    if not data.startswith(agreed.READY) or len(fds) != 1 + len(numbers):
+        for fd in fds:
+            os.close(fd)
         raise _boot_failure(errors)
-    os.set_inheritable(fds[0], False)
-    return fds[0]
+    return Handed(fds[0], NamespaceSockets(dict(zip(numbers, fds[1:], strict=True))))
 
 
 def _boot_failure(errors: int) -> HostCannot:

@@ -19,7 +19,7 @@ from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container import cgroups, rootfs, seccomp
 from paddock.fence.container.audit import Auditor
-from paddock.fence.container.boot import booted
+from paddock.fence.container.boot import Handed, booted
 from paddock.fence.container.link import KeeperLink
 from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
@@ -201,12 +201,11 @@ class _Launch:
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
-            listener = await booted(boot_ours, errors_r)
+            handed = await booted(boot_ours, errors_r)
             try:
-                return await self._machine(channel_ours, pid, uid, listener)
+                return await self._machine(channel_ours, pid, uid, handed)
             except BaseException:
-                with contextlib.suppress(OSError):
-                    os.close(listener)
+                handed.close()
                 raise
         except BaseException:
             channel_ours.close()
@@ -286,7 +285,7 @@ class _Launch:
         return packed
 
     async def _machine(
-        self, sock: socket.socket, init_pid: int, uid: int, listener: int
+        self, sock: socket.socket, init_pid: int, uid: int, handed: Handed
     ) -> ContainerMachine:
         if self._group is not None and not self._group.holds(init_pid):
             raise CannotEnforce("the cgroup limits", hint="the guest is not in its group")
@@ -300,11 +299,12 @@ class _Launch:
                 enforcement=dict(self._enforcing.by),
                 uid=uid,
                 init_pid=init_pid,
+                sockets=handed.sockets,
                 quotas={self._place.layer: self._spec.limits.disk, **self._place.quotas},
             )
         )
         channel = await Channel.connect(sock, self._place.machine_id, machine.lost)
-        machine.begin(channel, listener)
+        machine.begin(channel, handed.listener)
         machine.register(self._info())
         if any(mount.volume for mount in self._spec.mounts):
             await machine.registered()  # others must know before that the volume is in use

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
@@ -27,13 +28,13 @@ _ETC_COPIES = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl
                "localtime", "magic", "bash.bashrc", "profile", "debian_version", "os-release",
                "java-17-openjdk", "fonts", "perl", "python3", "python3.11", "python3.12",
                "python3.13")  # fmt: skip
+_CERTIFICATES = "ssl/certs/ca-certificates.crt"  # what curl, git, Go and OpenSSL read
 _ETC_FILES = {
     "passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
     "user:x:1000:1000:user:/home/user:/bin/bash\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    "resolv.conf": "",
     "host.conf": "multi on\n",
     "shells": "/bin/sh\n/bin/bash\n",
 }
@@ -69,9 +70,22 @@ def synthetic_etc(home: Home) -> Path:
             (directory / name).write_text(content)
         for name in ("hosts", "hostname"):
             (directory / name).symlink_to(f"/run/{name}")
+        (directory / "resolv.conf").symlink_to(agreed.RESOLVER)
+        _redirect_certificates(directory)
         (directory / "mtab").symlink_to("/proc/self/mounts")
 
     return _built(home, f"etc-{key}", build)
+
+
+def _redirect_certificates(etc: Path) -> None:
+    """Whom to trust is a sandbox's own matter; what the host trusts stands beside it."""
+    here, own = etc / _CERTIFICATES, etc / os.path.relpath(agreed.HOST_CERTIFICATES, "/etc")
+    here.parent.mkdir(parents=True, exist_ok=True)
+    here.unlink(missing_ok=True)
+    here.symlink_to(agreed.CERTIFICATES)
+    source = Path(os.path.realpath(Path("/etc", _CERTIFICATES)))
+    if source.is_file() and source.stat().st_mode & 0o004:
+        shutil.copyfile(source, own)
 
 
 @cache

@@ -13,6 +13,7 @@ from paddock.fence.channel import Channel
 from paddock.fence.container.audit import FileLog
 from paddock.fence.container.cgroups import Counters, Group
 from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.network import NamespaceSockets
 from paddock.fence.container.notifier import ExecLog, Notifier
 from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
@@ -35,6 +36,7 @@ class Parts:
     enforcement: dict[str, str]
     uid: int
     init_pid: int
+    sockets: NamespaceSockets
     quotas: dict[str, int]  # the own layer and mounted volumes, in bytes
 
 
@@ -66,6 +68,11 @@ class ContainerMachine:
     @property
     def init_pid(self) -> int:
         return self._parts.init_pid
+
+    @property
+    def network_sockets(self) -> NamespaceSockets:
+        """Sockets of the sandbox's own network, for the network door to open it with."""
+        return self._parts.sockets
 
     @property
     def layers(self) -> Any:
@@ -177,6 +184,7 @@ class ContainerMachine:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         self.files.close()
+        self.network_sockets.close()
         self._parts.link.forget(self.machine_id)
         with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps
             await self._parts.link.ask("discard", id=self.machine_id)

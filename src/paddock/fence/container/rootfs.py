@@ -14,6 +14,7 @@ from paddock.fence.container import inside, kernel
 from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
 from paddock.fence.container.sources import open_source
+from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
@@ -139,7 +140,7 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
         (etc / name).write_text((present.rstrip("\n") + "\n" if present else "") + line + "\n")
     for name in ("hosts", "hostname"):
         (etc / name).symlink_to(f"/run/{name}")
-    (etc / "resolv.conf").write_text("")
+    (etc / "resolv.conf").symlink_to(agreed.RESOLVER)
     for path in (etc, *etc.iterdir()):
         _give(path)
 

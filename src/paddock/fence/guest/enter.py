@@ -13,7 +13,7 @@ import sys
 import main
 import syscalls
 import wire
-from agreed import BROUGHT, GO_FD, INFO_FD, PIDNS_FD, PLACE, SOURCE_FD, STAGE, USER_ID
+from agreed import BROUGHT, GO_FD, INFO_FD, PIDNS_FD, PLACE, SOCKETS, SOURCE_FD, STAGE, USER_ID
 
 _KEPT = 3  # the first descriptor that is kept
 _MAX_CONFIG = 1 << 20
@@ -40,13 +40,14 @@ def enter(ask, fds, mapped):
         os.close(mapped)
         making = _Making(config["argv"], ask["trees"], trees, is_staged=bool(ask["uid"]))
         _separate(config["hostname"])
+        sockets = _open_sockets()
         making.move_in(config["masked"])
         _place(boot)
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # now: its root is the group it was placed in
         syscalls.unshare(syscalls.CLONE_NEWUSER)
         map_ids(USER_ID, 0, 0)
         making.end()
-        main.serve(channel, boot.detach(), life, config)
+        main.serve(channel, boot.detach(), life, config, sockets)
     except BaseException as error:
         os.write(2, f"the guest did not boot: {error!r}".encode())
     finally:
@@ -211,6 +212,30 @@ def _separate(hostname):
     request = b"lo".ljust(16, b"\0") + flags.to_bytes(2, "little") + bytes(22)
     fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
     sock.close()
+    _allow_ping()
+
+
+def _allow_ping():
+    """So that a ping fails at the network, where it is seen, and not before."""
+    try:
+        fd = os.open("/proc/sys/net/ipv4/ping_group_range", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, b"0 0")
+        os.close(fd)
+    except OSError:
+        pass  # then there is no ping at all
+
+
+def _open_sockets():
+    """For the host, by number in SOCKETS: what it does with them happens in this network. Opened
+    while this process may administer it, because the kernel asks for that of who opened them too.
+    """
+    opened = {}
+    for number, (_, family, kind, protocol) in enumerate(SOCKETS):
+        try:
+            opened[number] = _socket.socket(family, kind, protocol)
+        except OSError:
+            pass  # not on this kernel; the host sees which are missing
+    return opened
 
 
 def _place(boot):

@@ -15,7 +15,7 @@ import limits
 import processes
 import syscalls
 import watches
-from agreed import READY
+from agreed import CERTIFICATES, HOST_CERTIFICATES, READY, RESOLVER
 from loop import Channel, Loop
 
 _RLIMITS = {
@@ -30,12 +30,12 @@ _RLIMITS = {
 }
 
 
-def serve(channel_fd, boot_fd, line_fd, config):
+def serve(channel_fd, boot_fd, line_fd, config, sockets):
     """Boots and serves until the host hangs up; never returns. `line_fd` leads to the parent,
-    which must not be outlived."""
+    which must not be outlived; `sockets` are for the host alone."""
     os.set_inheritable(channel_fd, False)  # no program may speak on it
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python's own handler would make pid 1 mortal
-    boot(boot_fd, line_fd, config)
+    boot(boot_fd, line_fd, config, sockets)
     loop = Loop()
     table = processes.Table(loop, config["env"])
     if config.get("watch_memory"):
@@ -44,11 +44,11 @@ def serve(channel_fd, boot_fd, line_fd, config):
     loop.run()
 
 
-def boot(fd, line_fd, config):
+def boot(fd, line_fd, config, sockets):
     """Everything that must hold before the first untrusted instruction."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
-    _write_hosts(config["hostname"])
+    _write_names(config["hostname"])
     for name, value in config["rlimits"].items():
         hard = resource.getrlimit(_RLIMITS[name])[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -61,11 +61,13 @@ def boot(fd, line_fd, config):
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     _die_with(line_fd)
     listener = syscalls.install_seccomp(config["seccomp"])
-    sock.sendmsg(
-        [READY],
-        [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))],
-    )
+    fds = [listener, *(opened.fileno() for opened in sockets.values())]
+    content = b"".join(fd.to_bytes(4, "little") for fd in fds)
+    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, content)
+    sock.sendmsg([READY + bytes(sockets)], [rights])
     os.close(listener)
+    for opened in sockets.values():  # whoever had one could change the rules of the network
+        opened.close()
     sock.close()
     null = os.open("/dev/null", os.O_RDWR)
     for target in (0, 1, 2):
@@ -125,12 +127,14 @@ def operations(loop, table):
     return open_stream
 
 
-def _write_hosts(hostname):
-    # /etc is shared and read-only; its hosts file is a link to this one.
+def _write_names(hostname):
+    # /etc is shared and read-only; what differs there between sandboxes is a link to one of these.
     try:
         with open("/run/hosts", "w") as file:
             file.write(f"127.0.0.1 localhost {hostname}\n::1 localhost\n")
         with open("/run/hostname", "w") as file:
             file.write(hostname + "\n")
+        os.close(os.open(RESOLVER, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        os.symlink(HOST_CERTIFICATES, CERTIFICATES)
     except OSError:
         pass  # a template may bring an own /run; names then resolve by the template's own files

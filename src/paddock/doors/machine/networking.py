@@ -1,0 +1,134 @@
+"""A sandbox's network: its door, its secrets, and what its programs are given to use both."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from paddock.model.errors import PaddockError
+from paddock.policy.network import Mode, NetworkTerms
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+    from paddock.doors.network.door import Ends, NetworkDoor
+    from paddock.doors.network.secrets import SecretKeeper
+
+_BUNDLE = "/run/paddock/ca-bundle.pem"
+_CA = "/run/paddock/ca.pem"
+_JAVA = "/run/paddock/ca.p12"
+_RESOLV = "/run/resolv.conf"
+_NAME_SERVER = "nameserver 198.18.0.2\n"
+
+
+class BoxNetwork:
+    """None of it exists before the first terms that have a network; loading it takes a while."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._door: NetworkDoor | None = None
+        self._keeper: SecretKeeper | None = None
+        self.environment: dict[str, str] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._door is not None
+
+    @property
+    def secret_values(self) -> dict[str, str]:
+        """What the journal must not show."""
+        return self._keeper.masker_values() if self._keeper is not None else {}
+
+    async def open(self, parent: BoxNetwork | None = None) -> None:
+        """Opens what the policy wants opened, before anything untrusted runs. A fork has the
+        placeholders of its parent in its files, so it has its parent's secrets too."""
+        network = self._box.passage.policy.network
+        if network is None or network.mode is Mode.NONE:
+            return
+        await self._load_secrets(parent)
+        await self._open(network)
+
+    async def update(self, network: NetworkTerms) -> None:
+        """Other terms for a sandbox that runs."""
+        passage = self._box.passage
+        _ = self._box.channel
+        passage.change_policy(passage.policy.with_network(network))
+        if self._door is not None:
+            self._door.update(network)
+        elif network.mode is not Mode.NONE:
+            await self._load_secrets(None)
+            await self._open(network)
+        self._box.machine.enforcement["network"] = _enforced(network)
+
+    async def close(self) -> None:
+        if self._door is not None:
+            await self._door.close()
+        elif self._keeper is not None:
+            self._keeper.close()
+
+    async def _load_secrets(self, parent: BoxNetwork | None) -> None:
+        from paddock.doors.network.secrets import SecretKeeper
+        from paddock.fence.offload import offload
+
+        terms = self._box.passage.policy.secrets
+        if parent is not None and parent._keeper is not None:
+            self._keeper = parent._keeper.fork()
+        elif terms:
+            self._keeper = await offload(SecretKeeper.load, self._box.engine.home, terms)
+        else:
+            self._keeper = SecretKeeper(self._box.engine.home)
+        self._keeper.enlist(self._box.sandbox_id)
+
+    async def _open(self, network: NetworkTerms) -> None:
+        from paddock.doors.network.custody import Custody
+        from paddock.doors.network.door import NetworkDoor, Surroundings
+        from paddock.fence.container.network import open_door
+
+        box = self._box
+        assert self._keeper is not None
+        sockets = open_door(box.machine.network_sockets)
+        around = Surroundings(
+            gate=lambda: box.passage.gate,
+            policy=lambda: box.passage.policy,
+            step_of=self._step_of,
+        )
+        self._door = NetworkDoor(sockets, network, Custody(self._keeper), around)
+        await self._furnish(self._door)
+        self._door.open()
+        box.machine.enforcement["network"] = _enforced(network)
+
+    async def _furnish(self, door: NetworkDoor) -> None:
+        """Files and variables, so that programs inside find the name server and trust the door."""
+        from paddock.doors.network.trust import (
+            TrustPaths,
+            bundle,
+            environment,
+            java_truststore,
+        )
+
+        files, ca = self._box.files, door.authority.ca_pem
+        java = java_truststore(ca, with_roots=bool(door.network.passthrough))
+        await files.write(_BUNDLE, bundle(ca))
+        await files.write(_CA, ca)
+        if java is not None:
+            await files.write(_JAVA, java)
+        with contextlib.suppress(PaddockError):  # a template may have a resolv.conf of its own
+            await files.write(_RESOLV, _NAME_SERVER)
+        variables = environment(TrustPaths(_BUNDLE, _CA, None if java is None else _JAVA))
+        assert self._keeper is not None
+        self.environment = {**variables, **self._keeper.environment()}
+
+    def _step_of(self, ends: Ends | None) -> int | None:
+        """The step that a connection is made for, given its two ends."""
+        from paddock.fence.container.owner import owner_of
+
+        machine, pid = self._box.machine, None
+        if ends is not None:
+            pid = owner_of(machine.network_sockets, *ends, machine.init_pid)
+        return self._box.passage.step_of_process(pid)
+
+
+def _enforced(network: NetworkTerms) -> str:
+    if network.mode is Mode.NONE:
+        return "none: only loopback"
+    count = len(network.allow)
+    return f"filtered: every address leads to the door, which lets {count} destinations through"

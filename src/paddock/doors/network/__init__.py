@@ -1,0 +1,1 @@
+"""The network door: every connection out of a sandbox, as actions that cross the gate."""

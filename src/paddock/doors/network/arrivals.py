@@ -1,0 +1,221 @@
+"""One connection out of a sandbox, from where it was meant to lead to what is spoken on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from paddock.doors.network import http1, http2
+from paddock.doors.network.answers import refused, say
+from paddock.doors.network.conn import Conn
+from paddock.doors.network.crossing import DENIED, MISMATCH, Requests, cross, split_authority
+from paddock.doors.network.dns import serve_tcp
+from paddock.doors.network.exchange import BadMessage, Exchange
+from paddock.doors.network.hello import BadHello, HelloReader, NotTls, is_tls
+from paddock.doors.network.requests import Origin
+from paddock.doors.network.streams import connect_action, pass_through
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
+from paddock.policy.network import Transport
+
+if TYPE_CHECKING:
+    from paddock.doors.network.authority import EndedSocket
+    from paddock.doors.network.door import NetworkDoor
+
+PROXY = ("198.18.0.1", 3128)
+NAME_SERVER = "198.18.0.2"
+FIRST_BYTES_S = 30.0  # who calls a web server speaks first
+_ALPN = ("h2", "http/1.1")
+_H2_PREFACE = b"PRI * HTTP/2.0\r\n"
+_SAY_TCP = "only HTTP and TLS pass here; write /tcp behind the port in network.allow for others"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A connection as it came, and the step that made it."""
+
+    door: NetworkDoor
+    conn: Conn
+    parent: int | None
+
+    async def lead(self, address: str, port: int) -> None:
+        """Serves a connection that was meant for this address."""
+        if (address, port) == PROXY:
+            await self._serve_proxy()
+        elif (address, port) == (NAME_SERVER, 53):
+            await serve_tcp(self.conn, self.door.answerer)
+        else:
+            name = self.door.table.name_of(address)
+            with self._holding(name):
+                await self.lead_to(name or address, port, is_literal=name is None)
+
+    async def lead_to(self, host: str, port: int, *, is_literal: bool = False) -> None:
+        """Serves a connection to a host that is known by name, or by its address alone."""
+        origin = Origin("https", host, port, self.parent)
+        self.door.places[self.conn] = (host, port)
+        entry = self.door.network.covers(host, port)
+        if entry is None:
+            self.deny(origin, is_literal=is_literal)
+            self.conn.abort()
+        elif entry.transport is Transport.TCP:
+            await pass_through(self.door.services, self.conn, origin, "tcp")
+        else:
+            await self._by_first_bytes(origin)
+
+    def deny(self, origin: Origin, *, transport: str = "tcp", is_literal: bool = False) -> None:
+        """Writes down an attempt to reach what is not allowed, and raises an alert."""
+        why = f"{origin.place} is not in network.allow"
+        if is_literal:
+            why += ": an address that no allowed name stands for"
+        receipt = self.door.services.refuse(connect_action(origin, transport), "network", why + ".")
+        about = {"host": origin.host, "port": origin.port, "transport": transport}
+        self.door.services.alert(DENIED, about, receipt.step)
+
+    async def _by_first_bytes(self, origin: Origin) -> None:
+        start = await self._first_bytes()
+        if start is None:
+            self._reject(origin, "nothing was said; " + _SAY_TCP)
+        elif is_tls(start):
+            await self._by_tls(origin)
+        else:
+            await self._by_http(Origin("http", origin.host, origin.port, origin.parent), start)
+
+    async def _first_bytes(self) -> bytes | None:
+        """Enough to tell what is spoken; None of a client that says nothing."""
+        try:
+            async with asyncio.timeout(FIRST_BYTES_S):
+                start = await self.conn.peek(len(_H2_PREFACE))
+                while start and (is_tls(start) is None or _may_become_h2(start)):
+                    await asyncio.sleep(0.005)  # rarely does a first segment end in there
+                    more = await self.conn.peek(len(_H2_PREFACE))
+                    if more == start and self.conn.is_closed:
+                        return None
+                    start = more
+        except TimeoutError:
+            return None
+        return start or None
+
+    async def _by_http(self, origin: Origin, start: bytes) -> None:
+        requests = Requests(self.door.services, origin)
+        if start == _H2_PREFACE:
+            await http2.serve(self.conn, requests.handle, scheme=origin.scheme)
+        elif start[:1].isalpha():
+            await http1.serve(self.conn, requests.handle, scheme=origin.scheme)
+        else:
+            self._reject(origin, _SAY_TCP)
+
+    async def _by_tls(self, origin: Origin) -> None:
+        if self.door.network.is_passthrough(origin.host):
+            await self._by_foreign_tls(origin)
+            return
+        context = self.door.authority.context_for(origin.host, alpn=_ALPN)
+        try:
+            await self.conn.start_tls(context, server_side=True)
+        except ssl.SSLError as error:
+            self._no_tls(origin, error)
+            return
+        requests = Requests(self.door.services, origin)
+        driver = http2 if self.conn.alpn == "h2" else http1
+        await driver.serve(self.conn, requests.handle, scheme="https")
+
+    async def _by_foreign_tls(self, origin: Origin) -> None:
+        """Not ended here, but the name that is asked for must be the one that was allowed."""
+        reader, seen = HelloReader(), 0
+        try:
+            async with asyncio.timeout(FIRST_BYTES_S):
+                while True:
+                    data = await self.conn.peek(1 << 16)
+                    hello = reader.feed(data[seen:])
+                    if hello is not None:
+                        break
+                    if len(data) == seen:
+                        await asyncio.sleep(0.005)
+                    seen = len(data)
+        except (TimeoutError, BadHello, NotTls) as error:
+            self._reject(origin, f"not a TLS hello: {error}")
+            return
+        if hello.sni is not None and not _is_same(hello.sni, origin.host):
+            self._mismatch(origin, hello.sni)
+            return
+        await pass_through(self.door.services, self.conn, origin, "tls")
+
+    def _no_tls(self, origin: Origin, error: ssl.SSLError) -> None:
+        ended = cast("EndedSocket", self.conn.sock)
+        if getattr(ended, "is_mismatch", False):
+            self._mismatch(origin, str(ended.asked))
+            return
+        why = f"TLS failed: {error.reason or error}"
+        if "UNKNOWN_CA" in str(error.reason) or "CERTIFICATE_UNKNOWN" in str(error.reason):
+            why += "; the program does not trust the sandbox's authority: name the host in"
+            why += " network.tls.passthrough, or point the program to SSL_CERT_FILE"
+        self._reject(origin, why)
+
+    def _mismatch(self, origin: Origin, asked: str) -> None:
+        why = f"The connection leads to {origin.place}, but TLS asks for {asked[:200]!r}."
+        services = self.door.services
+        receipt = services.refuse(connect_action(origin, "tls"), "mismatch", why)
+        about = {"host": origin.host, "port": origin.port, "claimed": asked[:200]}
+        services.alert(MISMATCH, about, receipt.step)
+        self.conn.abort()
+
+    def _reject(self, origin: Origin, why: str) -> None:
+        self.door.services.refuse(connect_action(origin, "tcp"), "protocol", f"{why}.")
+        self.conn.abort()
+
+    async def _serve_proxy(self) -> None:
+        """For clients that like a proxy; the same rules hold there."""
+        await http1.serve(
+            self.conn, self._proxied, scheme="http", allow_absolute=True, allow_connect=True
+        )
+
+    async def _proxied(self, exchange: Exchange) -> None:
+        request = exchange.request
+        is_tunnel = request.method == "CONNECT"
+        try:
+            default = None if is_tunnel else 80
+            claimed = request.target if is_tunnel else request.authority
+            host, port = split_authority(claimed or "", default)
+        except InvalidInput as error:
+            raise BadMessage(400, str(error)) from None
+        scheme = "https" if is_tunnel else "http"
+        origin = Origin(scheme, host, port, self.parent)
+        if self.door.network.covers(host, port) is None:
+            await self._deny_proxied(exchange, origin)
+        elif is_tunnel:
+            await exchange.begin(200, [], b"Connection established")
+            await Arrival(self.door, exchange.take_over(), self.parent).lead_to(host, port)
+        else:
+            await cross(self.door.services, exchange, origin)
+
+    async def _deny_proxied(self, exchange: Exchange, origin: Origin) -> None:
+        services, why = self.door.services, f"{origin.place} is not in network.allow."
+        receipt = services.refuse(connect_action(origin, "tcp"), "network", why)
+        about = {"host": origin.host, "port": origin.port, "transport": "tcp"}
+        services.alert(DENIED, about, receipt.step)
+        await say(exchange, 403, "block", {"error": refused(receipt)})
+
+    @contextlib.contextmanager
+    def _holding(self, name: str | None):  # type: ignore[no-untyped-def]
+        """An address stays its name's as long as a connection to it is open."""
+        if name is None:
+            yield
+            return
+        self.door.table.hold(name)
+        try:
+            yield
+        finally:
+            self.door.table.release(name)
+
+
+def _may_become_h2(start: bytes) -> bool:
+    return start != _H2_PREFACE and len(start) < len(_H2_PREFACE) and _H2_PREFACE.startswith(start)
+
+
+def _is_same(asked: str, host: str) -> bool:
+    try:
+        return canonical_host(asked) == host
+    except InvalidInput:
+        return False

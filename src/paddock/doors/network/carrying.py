@@ -1,0 +1,244 @@
+"""An allowed request on its way to the real server, and the answer on its way back.
+
+Both bodies stream: what a slow client does not take is not read from the server. Secrets are put
+in on the way out and taken out on the way back; the journal gets neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from paddock.doors.network.answers import failed
+from paddock.doors.network.conn import ConnLost
+from paddock.doors.network.dial import DialError, Failure, Refused
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Exchange,
+    Headers,
+    Response,
+    without,
+)
+from paddock.doors.network.filtering import AnswerFilter
+from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.kept import Kept
+from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
+from paddock.doors.network.requests import Origin, Proposal, shown_headers
+from paddock.doors.network.secrets import Revoked
+from paddock.doors.network.services import Services
+from paddock.doors.network.upstreams import Line, NoUpstream
+from paddock.doors.network.websocket import relay
+from paddock.gate.executors import Done
+from paddock.model.action import Action, Outcome
+
+MISPLACED = "secret.misplaced"
+REBINDING = "egress.rebinding"
+_BODYLESS = frozenset({204, 205, 304})
+_STATUSES = {Failure.TIMED_OUT: 504, Failure.NOT_ALLOWED: 403, Failure.BUSY: 503}
+
+
+class ClientGone(Exception):
+    """The client does not take its answer."""
+
+
+class Carrying:
+    """The live executor of one request."""
+
+    def __init__(
+        self, services: Services, exchange: Exchange, origin: Origin, proposal: Proposal
+    ) -> None:
+        self.is_answered = False  # nothing more is to be said to the client
+        self._services = services
+        self._exchange = exchange
+        self._origin = origin
+        self._proposal = proposal
+        self._kept = Kept()
+
+    async def __call__(self, action: Action) -> Done:
+        """Sends what was decided on, and nothing else."""
+        try:
+            sent = self._outgoing(action)
+            line, response = await self._send(sent)
+            try:
+                return await self._answer(sent, line, response)
+            except BaseException:
+                _give_up(line, response)
+                raise
+            finally:
+                self._services.custody.forget(line.conn)
+        except ClientGone as error:
+            self._exchange.abort()
+            return self._failed(f"The client went away: {error}")
+        except Misplaced as error:
+            return await self._misplaced(error, action)
+        except Revoked as error:
+            return await self._no_answer(403, str(error))
+        except NoUpstream as error:
+            return await self._no_answer(error.status, str(error))
+        except DialError as error:
+            return await self._not_dialled(error, action)
+        except (ConnLost, BadMessage) as error:
+            status = 504 if "nothing came" in str(error) else 502
+            return await self._no_answer(status, f"{self._origin.place}: {error}")
+
+    def _outgoing(self, action: Action) -> Outgoing:
+        return outgoing(self._services.custody, self._origin, self._proposal, action)
+
+    async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
+        """A kept connection may have been closed meanwhile: what the server did not see is sent
+        again on a new one."""
+        if self._exchange.request.expects_continue and self._proposal.read is None:
+            await self._to_client(self._exchange.proceed())
+        line = await self._services.upstreams.take(sent.place)
+        try:
+            return line, await self._sent(line, sent)
+        except ConnLost as error:
+            is_unseen = bool(getattr(error, "is_stale", False)) and not line.is_new
+            if not is_unseen or self._proposal.read is None:
+                raise
+        line = await self._services.upstreams.take(sent.place, is_fresh=True)
+        return line, await self._sent(line, self._outgoing(sent.action))
+
+    async def _sent(self, line: Line, sent: Outgoing) -> Response:
+        self._services.custody.carries(line.conn, sent.used)
+        headers = sent.headers
+        if line.is_h2:
+            headers = [(name.lower(), value) for name, value in headers]
+        else:
+            host = (b"Host", (sent.request.authority or "").encode("latin-1"))
+            headers = [host, *_joined_cookies(headers)]
+        try:
+            return await line.upstream.send(sent.request, headers)
+        except BaseException:
+            _give_up(line, None)
+            raise
+
+    async def _answer(self, sent: Outgoing, line: Line, response: Response) -> Done:
+        if response.status == 101:
+            return await self._upgraded(sent, line, response)
+        answer = AnswerFilter(self._services, sent, response, self._proposal.wire)
+        headers = answer.headers(end_to_end(response.headers))
+        if self._is_bodyless(response):
+            self.is_answered = True
+            await self._to_client(self._exchange.begin(response.status, headers, response.reason))
+            await self._to_client(self._exchange.finish())
+        else:
+            await self._stream(answer, response, headers)
+        self._services.upstreams.give_back(line)
+        record = self._record(line, response, headers) | answer.record()
+        return Done(value=response.status, record=record, cost=answer.cost())
+
+    async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
+        exchange, kept = self._exchange, self._kept
+        if answer.changes_length:
+            headers = without(headers, b"content-length")
+        self.is_answered = True
+        await self._to_client(exchange.begin(response.status, headers, response.reason))
+        while data := await response.body.read():
+            for part in await answer.feed(data):
+                kept.feed(part)
+                await self._to_client(exchange.send(part))
+        for part in await answer.finish():
+            kept.feed(part)
+            await self._to_client(exchange.send(part))
+        await self._to_client(exchange.finish(answer.headers(response.body.trailers)))
+
+    async def _to_client(self, sending: Awaitable[None]) -> None:
+        try:
+            await sending
+        except ConnLost as error:
+            raise ClientGone(str(error)) from None
+
+    async def _upgraded(self, sent: Outgoing, line: Line, response: Response) -> Done:
+        """A WebSocket: its messages go both ways until one side ends it."""
+        scrubber = self._services.custody.scrubber(sent.place.host)
+        headers = without(response.headers, b"sec-websocket-extensions")
+        if scrubber is not None:
+            headers = scrubber.scrub_headers(headers)
+        assert isinstance(line.upstream, Http1Upstream)
+        self.is_answered = True
+        await self._to_client(self._exchange.begin(101, headers, response.reason))
+        client, server = self._exchange.take_over(), line.upstream.take_over()
+        watch = self._services.custody.watch(self._origin.host)
+        try:
+            counts = await relay(
+                client,
+                server,
+                inspect=None if watch is None else watch.is_clean,
+                scrub=None if scrubber is None else scrubber.scrub,
+            )
+        finally:
+            server.close()
+            client.close()
+        record = {**self._record(line, response, headers), "websocket": counts.record()}
+        if watch is not None and watch.found is not None:
+            self._alert_misplaced(watch.found, sent.action)
+            why = f"the placeholder of {watch.found} is not for {self._origin.host}"
+            return Done(outcome=Outcome.FAILED, error=why, record=record)
+        return Done(value=101, record=record)
+
+    def _is_bodyless(self, response: Response) -> bool:
+        return self._exchange.request.method == "HEAD" or response.status in _BODYLESS
+
+    def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
+        record: dict[str, Any] = {"status": response.status, "headers": shown_headers(headers)}
+        record |= self._kept.record()
+        if line.address != self._origin.host:
+            record["address"] = line.address
+        if response.version != "1.1":
+            record["http_version"] = f"HTTP/{response.version}"
+        sent = self._proposal.sent
+        if sent is not None and sent.size:
+            record["sent"] = sent.record()
+        return record
+
+    async def _misplaced(self, error: Misplaced, action: Action) -> Done:
+        self._alert_misplaced(error.name, action)
+        return await self._no_answer(403, str(error))
+
+    def _alert_misplaced(self, name: str, action: Action) -> None:
+        about = {"secret": name, "host": self._origin.host, "port": self._origin.port}
+        self._services.alert(MISPLACED, about, action.step)
+
+    async def _not_dialled(self, error: DialError, action: Action) -> Done:
+        if isinstance(error, Refused):
+            about = {"host": self._origin.host, "addresses": ", ".join(error.addresses)}
+            self._services.alert(REBINDING, about, action.step)
+        return await self._no_answer(_STATUSES.get(error.kind, 502), error.why)
+
+    async def _no_answer(self, status: int, why: str) -> Done:
+        """Says so while that is possible; an answer that has begun is cut."""
+        if self.is_answered:
+            self._exchange.abort()
+            return self._failed(why)
+        self.is_answered = True
+        try:
+            await failed(self._exchange, status, why)
+        except ConnLost:
+            self._exchange.abort()
+        return self._failed(why, status)
+
+    def _failed(self, why: str, status: int | None = None) -> Done:
+        self.is_answered = True
+        record = self._kept.record() | ({} if status is None else {"status": status})
+        return Done(outcome=Outcome.FAILED, error=why, record=record)
+
+
+def _give_up(line: Line, response: Response | None) -> None:
+    """What came was not taken to its end, so the connection cannot be used again. One that is
+    shared goes on without this stream."""
+    if not line.is_h2:
+        line.close()
+    elif response is not None:
+        cancel = getattr(response.body, "cancel", None)
+        if cancel is not None:
+            cancel()
+
+
+def _joined_cookies(headers: Headers) -> Headers:
+    """HTTP/2 sends cookies one by one, HTTP/1 has one line for them."""
+    cookies = [value for name, value in headers if name.lower() == b"cookie"]
+    if len(cookies) < 2:
+        return headers
+    return [*without(headers, b"cookie"), (b"cookie", b"; ".join(cookies))]

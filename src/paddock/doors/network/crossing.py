@@ -1,0 +1,107 @@
+"""A request meets the gate: proposed, decided on, and carried out or answered with why not."""
+
+from __future__ import annotations
+
+from paddock.doors.network.answers import refused, say, tell
+from paddock.doors.network.carrying import MISPLACED, Carrying
+from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.model_actions import as_model_action
+from paddock.doors.network.requests import Origin, Proposal, decided_on_head, propose, reads_body
+from paddock.doors.network.services import Services
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Outcome, Receipt
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
+
+DENIED = "egress.denied"
+MISMATCH = "egress.mismatch"
+
+
+class Requests:
+    """The requests that come on one connection, whose destination is known."""
+
+    def __init__(self, services: Services, origin: Origin) -> None:
+        self._services = services
+        self._origin = origin
+        self._agreed: str | None = None  # the authority that was last found to be the origin's
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answers one request. Raises ConnLost or BadMessage where that cannot be done."""
+        authority = exchange.request.authority
+        if authority is not None and authority != self._agreed:
+            if not _is_of(authority, self._origin):
+                await self._misdirected(exchange)
+                return
+            self._agreed = authority
+        await cross(self._services, exchange, self._origin)
+
+    async def _misdirected(self, exchange: Exchange) -> None:
+        """The connection leads to one name and the request is for another: one of them lies."""
+        origin, claimed = self._origin, str(exchange.request.authority)[:200]
+        action = decided_on_head(exchange.request, origin)
+        why = f"The connection leads to {origin.place}, but the request is for {claimed!r}."
+        receipt = self._services.refuse(action, "mismatch", why)
+        about = {"host": origin.host, "port": origin.port, "claimed": claimed}
+        self._services.alert(MISMATCH, about, receipt.step)
+        await say(exchange, 421, "block", {"error": refused(receipt)})
+
+
+async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
+    """One request to one destination."""
+    request = exchange.request
+    if request.expects_continue and reads_body(request):
+        await exchange.proceed()
+    proposal = await propose(request, origin)
+    name = services.custody.misplaced(proposal, origin.host)
+    if name is not None:
+        await _misplaced(services, exchange, proposal, origin, name)
+        return
+    action = as_model_action(proposal, origin) or proposal.action
+    carrying = Carrying(services, exchange, origin, proposal)
+    try:
+        receipt = await services.gate().cross(action, carrying)
+    except (JournalBroken, OSError) as error:
+        why = f"It could not be recorded, so it was not done: {error}"
+        receipt = Receipt(Outcome.REFUSED, 0, error=why)
+    if carrying.is_answered:
+        return
+    if receipt.decision is not None and receipt.decision.decided_by == "network":
+        services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+    await tell(exchange, receipt)
+
+
+async def _misplaced(
+    services: Services, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
+) -> None:
+    """A placeholder on its way to a host that it is not for."""
+    why = f"The placeholder of {name} is not for {origin.host}."
+    receipt = services.refuse(proposal.action, "secrets", why)
+    about = {"secret": name, "host": origin.host, "port": origin.port}
+    services.alert(MISPLACED, about, receipt.step)
+    await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+def _is_of(authority: str, origin: Origin) -> bool:
+    """Whether a request for `authority` may come on a connection to the origin."""
+    try:
+        host, port = split_authority(authority, origin.default_port)
+    except InvalidInput:
+        return False
+    return host == origin.host and port == origin.port
+
+
+def split_authority(authority: str, default_port: int | None) -> tuple[str, int]:
+    """Host and port, canonical. Raises InvalidInput; nobody's name and password belong there."""
+    if authority.startswith("["):
+        host, bracket, rest = authority.partition("]")
+        host, port_text = host + bracket, rest.removeprefix(":")
+        if rest and not rest.startswith(":"):
+            raise InvalidInput(f"{authority[:60]!r} is no host and port")
+    else:
+        host, _, port_text = authority.partition(":")
+    if port_text and not (port_text.isascii() and port_text.isdigit() and len(port_text) <= 5):
+        raise InvalidInput(f"{authority[:60]!r} is no host and port")
+    port = int(port_text) if port_text else default_port
+    if port is None or not 0 < port < 65536:
+        raise InvalidInput(f"{authority[:60]!r} has no port")
+    return canonical_host(host), port

@@ -1,0 +1,97 @@
+"""The secrets of a sandbox at work: put into requests, taken out of answers, missed by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paddock.doors.network.injection import Injected, Injector
+from paddock.doors.network.leaks import Leaks, LeakWatch
+from paddock.doors.network.scrub import Scrubber
+from paddock.doors.network.secrets import SecretKeeper
+
+if TYPE_CHECKING:
+    from paddock.doors.network.conn import Conn
+    from paddock.doors.network.exchange import Headers
+    from paddock.doors.network.requests import Proposal
+
+
+class Watch:
+    """Looks at bytes on their way to one host."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(self, watch: LeakWatch) -> None:
+        self._watch = watch
+
+    @property
+    def found(self) -> str | None:
+        """The secret whose placeholder was on its way to where it is not for."""
+        return self._watch.found
+
+    def is_clean(self, data: bytes) -> bool:
+        return self._watch.feed(data) is None
+
+
+class Custody:
+    """One per door. Without secrets every question is answered at once."""
+
+    def __init__(self, keeper: SecretKeeper) -> None:
+        self._keeper = keeper
+        self._injector = Injector(keeper)
+        self._leaks = Leaks(keeper)
+        self._carriers: dict[str, set[Conn]] = {name: set() for name in keeper.names}
+
+    def __bool__(self) -> bool:
+        return bool(self._keeper)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the sandbox gets to know."""
+        return self._keeper.environment()
+
+    def misplaced(self, proposal: Proposal, host: str) -> str | None:
+        """The secret whose placeholder is in a request to a host that it is not for."""
+        if not self._keeper:
+            return None
+        request = proposal.request
+        return self._leaks.leaks(
+            request.headers, request.target, proposal.read, host, request.authority or ""
+        )
+
+    def watch(self, host: str) -> Watch | None:
+        """For a body or a connection that streams to a host."""
+        return Watch(self._leaks.watch(host)) if self._keeper else None
+
+    def inject(self, headers: Headers, target: str, body: bytes | None, host: str) -> Injected:
+        """The request with real values, where it is for them. Raises Revoked."""
+        if not self._keeper:
+            return Injected(headers, target, body)
+        return self._injector.apply(headers, target, body, host)
+
+    def scrubber(self, host: str) -> Scrubber | None:
+        """For the answers of a host that gets values."""
+        return self._keeper.scrubber(host) if self._keeper else None
+
+    def carries(self, conn: Conn, used: tuple[str, ...]) -> None:
+        """A connection that a value goes over; it ends when the secret is revoked."""
+        for name in used:
+            self._carriers[name].add(conn)
+
+    def cut(self, name: str) -> None:
+        """Ends all connections that the value went over."""
+        for conn in self._carriers.get(name, ()):
+            conn.abort()
+
+    def forget(self, conn: Conn) -> None:
+        for conns in self._carriers.values():
+            conns.discard(conn)
+
+    def is_for(self, name: str, host: str) -> bool:
+        return self._keeper.secret(name).terms.is_for(host)
+
+    async def watch_revocations(self, on_revoked: Callable[[str], None]) -> None:
+        await self._keeper.watch(on_revoked)
+
+    def close(self) -> None:
+        self._keeper.close()

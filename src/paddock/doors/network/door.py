@@ -1,0 +1,219 @@
+"""The network door of one sandbox: takes its connections, its questions for names and its attempts
+at anything else, and lets nothing out but by the gate.
+
+It fails closed. A connection whose handling fails is cut; when the door ends, its listeners are
+closed and every address inside refuses; the namespace has no other way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.doors.network.arrivals import Arrival
+from paddock.doors.network.authority import Authority
+from paddock.doors.network.conn import Conn, ConnLost
+from paddock.doors.network.crossing import DENIED
+from paddock.doors.network.custody import Custody
+from paddock.doors.network.dial import Dialer
+from paddock.doors.network.dns import DnsAnswerer, serve_udp
+from paddock.doors.network.exchange import BadMessage
+from paddock.doors.network.names import NameTable
+from paddock.doors.network.requests import Origin
+from paddock.doors.network.services import Services
+from paddock.doors.network.streams import connect_action
+from paddock.doors.network.upstreams import IDLE_S, Upstreams
+from paddock.fence.container.network import Attempt, DoorSockets, original_destination
+from paddock.gate.executors import Done
+from paddock.gate.gate import Gate
+from paddock.model.action import Action, Effect, Kind
+from paddock.policy.decide import Policy
+from paddock.policy.network import NetworkTerms
+
+MAX_CONNECTIONS = 1024  # of one sandbox; beyond it a connection is refused
+_ACCEPTS = 64  # in one turn of the loop
+Ends = tuple[tuple[str, int], tuple[str, int]]  # of a connection, as the sandbox sees them
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the door needs from the sandbox that it belongs to."""
+
+    gate: Callable[[], Gate]
+    policy: Callable[[], Policy]
+    step_of: Callable[[Ends | None], int | None]  # that made a connection
+    idle_s: float = 300.0  # of a client
+    upstream_idle_s: float = IDLE_S
+
+
+class NetworkDoor:
+    """Runs on the loop that opened it."""
+
+    def __init__(
+        self, sockets: DoorSockets, network: NetworkTerms, custody: Custody, around: Surroundings
+    ) -> None:
+        self.network = network
+        self.table = NameTable()
+        self.authority = Authority()
+        self.answerer = DnsAnswerer(self.table, self._judge_name, refused=self._no_name)
+        dialer = Dialer(network)
+        upstreams = Upstreams(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
+        self.services = Services(around.gate, upstreams, custody, around.policy)
+        self._sockets = sockets
+        self._around = around
+        self._loop = asyncio.get_running_loop()
+        self.places: dict[Conn, tuple[str, int]] = {}  # where open connections lead
+        self._open: dict[asyncio.Task[None], Conn] = {}
+        self._serving: list[asyncio.Task[None]] = []
+        self._is_closed = False
+
+    def open(self) -> None:
+        """Begins to serve."""
+        for listener in (self._sockets.tcp4, self._sockets.tcp6):
+            if listener is not None:
+                self._loop.add_reader(listener.fileno(), self._accept, listener)
+        for sock in (self._sockets.udp, self._sockets.udp6):
+            if sock is not None:
+                self._serving.append(asyncio.ensure_future(serve_udp(sock, self.answerer)))
+        self._loop.add_reader(self._sockets.log.fileno(), self._read_attempts)
+        if self.services.custody:
+            watching = self.services.custody.watch_revocations(self._revoked)
+            self._serving.append(asyncio.ensure_future(watching))
+
+    def update(self, network: NetworkTerms) -> None:
+        """Other terms from now on. What they do not cover is cut."""
+        self.network = network
+        upstreams = self.services.upstreams
+        upstreams.dialer.network = network
+        upstreams.ca = network.ca
+        upstreams.drop(lambda host, port: network.covers(host, port) is None)
+        for conn, place in list(self.places.items()):
+            if network.covers(*place) is None:
+                conn.abort()
+
+    async def close(self) -> None:
+        """Cuts everything. Nothing inside can be reached from here afterwards."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._stop_reading()
+        for task in [*self._serving, *self._open]:
+            task.cancel()
+        await asyncio.gather(*self._serving, *self._open, return_exceptions=True)
+        for conn in list(self._open.values()):
+            conn.abort()
+        self.services.upstreams.close()
+        self.services.custody.close()
+        self._sockets.close()
+
+    def _stop_reading(self) -> None:
+        for sock in (self._sockets.tcp4, self._sockets.tcp6, self._sockets.log):
+            if sock is not None:
+                self._loop.remove_reader(sock.fileno())
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, _peer = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors left: what waits will be asked again
+                self.services.note({"what": "a connection could not be taken", "error": str(error)})
+                return
+            self._arrived(sock)
+
+    def _arrived(self, sock: socket.socket) -> None:
+        conn = Conn(sock, idle_s=self._around.idle_s)
+        if len(self._open) >= MAX_CONNECTIONS:
+            conn.abort()
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = asyncio.ensure_future(self._serve(conn))
+        self._open[task] = conn
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        conn = self._open.pop(task)
+        self.places.pop(conn, None)
+        conn.close()
+
+    async def _serve(self, conn: Conn) -> None:
+        """One connection to its end. Whatever fails, it is cut and that is all."""
+        try:
+            wanted = original_destination(conn.sock)
+            if wanted is None:
+                self._straight_to_listener(conn)
+                return
+            parent = self._around.step_of((conn.sock.getpeername()[:2], wanted))
+            await Arrival(self, conn, parent).lead(*wanted)
+        except (ConnLost, BadMessage, OSError, asyncio.CancelledError):
+            conn.abort()
+        except Exception as error:
+            conn.abort()
+            said = f"{type(error).__name__}: {error}"
+            self.services.note({"what": "failed while serving a connection", "error": said})
+
+    def _straight_to_listener(self, conn: Conn) -> None:
+        """Somebody inside found the port of the listener. There is nothing for them there."""
+        conn.abort()
+        origin = Origin("https", "127.0.0.1", int(conn_port(conn) or 1))
+        action = connect_action(origin, "tcp")
+        receipt = self.services.refuse(action, "network", "That port is the door's own.")
+        self.services.alert(DENIED, {"host": "127.0.0.1", "port": origin.port}, receipt.step)
+
+    async def _judge_name(self, name: str, qtype: str) -> bool:
+        """A question for a name, as an action."""
+        action = Action(Kind.DNS, name, {"host": name, "name": name, "type": qtype}, Effect.READ,
+                        parent=self._around.step_of(None))  # fmt: skip
+        receipt = await self.services.gate().cross(action, _let_through)
+        if not receipt.is_done:
+            decision = receipt.decision
+            if decision is not None and decision.decided_by == "network":
+                self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
+        return receipt.is_done
+
+    def _no_name(self, name: str, qtype: str, why: str) -> None:
+        """A question that names nothing, and may have carried something."""
+        arguments = {"host": name[:300], "name": name[:300], "type": qtype}
+        action = Action(Kind.DNS, name[:80], arguments, Effect.READ)
+        receipt = self.services.refuse(action, "network", f"{why}.")
+        self.services.alert(DENIED, {"host": name[:100], "transport": "dns"}, receipt.step)
+
+    def _read_attempts(self) -> None:
+        try:
+            attempts = self._sockets.attempts()
+        except OSError:
+            self._loop.remove_reader(self._sockets.log.fileno())
+            return
+        for attempt in attempts:
+            self._attempted(attempt)
+
+    def _attempted(self, attempt: Attempt) -> None:
+        """Something that is neither TCP nor a question for a name; the kernel has refused it."""
+        origin = Origin("https", attempt.address, attempt.port or 0)
+        why = f"{attempt.protocol.upper()} does not leave the sandbox."
+        receipt = self.services.refuse(connect_action(origin, attempt.protocol), "network", why)
+        about: dict[str, Any] = {"host": attempt.address, "transport": attempt.protocol}
+        if attempt.port is not None:
+            about["port"] = attempt.port
+        self.services.alert(DENIED, about, receipt.step)
+
+    def _revoked(self, name: str) -> None:
+        """Connections that carried the secret are cut, kept and busy ones alike."""
+        self.services.note({"what": "secret revoked", "secret": name})
+        self.services.upstreams.drop(lambda host, _: self.services.custody.is_for(name, host))
+        self.services.custody.cut(name)
+
+
+async def _let_through(action: Action) -> Done:
+    return Done(value=True)
+
+
+def conn_port(conn: Conn) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(conn.sock.getsockname()[1])
+    return None

@@ -1,0 +1,162 @@
+"""A request and its answer, the same for HTTP/1 and HTTP/2. Values and protocols; no parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from paddock.doors.network.conn import Conn
+
+Headers = list[tuple[bytes, bytes]]  # names as they were sent; no pseudo headers
+
+
+class BadMessage(Exception):
+    """The peer broke the protocol, or tried to be understood in two ways."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Body(Protocol):
+    """Bytes that come one after the other."""
+
+    @property
+    def length(self) -> int | None:
+        """As announced, where it was."""
+        ...
+
+    @property
+    def trailers(self) -> Headers:
+        """Known after the end."""
+        ...
+
+    async def read(self) -> bytes:
+        """The next part; b"" at the end. Raises BadMessage or ConnLost."""
+        ...
+
+
+class NoBody:
+    """The body of a message that has none."""
+
+    __slots__ = ()
+    length: int | None = 0
+
+    @property
+    def trailers(self) -> Headers:
+        return []
+
+    async def read(self) -> bytes:
+        return b""
+
+
+class Buffered:
+    """A body of which parts are in memory already, and the rest, if any, comes from another."""
+
+    __slots__ = ("_parts", "_rest", "length")
+
+    def __init__(self, parts: Sequence[bytes], rest: Body | None = None) -> None:
+        self._parts = list(parts)
+        self._rest = rest
+        self.length = rest.length if rest is not None else sum(map(len, self._parts))
+
+    @property
+    def trailers(self) -> Headers:
+        return self._rest.trailers if self._rest is not None else []
+
+    async def read(self) -> bytes:
+        if self._parts:
+            return self._parts.pop(0)
+        return await self._rest.read() if self._rest is not None else b""
+
+
+@dataclass(slots=True)
+class Request:
+    """As a client sent it. `authority` is its Host, or h2's; which destination is meant is not
+    for the request to say."""
+
+    method: str
+    scheme: str  # http or https
+    authority: str | None
+    target: str  # path and query, as sent
+    headers: Headers
+    version: str  # 1.0, 1.1 or 2
+    body: Body = field(default_factory=NoBody)
+    expects_continue: bool = False
+    upgrade: str | None = None  # what the client wants to speak instead, e.g. websocket
+
+
+@dataclass(slots=True)
+class Response:
+    """As a server sent it."""
+
+    status: int
+    reason: bytes
+    headers: Headers
+    body: Body
+    version: str
+
+
+class Exchange(Protocol):
+    """One request, and the way to answer it."""
+
+    request: Request
+
+    async def proceed(self) -> None:
+        """Tells a client that waits for it to send its body."""
+        ...
+
+    async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
+        """Sends the head of the answer. How the body is framed is the driver's business; a
+        Content-Length among the headers is kept, and then held."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Sends a part of the body, as fast as the client takes it."""
+        ...
+
+    async def finish(self, trailers: Headers | None = None) -> None: ...
+
+    def abort(self) -> None:
+        """Cuts the answer so that the client sees that it is not whole."""
+        ...
+
+    def take_over(self) -> Conn:
+        """The connection itself, after an answer of 101. HTTP/1 only."""
+        ...
+
+
+class Upstream(Protocol):
+    """One connection to a server."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another request can be sent now."""
+        ...
+
+    async def send(self, request: Request, headers: Headers) -> Response:
+        """Sends the request with these headers; its body goes on while the answer comes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Handler = Callable[[Exchange], Awaitable[None]]
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    """The first value of a header; `name` in lower case."""
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return None
+
+
+def values_of(headers: Headers, name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key.lower() == name]
+
+
+def without(headers: Headers, *names: bytes) -> Headers:
+    return [pair for pair in headers if pair[0].lower() not in names]

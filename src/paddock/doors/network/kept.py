@@ -1,0 +1,44 @@
+"""What the journal keeps of a body that streams by: its size, its digest and its beginning."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+MAX_KEPT = 256 << 10  # of one body; what is longer is known by its digest
+
+
+class Kept:
+    """Fed with the parts of a body as they pass."""
+
+    __slots__ = ("_digest", "_parts", "_room", "size")
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._digest = hashlib.sha256()
+        self._parts: list[bytes] = []
+        self._room = most
+        self.size = 0
+
+    def feed(self, data: bytes) -> None:
+        self.size += len(data)
+        self._digest.update(data)
+        if self._room > 0:
+            part = data[: self._room]
+            self._parts.append(part)
+            self._room -= len(part)
+
+    def record(self) -> dict[str, Any]:
+        """For a settled record: `body` is text, or base64 where it is none."""
+        record: dict[str, Any] = {"bytes": self.size}
+        if not self.size:
+            return record
+        raw = b"".join(self._parts)
+        record["sha256"] = self._digest.hexdigest()
+        if len(raw) < self.size:
+            record["is_cut"] = True
+        try:
+            record["body"] = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            record["base64"] = base64.b64encode(raw).decode()
+        return record

@@ -1,0 +1,66 @@
+"""Requests to a model as `model` actions, and the tool calls in its answers as `tool` actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.doors.network.exchange import header
+from paddock.doors.network.model_wire.answer import ToolCall
+from paddock.doors.network.model_wire.request import describe_request
+from paddock.doors.network.model_wire.wire import Wire, recognise
+from paddock.doors.network.requests import Origin, Proposal
+from paddock.gate.executors import Done
+from paddock.gate.gate import Gate
+from paddock.model.action import Action, Effect, Kind
+from paddock.policy.decide import Policy
+
+_METHODS = ("POST", "GET")
+
+
+def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
+    """None for every request that does not go to a model."""
+    request = proposal.request
+    if request.method not in _METHODS:
+        return None
+    path = proposal.action.arguments["path"]
+    body = proposal.parsed if isinstance(proposal.parsed, Mapping) else None
+    kind = (header(request.headers, b"content-type") or b"").decode("latin-1")
+    wire = recognise(request.method, path, kind or None, body, origin.host)
+    if wire is None:
+        return None
+    said = describe_request(wire, body or {})
+    where = {"host": origin.host, "port": origin.port, "path": path, "method": request.method}
+    proposal.wire, proposal.model_arguments = wire, {**said, **where}
+    name = str(said.get("model") or wire.provider)
+    return Action(Kind.MODEL, name, proposal.model_arguments, Effect.READ, parent=origin.parent)
+
+
+def decides_on_calls(policy: Policy) -> bool:
+    """Whether the file says anything about tools; otherwise a model's calls are the agent's own."""
+    return bool(policy.tools) or any(Kind.TOOL in rule.kinds for rule in policy.rules)
+
+
+async def refusal_of(gate: Gate, call: ToolCall, wire: Wire, step: int | None) -> str | None:
+    """Crosses the gate with a call that a model asks for; why not, or None."""
+    if not call.is_readable:
+        return "its arguments cannot be read"
+    arguments: Any = call.arguments
+    action = Action(
+        Kind.TOOL,
+        call.name,
+        arguments if isinstance(arguments, Mapping) else {"input": arguments},
+        Effect.WRITE,
+        is_reversible=True,
+        parent=step,
+        context={"proposed_by": wire.provider, "tool_call_id": call.id},
+    )
+    receipt = await gate.cross(action, _let_through)
+    if receipt.is_done:
+        return None
+    return receipt.error or f"it was {receipt.outcome.value}"
+
+
+async def _let_through(action: Action) -> Done:
+    """The agent makes the call itself; here it is only let through."""
+    return Done(record={"proposed": True})

@@ -1,0 +1,189 @@
+"""What the tool calls of an answer look like to those who hold and edit them, whatever the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
+
+from paddock.doors.network.model_wire.answer import ToolCall
+from paddock.doors.network.model_wire.reading import (
+    MAX_ARGUMENTS,
+    Unreadable,
+    arguments_of,
+    clean,
+    cut,
+)
+from paddock.doors.network.model_wire.wire import Api, Wire
+
+MAX_CALLS = 256  # in one answer
+_MAX_NAME = 256
+_MAX_WHY = 2048
+
+# Why a call is refused, by its key; None for a call that is allowed.
+Verdicts = Mapping[Hashable, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What one part of an answer has to do with tool calls."""
+
+    touched: tuple[Hashable, ...] = ()  # calls that it has a piece of, in the order of the pieces
+    completed: tuple[ToolCall, ...] = ()  # calls that are known in full with it
+    is_error: bool = False  # the answer failed; nothing of a call that is held counts any more
+
+    @property
+    def needed(self) -> set[Hashable]:
+        """The calls that must be decided before this part may go on."""
+        return {*self.touched, *(call.key for call in self.completed)}
+
+
+NOTHING = Noted()
+
+
+class Calls(Protocol):
+    """The calls of one answer. Parts are noted in the order in which they came and edited in the
+    same order, each when all that it needs is decided. `Unreadable` for what breaks the format."""
+
+    def note(self, data: dict[str, Any]) -> Noted:
+        """Reads one event of a stream."""
+        ...
+
+    def note_end(self) -> Noted:
+        """The stream says that it is over: what is open now is complete."""
+        ...
+
+    def note_body(self, body: dict[str, Any]) -> Noted:
+        """Reads an answer that is not streamed."""
+        ...
+
+    def edit(
+        self, data: dict[str, Any], noted: Noted, verdicts: Verdicts
+    ) -> list[dict[str, Any]] | None:
+        """The events that go out in place of this one; None where it goes as it came."""
+        ...
+
+    def edit_body(self, body: dict[str, Any], noted: Noted, verdicts: Verdicts) -> None:
+        """Takes the refused calls out of a whole answer, in place."""
+        ...
+
+
+class OpenCall:
+    """A call whose pieces are still coming."""
+
+    def __init__(self, key: Hashable, *, is_free_text: bool = False) -> None:
+        self.key = key
+        self.id = ""
+        self.name = ""
+        self.is_free_text = is_free_text  # the input of a custom tool is text, not JSON
+        self.is_complete = False
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def add(self, piece: Any) -> None:
+        """The next piece of the arguments."""
+        if self.is_complete:
+            raise Unreadable("a tool call goes on after its end")
+        if piece is None:
+            return
+        if not isinstance(piece, str):
+            raise Unreadable("the arguments of a tool call are no text")
+        self._size += len(piece)
+        if self._size > MAX_ARGUMENTS:
+            raise Unreadable(f"a tool call has more than {MAX_ARGUMENTS} characters of arguments")
+        self._pieces.append(piece)
+
+    def be(self, id: Any, name: Any) -> None:
+        """What it is called. Said again is fine; said otherwise, two readers take two names."""
+        self.id = self._same(self.id, id)
+        self.name = self._same(self.name, name)
+
+    def _same(self, known: str, said: Any) -> str:
+        if said is None or said == "" or said == known:
+            return known
+        if known or not isinstance(said, str) or len(said) > _MAX_NAME:
+            raise Unreadable("a tool call has no clear name")
+        if self.is_complete:
+            raise Unreadable("a tool call goes on after its end")
+        return said
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    def complete(self) -> ToolCall:
+        """The call, of which nothing more may come."""
+        if not self.name:
+            raise Unreadable("a tool call has no name")
+        self.is_complete = True
+        return call_of(self.key, self.id, self.name, self.text, is_free_text=self.is_free_text)
+
+
+def call_of(
+    key: Hashable, id: str, name: str, text: str, *, is_free_text: bool = False
+) -> ToolCall:
+    """A call from the text of its arguments."""
+    if is_free_text:
+        return ToolCall(key, clean(id), clean(name), {"input": clean(text)})
+    arguments, is_readable = arguments_of(text)
+    return ToolCall(key, clean(id), clean(name), arguments, is_readable)
+
+
+def object_in(holder: Any, key: str) -> dict[str, Any]:
+    """An object that may be missing."""
+    value = _holder(holder).get(key)
+    if value is None:
+        return {}
+    return _holder(value)
+
+
+def objects_in(holder: Any, key: str) -> list[dict[str, Any]]:
+    """An array of objects that may be missing."""
+    value = _holder(holder).get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > 16 * MAX_CALLS:
+        raise Unreadable(f"{key} of the answer is no list")
+    return [_holder(one) for one in value]
+
+
+def number_in(holder: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A position in a list."""
+    value = holder.get(key, default)
+    if type(value) is not int or not 0 <= value <= 1 << 16:
+        raise Unreadable(f"{key} of the answer is no position")
+    return value
+
+
+def refusal_text(name: str, why: str) -> str:
+    """What stands in the answer in place of a call that was refused."""
+    return f"[paddock] The call of {name} was refused: {cut(why, _MAX_WHY)}"
+
+
+def is_all_refused(keys: set[Hashable], verdicts: Verdicts) -> bool:
+    """Whether there were calls and none of them is left."""
+    return bool(keys) and all(verdicts.get(key) is not None for key in keys)
+
+
+def calls_of(wire: Wire) -> Calls:
+    """The reader of calls for a wire."""
+    from paddock.doors.network.model_wire.chat_calls import ChatCalls
+    from paddock.doors.network.model_wire.messages_calls import MessagesCalls
+    from paddock.doors.network.model_wire.responses_calls import ResponsesCalls
+
+    match wire.api:
+        case Api.CHAT:
+            return ChatCalls()
+        case Api.MESSAGES:
+            return MessagesCalls()
+        case Api.RESPONSES:
+            return ResponsesCalls()
+        case _ as never:
+            assert_never(never)
+
+
+def _holder(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Unreadable("the answer has something else where an object belongs")
+    return value

@@ -1,0 +1,211 @@
+"""Tool calls in OpenAI's chat completions: pieces in `delta.tool_calls`, one list for each choice.
+
+Pieces of several calls may come in any order, so all calls of a choice are complete when the
+choice says why it stopped, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from paddock.doors.network.model_wire.answer import ToolCall
+from paddock.doors.network.model_wire.calls import (
+    MAX_CALLS,
+    Noted,
+    OpenCall,
+    Verdicts,
+    is_all_refused,
+    number_in,
+    object_in,
+    objects_in,
+    refusal_text,
+)
+from paddock.doors.network.model_wire.reading import Unreadable
+
+_LEGACY = -1  # the position of the one `function_call` of older models
+_FOR_CALLS = ("tool_calls", "function_call")  # reasons to stop
+
+
+class ChatCalls:
+    """The calls of one chat completion. A key is (choice, position)."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[int, int], OpenCall] = {}
+        self._is_over: set[int] = set()  # choices that gave a reason to stop
+        self._has_spoken: set[int] = set()  # choices with text that went out
+        self._said: set[Hashable] = set()  # refusals that went out
+
+    def note(self, data: dict[str, Any]) -> Noted:
+        touched: list[Hashable] = []
+        completed: list[ToolCall] = []
+        for choice in objects_in(data, "choices"):
+            number = number_in(choice, "index", 0)
+            if _holds_calls(object_in(choice, "message")):
+                raise Unreadable("a tool call stands where a stream has none")
+            touched += self._pieces(number, object_in(choice, "delta"))
+            if choice.get("finish_reason") is not None:
+                completed += self._complete(number)
+                self._is_over.add(number)
+        # What carries a piece of a call is never let through as an error.
+        is_error = bool(data.get("error")) and not touched and not completed
+        return Noted(tuple(touched), tuple(completed), is_error)
+
+    def note_end(self) -> Noted:
+        choices = sorted({number for number, _ in self._calls})
+        return Noted(completed=tuple(c for number in choices for c in self._complete(number)))
+
+    def note_body(self, body: dict[str, Any]) -> Noted:
+        touched: list[Hashable] = []
+        for number, choice in enumerate(objects_in(body, "choices")):
+            if _holds_calls(object_in(choice, "delta")):
+                raise Unreadable("a tool call stands where only a stream has one")
+            message = object_in(choice, "message")
+            for position, piece in enumerate(objects_in(message, "tool_calls")):
+                touched.append(self._piece(number, position, piece))
+            touched += self._legacy(number, message)
+        return Noted(tuple(touched), self.note_end().completed)
+
+    def edit(
+        self, data: dict[str, Any], noted: Noted, verdicts: Verdicts
+    ) -> list[dict[str, Any]] | None:
+        keys = iter(noted.touched)
+        is_changed = False
+        for choice in objects_in(data, "choices"):
+            number = number_in(choice, "index", 0)
+            delta = object_in(choice, "delta")
+            refused = self._take_out(number, delta, keys, verdicts)
+            if delta.get("content"):
+                self._has_spoken.add(number)
+            is_changed |= refused or self._restate(number, choice, verdicts)
+        if not is_changed:
+            return None
+        return [] if _is_empty(data) else [data]
+
+    def edit_body(self, body: dict[str, Any], noted: Noted, verdicts: Verdicts) -> None:
+        keys = iter(noted.touched)
+        for number, choice in enumerate(objects_in(body, "choices")):
+            message = object_in(choice, "message")
+            if message.get("content"):
+                self._has_spoken.add(number)
+            self._take_out(number, message, keys, verdicts)
+            self._restate(number, choice, verdicts)
+
+    def _pieces(self, number: int, delta: dict[str, Any]) -> Iterator[Hashable]:
+        for piece in objects_in(delta, "tool_calls"):
+            yield self._piece(number, self._position(number, piece), piece)
+        yield from self._legacy(number, delta)
+
+    def _position(self, number: int, piece: dict[str, Any]) -> int:
+        if piece.get("index") is not None:
+            return number_in(piece, "index")
+        # Some servers leave it out and send calls whole: an id that is new is a new call.
+        own = [key[1] for key in self._calls if key[0] == number and key[1] != _LEGACY]
+        for position in own:
+            if self._calls[number, position].id == piece.get("id"):
+                return position
+        if piece.get("id"):
+            return max(own, default=-1) + 1
+        if len(own) != 1:
+            raise Unreadable("a piece of a tool call does not say of which")
+        return own[0]
+
+    def _piece(self, number: int, position: int, piece: dict[str, Any]) -> Hashable:
+        custom = object_in(piece, "custom")
+        function = object_in(piece, "function")
+        if custom and function:
+            raise Unreadable("a tool call is of two kinds")
+        call = self._call(number, position, is_free_text=bool(custom))
+        call.be(piece.get("id"), function.get("name") or custom.get("name"))
+        call.add(custom.get("input") if custom else function.get("arguments"))
+        return call.key
+
+    def _legacy(self, number: int, holder: dict[str, Any]) -> Iterator[Hashable]:
+        function = object_in(holder, "function_call")
+        if function:
+            call = self._call(number, _LEGACY)
+            call.be(None, function.get("name"))
+            call.add(function.get("arguments"))
+            yield call.key
+
+    def _call(self, number: int, position: int, *, is_free_text: bool = False) -> OpenCall:
+        if number in self._is_over:
+            raise Unreadable("a tool call comes after the end of its choice")
+        known = self._calls.get((number, position))
+        if known is None:
+            if len(self._calls) >= MAX_CALLS:
+                raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
+            known = OpenCall((number, position), is_free_text=is_free_text)
+            self._calls[number, position] = known
+        elif is_free_text and not known.is_free_text:
+            raise Unreadable("a tool call is of two kinds")
+        return known
+
+    def _complete(self, number: int) -> list[ToolCall]:
+        own = sorted(key for key in self._calls if key[0] == number)
+        return [self._calls[key].complete() for key in own if not self._calls[key].is_complete]
+
+    def _take_out(
+        self, number: int, holder: dict[str, Any], keys: Iterator[Hashable], verdicts: Verdicts
+    ) -> bool:
+        """Takes the pieces of refused calls out of a delta or a message; whether there were any."""
+        pieces = objects_in(holder, "tool_calls")
+        kept = [piece for piece in pieces if not self._refuse(number, next(keys), holder, verdicts)]
+        is_changed = len(kept) < len(pieces)
+        if is_changed and not kept:
+            del holder["tool_calls"]
+        elif is_changed:
+            holder["tool_calls"] = kept
+        if object_in(holder, "function_call") and self._refuse(
+            number, next(keys), holder, verdicts
+        ):
+            del holder["function_call"]
+            is_changed = True
+        return self._renumber(number, kept, verdicts) or is_changed
+
+    def _refuse(
+        self, number: int, key: Hashable, holder: dict[str, Any], verdicts: Verdicts
+    ) -> bool:
+        """Whether the call is refused; its first piece becomes the text that says so."""
+        why = verdicts[key]
+        if why is None:
+            return False
+        if key not in self._said:
+            self._said.add(key)
+            before = holder.get("content") or ""
+            gap = "\n\n" if before or number in self._has_spoken else ""
+            name = next(call.name for call in self._calls.values() if call.key == key)
+            holder["content"] = f"{before}{gap}{refusal_text(name, why)}"
+            self._has_spoken.add(number)
+        return True
+
+    def _renumber(self, number: int, pieces: list[dict[str, Any]], verdicts: Verdicts) -> bool:
+        """A client puts calls into a list by their index: a gap would break it."""
+        is_changed = False
+        for piece in pieces:
+            index = piece.get("index")
+            if not isinstance(index, int):
+                continue
+            gone = sum(verdicts.get((number, before)) is not None for before in range(index))
+            if gone:
+                piece["index"] = index - gone
+                is_changed = True
+        return is_changed
+
+    def _restate(self, number: int, choice: dict[str, Any], verdicts: Verdicts) -> bool:
+        own: set[Hashable] = {key for key in self._calls if key[0] == number}
+        if choice.get("finish_reason") in _FOR_CALLS and is_all_refused(own, verdicts):
+            choice["finish_reason"] = "stop"
+            return True
+        return False
+
+
+def _holds_calls(holder: dict[str, Any]) -> bool:
+    return bool(holder.get("tool_calls") or holder.get("function_call"))
+
+
+def _is_empty(data: dict[str, Any]) -> bool:
+    """Whether nothing is left that a client would look at."""
+    if data.get("usage"):
+        return False
+    return not any(choice.get("delta") or choice.get("finish_reason") for choice in data["choices"])

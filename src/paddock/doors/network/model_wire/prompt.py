@@ -1,0 +1,46 @@
+"""The conversation in a request, reduced to what the journal keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.doors.network.model_wire.reading import items, mapping
+
+_IMAGES = frozenset({"image", "image_url", "input_image"})
+_ENOUGH = 64 << 10  # characters that are joined before they are cut to what is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked. `whole` is for the digest; the texts are for people."""
+
+    whole: dict[str, Any]
+    system: str
+    last_user: str
+    messages: int
+    images: int
+
+
+def text_in(content: Any) -> str:
+    """The text of a message: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    found: list[str] = []
+    size = 0
+    for part in items(content):
+        text = part if isinstance(part, str) else mapping(part).get("text")
+        if isinstance(text, str) and size < _ENOUGH:
+            found.append(text[:_ENOUGH])
+            size += len(text)
+    return "\n".join(found)
+
+
+def tally(content: Any) -> int:
+    """How many images are in a message, in the results of tools too."""
+    found = 0
+    level = items(content)
+    for _ in range(4):  # an image lies at most in a result in a message
+        found += sum(mapping(part).get("type") in _IMAGES for part in level)
+        level = [below for part in level for below in items(mapping(part).get("content"))]
+    return found

@@ -1,0 +1,95 @@
+"""JSON from strangers: bounded, strict where readers differ, and texts that a journal can hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.policy.json_bounds import Bounds, bound
+
+MAX_BODY = 8 << 20  # of an answer that is not streamed, and of all that is held of a stream
+MAX_ARGUMENTS = 1 << 20  # characters in the arguments of one call
+_ARGUMENTS = Bounds(nodes=10_000, characters=MAX_ARGUMENTS)
+
+
+class Unreadable(Exception):
+    """What came is not the wire format, or two readers could understand it differently."""
+
+
+def load(data: bytes | str) -> Any:
+    """The JSON value; `Unreadable` for anything else, a key that is named twice among it."""
+    try:
+        return _strict.decode(data if isinstance(data, str) else data.decode())
+    except (ValueError, RecursionError):
+        raise Unreadable("a part of the answer is not JSON that can be read in one way") from None
+
+
+def dump(value: Any) -> bytes:
+    """Compact, and ASCII: half a surrogate pair survives."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def arguments_of(text: str) -> tuple[Any, bool]:
+    """The arguments of a call, and whether they are the JSON object that they should be."""
+    if not text:
+        return {}, True
+    try:
+        value = load(text)
+        bound(value, _ARGUMENTS, Unreadable)
+        return (value, True) if isinstance(value, dict) else (clean(text), False)
+    except Unreadable:
+        return clean(text), False
+
+
+def cut(text: str, size: int) -> str:
+    """At most `size` bytes of it, as text that can be encoded."""
+    if len(text) * 4 <= size and text.isascii():
+        return text
+    return clean(text[:size]).encode()[:size].decode("utf-8", "ignore")
+
+
+def clean(text: str) -> str:
+    """Halves of surrogate pairs are joined where both are there, and replaced where not."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """The value if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text_or_none(value: Any, size: int = 256) -> str | None:
+    """A short text; None for what is no text."""
+    return cut(value, size) if isinstance(value, str) else None
+
+
+def count(value: Any) -> int:
+    """A number of tokens; whatever is none counts as nothing."""
+    if type(value) is int and 0 <= value < 1 << 40:
+        return value
+    return 0
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        # The first or the last? Readers differ, and a call must be the same for judge and agent.
+        raise ValueError("a key is named twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)

@@ -1,0 +1,103 @@
+"""Server-sent events, framed without loss: each event keeps the bytes that it came in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable
+
+KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
+_LINE = re.compile(rb"\r\n|\n|\r")
+_BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+_KNOWN = frozenset({b"data", b"event", b"id", b"retry", b""})
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event as it came, with its name and data. A comment has no data."""
+
+    raw: bytes
+    name: str | None
+    data: bytes | None
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it is OpenAI's mark for the end of a stream."""
+        return self.data is not None and self.data.startswith(b"[DONE]")
+
+
+class EventReader:
+    """Chunks in, events out; what is not a whole event yet waits."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._seen = 0  # bytes at the front in which no event ends
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The raw events that this chunk completes. `Unreadable` for one that is too large."""
+        self._buffer += chunk
+        raws: list[bytes] = []
+        while (end := self._end()) is not None:
+            raws.append(bytes(self._buffer[:end]))
+            del self._buffer[:end]
+            self._seen = 0
+        if len(self._buffer) > MAX_BODY:
+            raise Unreadable(f"an event of the answer is larger than {MAX_BODY} bytes")
+        return raws
+
+    def rest(self) -> bytes:
+        """What stands after the last whole event, at the end of the stream."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+    def read(self, raw: bytes) -> Event:
+        """Raw events in their order. `Unreadable` for a line that the format does not have: a
+        reader that is not strict might find something in it."""
+        lines = _LINE.split(raw)
+        if self._at_start:
+            self._at_start = False
+            lines[0] = lines[0].removeprefix(_BOM)
+        return _event(raw, lines)
+
+    def _end(self) -> int | None:
+        if self._seen == 0 and self._buffer.startswith((b"\n", b"\r")):
+            return self._leading()
+        # An end may lie across the border of what was looked at before.
+        found = _BLANK.search(self._buffer, max(0, self._seen - 3))
+        self._seen = len(self._buffer)
+        # After a CR at the very end, an LF may follow that belongs to it.
+        if found is None or (found.end() == len(self._buffer) and self._buffer[-1] == 13):
+            return None
+        return found.end()
+
+    def _leading(self) -> int | None:
+        """A blank line before an event is an event of its own, with nothing in it."""
+        found = _LINE.match(self._buffer)
+        if found is None or (len(self._buffer) == 1 and self._buffer[0] == 13):
+            return None
+        return found.end()
+
+
+def written(data: bytes, name: str | None) -> bytes:
+    """An event as bytes."""
+    lead = b"" if name is None else b"event: " + name.encode() + b"\n"
+    return lead + b"data: " + data + b"\n\n"
+
+
+def _event(raw: bytes, lines: list[bytes]) -> Event:
+    name: str | None = None
+    data: list[bytes] = []
+    for line in lines:
+        field, _, value = line.partition(b":")
+        if field not in _KNOWN:
+            raise Unreadable("the stream has a line that is no part of an event")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value.decode("utf-8", "replace")
+    return Event(raw, name, b"\n".join(data) if data else None)

@@ -1,0 +1,86 @@
+"""Which requests go to a model, and in whose format. By path and by the shape of the body, for any
+host: gateways and local servers speak the same formats as the vendors."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class Api(enum.StrEnum):
+    """A wire format."""
+
+    CHAT = "chat"  # OpenAI's chat completions
+    RESPONSES = "responses"  # OpenAI's responses
+    MESSAGES = "messages"  # Anthropic's messages
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How one request is spoken, and who is taken to answer it."""
+
+    api: Api
+    provider: str  # "openai" or "anthropic"
+    is_retrieval: bool = False  # asks for an answer that was given before; it has no body
+
+
+_ENDINGS = (
+    ("/chat/completions", Api.CHAT),
+    ("/responses", Api.RESPONSES),
+    ("/v1/messages", Api.MESSAGES),
+)
+_STORED = {"chatcmpl-": Api.CHAT, "resp_": Api.RESPONSES}
+# Others (Azure, gateways) are taken for the vendor whose format they speak.
+_PROVIDERS = {"anthropic.com": "anthropic", "claude.com": "anthropic", "openai.com": "openai"}
+
+
+def recognise(
+    method: str, path: str, content_type: str | None, body: Mapping[str, Any] | None, host: str
+) -> Wire | None:
+    """The wire of a request to a model; None for every other request, embeddings and files too."""
+    bare = path.partition("?")[0].rstrip("/")
+    if method == "GET":
+        return _stored(bare, host)
+    if method != "POST" or not isinstance(body, Mapping) or not _is_json(content_type):
+        return None
+    for ending, api in _ENDINGS:
+        if bare.endswith(ending) and _has_shape(api, body):
+            return Wire(api, _provider(api, host))
+    return None
+
+
+def _stored(path: str, host: str) -> Wire | None:
+    """An answer can be fetched later, and the calls in it are as good as those of a fresh one."""
+    parent, _, name = path.rpartition("/")
+    for prefix, api in _STORED.items():
+        if name.startswith(prefix) and any(parent.endswith(e) for e, a in _ENDINGS if a is api):
+            return Wire(api, _provider(api, host), is_retrieval=True)
+    return None
+
+
+def _is_json(content_type: str | None) -> bool:
+    # Servers of models parse a body that is not declared as anything.
+    return content_type is None or "json" in content_type.lower()
+
+
+def _has_shape(api: Api, body: Mapping[str, Any]) -> bool:
+    match api:
+        case Api.CHAT:
+            # With Azure the model may be in the path only.
+            return isinstance(body.get("messages"), list)
+        case Api.MESSAGES:
+            return isinstance(body.get("messages"), list) and isinstance(body.get("model"), str)
+        case Api.RESPONSES:
+            has_input = isinstance(body.get("input"), str | list)
+            return has_input or ("model" in body and ("prompt" in body or "instructions" in body))
+
+
+def _provider(api: Api, host: str) -> str:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.lower().rstrip(".")
+    for domain, provider in _PROVIDERS.items():
+        if name == domain or name.endswith(f".{domain}"):
+            return provider
+    return "anthropic" if api is Api.MESSAGES else "openai"

@@ -1,0 +1,140 @@
+"""A request as the real server gets it: what was decided on, with the values of secrets in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from paddock.doors.network.custody import Custody, Watch
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Body,
+    Buffered,
+    Headers,
+    NoBody,
+    Request,
+    header,
+    without,
+)
+from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.kept import Kept
+from paddock.doors.network.requests import Origin, Proposal
+from paddock.doors.network.scrub import ask_for_plain
+from paddock.doors.network.upstreams import Place
+from paddock.model.action import Action, Kind
+
+_NOT_SENT = (b"host", b"expect", b"content-length", b"x-paddock")
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One request, ready to be sent."""
+
+    action: Action
+    place: Place
+    request: Request
+    headers: Headers
+    used: tuple[str, ...]  # names of the secrets that were put in
+
+
+def outgoing(custody: Custody, origin: Origin, proposal: Proposal, action: Action) -> Outgoing:
+    """Raises Revoked. An approver may have edited the arguments: what they say is what is sent."""
+    asked = proposal.request
+    if action.arguments is not _decided(proposal, action):
+        asked, body, origin = _edited(proposal, action, origin)
+    else:
+        body = proposal.read
+    headers = without(end_to_end(asked.headers), *_NOT_SENT)
+    if asked.upgrade:
+        headers = without(headers, b"sec-websocket-extensions", b"upgrade", b"connection")
+        headers += [(b"Connection", b"Upgrade"), (b"Upgrade", asked.upgrade.encode())]
+    injected = custody.inject(headers, asked.target, body, origin.host)
+    headers = injected.headers
+    if custody.scrubber(origin.host) is not None or action.kind is Kind.MODEL:
+        headers = ask_for_plain(headers)
+    is_h2 = asked.version == "2"
+    place = Place(origin.scheme, origin.host, origin.port, is_h2)
+    request = Request(
+        method=asked.method,
+        scheme=origin.scheme,
+        authority=origin.authority,
+        target=injected.target,
+        headers=headers,
+        version=asked.version,
+        body=_body(custody, origin, proposal, injected.body),
+        upgrade=asked.upgrade,
+    )
+    return Outgoing(action, place, request, headers, injected.used)
+
+
+class Streamed:
+    """A body that was not read before the decision: counted, and watched for placeholders."""
+
+    __slots__ = ("_body", "_kept", "_watch", "found")
+
+    def __init__(self, body: Body, kept: Kept, watch: Watch | None) -> None:
+        self._body = body
+        self._kept = kept
+        self._watch = watch
+
+    @property
+    def length(self) -> int | None:
+        return self._body.length
+
+    @property
+    def trailers(self) -> Headers:
+        return self._body.trailers
+
+    async def read(self) -> bytes:
+        data = await self._body.read()
+        self._kept.feed(data)
+        if self._watch is not None and not self._watch.is_clean(data):
+            raise Misplaced(str(self._watch.found))
+        return data
+
+
+class Misplaced(BadMessage):
+    """A placeholder was found in a body that is on its way."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(403, f"the placeholder of {name} is not for this host")
+        self.name = name
+
+
+def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | None) -> Body:
+    if read is not None:
+        return Buffered([read]) if read else NoBody()
+    proposal.sent = Kept(0)
+    return Streamed(proposal.body, proposal.sent, custody.watch(origin.host))
+
+
+def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:
+    return proposal.model_arguments if action.kind is Kind.MODEL else proposal.action.arguments
+
+
+def _edited(
+    proposal: Proposal, action: Action, origin: Origin
+) -> tuple[Request, bytes | None, Origin]:
+    """The request that an approver wrote. Headers stay the client's, but for the body's."""
+    words, asked = action.arguments, proposal.request
+    if action.kind is Kind.MODEL:
+        raise BadMessage(403, "the arguments of a model call cannot be edited")
+    query = words.get("query")
+    target = f"{words['path']}?{query}" if query else str(words["path"])
+    body = proposal.read
+    if words.get("body") != proposal.action.arguments.get("body"):
+        body = _written(words["body"], asked.headers)
+    changed = Origin(origin.scheme, str(words["host"]), int(words["port"]), origin.parent)
+    request = Request(str(words["method"]), asked.scheme, None, target, asked.headers,
+                      asked.version, NoBody(), upgrade=asked.upgrade)  # fmt: skip
+    return request, body, changed
+
+
+def _written(body: Any, headers: Headers) -> bytes:
+    kind = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+    if kind == b"application/x-www-form-urlencoded":
+        return urlencode(body, doseq=True).encode()
+    return json.dumps(body, separators=(",", ":")).encode()

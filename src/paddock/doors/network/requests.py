@@ -1,0 +1,224 @@
+"""A request as an action: what rules see, what the journal keeps, and what it does.
+
+The body is read before the decision only where rules can read it: JSON and forms within a bound.
+Anything else is decided on by its head and streamed afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from paddock.doors.network.exchange import Body, Buffered, Headers, Request, header
+from paddock.doors.network.graphql import effect_of
+from paddock.doors.network.kept import Kept
+from paddock.doors.network.model_wire.wire import Wire
+from paddock.model.action import Action, Effect, Kind
+
+MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
+MAX_FIELDS = 1000
+_READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# Whatever their names, these carry credentials: the journal keeps that they were there.
+_CREDENTIALS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key",
+     "x-auth-token", "x-goog-api-key", "x-amz-security-token"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the connection that a request came on leads to."""
+
+    scheme: str
+    host: str
+    port: int
+    parent: int | None = None  # the step that opened it
+
+    @property
+    def place(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def default_port(self) -> int:
+        return _DEFAULT_PORTS[self.scheme]
+
+    @property
+    def authority(self) -> str:
+        """As a client would spell it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@dataclass(slots=True)
+class Proposal:
+    """A request that waits for its decision."""
+
+    action: Action
+    request: Request
+    body: Body  # all of it, what was read before the decision included
+    parsed: Any = None  # of JSON and forms
+    read: bytes | None = None  # the whole body, where it was read
+    sent: Kept | None = None  # of a body that is streamed
+    wire: Wire | None = None  # of a request to a model
+    model_arguments: Mapping[str, Any] | None = None
+
+
+async def propose(request: Request, origin: Origin) -> Proposal:
+    """Reads what rules may ask for. Raises BadMessage or ConnLost."""
+    arguments = _arguments(request, origin)
+    kind = _content_kind(request.headers)
+    if kind is None or not _is_worth_reading(request):
+        action = _action(request, origin, arguments, None)
+        is_empty = request.body.length == 0
+        return Proposal(action, request, request.body, read=b"" if is_empty else None)
+    parts, is_whole = await _read(request.body)
+    if not is_whole:
+        action = _action(request, origin, arguments, None)
+        return Proposal(action, request, Buffered(parts, request.body))
+    raw = b"".join(parts)
+    parsed = parse(kind, raw)
+    if raw:
+        arguments["body_bytes"] = len(raw)
+        arguments["body_sha256"] = hashlib.sha256(raw).hexdigest()
+    if parsed is not None:
+        arguments["body"] = parsed
+    action = _action(request, origin, arguments, parsed)
+    return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw)
+
+
+def decided_on_head(request: Request, origin: Origin) -> Action:
+    """The action of a request whose body is not worth reading."""
+    return _action(request, origin, _arguments(request, origin), None)
+
+
+def reads_body(request: Request) -> bool:
+    """Whether the body is read before the decision."""
+    return _content_kind(request.headers) is not None and _is_worth_reading(request)
+
+
+def parse(kind: str, raw: bytes) -> Any:
+    """The body as rules see it; None where two readers might see two things in it."""
+    try:
+        text = raw.decode("utf-8")
+        if kind == "form":
+            return _form(text)
+        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def shown_headers(headers: Headers) -> dict[str, str]:
+    """For rules and the journal: names in lower case, credentials left out."""
+    shown: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1").lower()
+        value = raw_value.decode("latin-1")
+        if name in _CREDENTIALS:
+            value = _without_credential(value)
+        shown[name] = f"{shown[name]}, {value}" if name in shown else value
+    return shown
+
+
+def split_target(target: str) -> tuple[str, str]:
+    path, _, query = target.partition("?")
+    return path, query
+
+
+def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
+    path, query = split_target(request.target)
+    arguments: dict[str, Any] = {
+        "method": request.method,
+        "scheme": origin.scheme,
+        "host": origin.host,
+        "port": origin.port,
+        "path": path,
+        "headers": shown_headers(request.headers),
+    }
+    if query:
+        arguments["query"] = query
+    if request.version != "1.1":
+        arguments["http_version"] = f"HTTP/{request.version}"
+    if request.upgrade:
+        arguments["upgrade"] = request.upgrade
+    return arguments
+
+
+def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], parsed: Any) -> Action:
+    effect = Effect.READ if request.method in _READS else Effect.WRITE
+    asked = effect_of(arguments["path"], arguments.get("query", ""), parsed)
+    if asked is not None:
+        # A query by POST only reads; a mutation by GET writes.
+        effect = asked
+    if request.upgrade:
+        effect = Effect.WRITE  # what is said afterwards, no rule will see
+    return Action(
+        Kind.HTTP,
+        f"{request.method} {origin.host}",
+        arguments,
+        effect,
+        is_reversible=effect is Effect.READ,
+        parent=origin.parent,
+    )
+
+
+def _content_kind(headers: Headers) -> str | None:
+    value = header(headers, b"content-type")
+    if value is None or header(headers, b"content-encoding") not in (None, b"identity"):
+        return None
+    kind = value.partition(b";")[0].strip().lower()
+    if kind == b"application/x-www-form-urlencoded":
+        return "form"
+    return "json" if kind == b"application/json" or kind.endswith(b"+json") else None
+
+
+def _is_worth_reading(request: Request) -> bool:
+    length = request.body.length
+    return length is None or 0 < length <= MAX_READ_BODY
+
+
+async def _read(body: Body) -> tuple[list[bytes], bool]:
+    parts: list[bytes] = []
+    size = 0
+    while size <= MAX_READ_BODY:
+        part = await body.read()
+        if not part:
+            return parts, True
+        parts.append(part)
+        size += len(part)
+    return parts, False
+
+
+def _form(text: str) -> dict[str, Any]:
+    pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text),
+                      max_num_fields=MAX_FIELDS)  # fmt: skip
+    form: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in form:
+            before = form[name]
+            form[name] = [*before, value] if isinstance(before, list) else [before, value]
+        else:
+            form[name] = value
+    return form
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """One reader takes the first of two equal keys, another the last."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _without_credential(value: str) -> str:
+    scheme, space, _ = value.partition(" ")
+    return f"{scheme} ***" if space and scheme.isalpha() and len(scheme) < 20 else "***"

@@ -1,0 +1,196 @@
+"""The secrets of one sandbox. Their values live here, in memory of the host, and nowhere else: what
+the sandbox, the journal and other processes get to know is a placeholder or a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from paddock.doors.network.scrub import Scrubber
+from paddock.doors.network.secret_sources import checked, load
+from paddock.doors.network.spellings import Needle
+from paddock.model.errors import InvalidInput, SandboxError
+from paddock.policy.network import SecretTerms
+from paddock.state import revocations
+from paddock.state.home import Home
+from paddock.state.revocations import Mark
+
+POLL_S = 0.5
+_MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
+
+
+class Revoked(SandboxError):
+    """Somebody took the secret from all sandboxes that were running."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the secret {name} was revoked")
+        self.name = name
+
+
+class _Value:
+    """A text that no log, no copy and no report of a crash shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "<hidden>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("the value of a secret is not copied")
+
+    def reveal(self) -> str:
+        return self._text
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """One secret and what stands for it inside."""
+
+    terms: SecretTerms
+    token: str  # chance, by which the placeholder is known in any company
+    mark: Mark | None
+    needle: Needle  # finds the value
+    _value: _Value
+
+    @property
+    def placeholder(self) -> str:
+        return f"paddock_{self.terms.name}_{self.token}"
+
+
+class SecretKeeper:
+    """Gives out values, to the door alone, until they are revoked or the sandbox ends."""
+
+    def __init__(self, home: Home, kept: Mapping[str, Secret] | None = None) -> None:
+        self.loaded_at = time.time()
+        self._home = home
+        self._kept = dict(kept or {})
+        self._lost: set[str] = set()
+        self._sandbox_id: str | None = None
+        self._scrubber_of = lru_cache(maxsize=_MAX_HOSTS)(self._scrubber)
+
+    @classmethod
+    def load(
+        cls,
+        home: Home,
+        terms: Mapping[str, SecretTerms],
+        environment: Mapping[str, str] = os.environ,
+    ) -> SecretKeeper:
+        """Asks every source. Raises InvalidInput or HostCannot, and then nothing is kept."""
+        # Marked before it is loaded: who revokes in between means this value too.
+        marks = {name: revocations.mark_of(home, name) for name in terms}
+        values = {name: load(one, environment) for name, one in terms.items()}
+        return cls.of_values(home, terms, values, marks)
+
+    @classmethod
+    def of_values(
+        cls,
+        home: Home,
+        terms: Mapping[str, SecretTerms],
+        values: Mapping[str, str],
+        marks: Mapping[str, Mark | None] | None = None,
+    ) -> SecretKeeper:
+        """For values that are at hand."""
+        if marks is None:
+            marks = {name: revocations.mark_of(home, name) for name in terms}
+        return cls(home, {name: _kept(terms[name], values[name], marks[name]) for name in terms})
+
+    def __repr__(self) -> str:
+        return f"<SecretKeeper of {', '.join(self._kept) or 'nothing'}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("the keeper of secrets is not copied")
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._kept)
+
+    def secret(self, name: str) -> Secret:
+        found = self._kept.get(name)
+        if found is None:
+            raise InvalidInput(f"there is no secret {name!r:.80}")
+        return found
+
+    def names_for(self, host: str) -> tuple[str, ...]:
+        """Those whose value a canonical host gets."""
+        return tuple(name for name, one in self._kept.items() if one.terms.is_for(host))
+
+    def value(self, name: str) -> str:
+        """To be put into one request and forgotten. Raises Revoked."""
+        if self.is_revoked(name):
+            raise Revoked(name)
+        return self.secret(name)._value.reveal()
+
+    def is_revoked(self, name: str) -> bool:
+        """Looked up at every call; once it is, it stays so."""
+        if name in self._lost:
+            return True
+        if revocations.is_revoked(self._home, name, self.secret(name).mark):
+            self._lost.add(name)
+            return True
+        return False
+
+    def environment(self) -> dict[str, str]:
+        """The variables of the sandbox."""
+        return {name: one.placeholder for name, one in self._kept.items()}
+
+    def masker_values(self) -> dict[str, str]:
+        """What the journal must not show: also what is revoked."""
+        return {name: one._value.reveal() for name, one in self._kept.items()}
+
+    def scrubber(self, host: str) -> Scrubber | None:
+        """For all answers of a canonical host that gets values: it may remember one, and show it
+        when it got none. None for other hosts."""
+        return self._scrubber_of(host)
+
+    def fork(self) -> SecretKeeper:
+        """For a sandbox that has the same placeholders in its memory and files."""
+        forked = SecretKeeper(self._home, self._kept)
+        forked._lost = set(self._lost)
+        return forked
+
+    def enlist(self, sandbox_id: str) -> None:
+        """Lets `paddock secrets` know who has what, until `close`."""
+        if self._kept:
+            marks = {name: one.mark for name, one in self._kept.items()}
+            revocations.enlist(self._home, sandbox_id, marks)
+            self._sandbox_id = sandbox_id
+
+    def close(self) -> None:
+        """Forgets all values."""
+        self._kept.clear()
+        self._scrubber_of.cache_clear()
+        if self._sandbox_id is not None:
+            revocations.strike(self._home, self._sandbox_id)
+            self._sandbox_id = None
+
+    async def watch(self, on_revoked: Callable[[str], None]) -> None:
+        """Tells of each secret once, soon after it is revoked, so that what carried it is cut."""
+        told: set[str] = set()
+        while set(self._kept) - told:
+            for name in [one for one in self._kept if one not in told and self.is_revoked(one)]:
+                told.add(name)
+                on_revoked(name)
+            await asyncio.sleep(POLL_S)
+
+    def _scrubber(self, host: str) -> Scrubber | None:
+        names = self.names_for(host)
+        if not names:
+            return None
+        return Scrubber([self._kept[name].needle for name in names], self.environment())
+
+
+def _kept(terms: SecretTerms, value: str, mark: Mark | None) -> Secret:
+    checked(terms, value)
+    return Secret(terms, secrets.token_hex(12), mark, Needle(terms.name, value), _Value(value))

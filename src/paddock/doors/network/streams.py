@@ -1,0 +1,134 @@
+"""Connections that are passed through as they are: bare TCP, and TLS that is not ended here.
+
+Only who speaks to whom is decided on. The journal gets how many bytes went each way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from paddock.doors.network.carrying import MISPLACED
+from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost
+from paddock.doors.network.crossing import DENIED
+from paddock.doors.network.custody import Watch
+from paddock.doors.network.dial import DialError
+from paddock.doors.network.requests import Origin
+from paddock.doors.network.services import Services
+from paddock.gate.executors import Done
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Action, Effect, Kind, Outcome
+
+IDLE_S = 3600.0  # without a byte in either direction
+_LOOK_S = 15.0
+
+
+def connect_action(origin: Origin, transport: str, **more: Any) -> Action:
+    """A connection as an action. What is said on it is unknown, so it is taken for a write."""
+    arguments = {"host": origin.host, "port": origin.port, "transport": transport, **more}
+    return Action(Kind.CONNECT, origin.place, arguments, Effect.WRITE, is_reversible=False,
+                  parent=origin.parent)  # fmt: skip
+
+
+async def pass_through(services: Services, client: Conn, origin: Origin, transport: str) -> None:
+    """Asks the gate, dials, and moves bytes until both sides are done."""
+    action = connect_action(origin, transport)
+
+    async def live(action: Action) -> Done:
+        return await _carry(services, client, origin, action)
+
+    try:
+        receipt = await services.gate().cross(action, live)
+    except (JournalBroken, OSError):
+        client.abort()
+        return
+    if receipt.outcome is not Outcome.DONE:
+        client.abort()
+    decision = receipt.decision
+    if decision is not None and decision.decided_by == "network":
+        services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+
+
+async def _carry(services: Services, client: Conn, origin: Origin, action: Action) -> Done:
+    started = time.monotonic()
+    try:
+        server, address = await services.upstreams.dial(origin.host, origin.port)
+    except DialError as error:
+        return Done(outcome=Outcome.FAILED, error=error.why)
+    watch = services.custody.watch(origin.host)
+    try:
+        why = await relay(client, server, watch)
+    finally:
+        server.close()
+    record: dict[str, Any] = {
+        "address": address,
+        "bytes_out": server.bytes_out,
+        "bytes_in": server.bytes_in,
+        "duration_us": int(1e6 * (time.monotonic() - started)),
+    }
+    if watch is not None and watch.found is not None:
+        about = {"secret": watch.found, "host": origin.host, "port": origin.port}
+        services.alert(MISPLACED, about, action.step)
+        why = f"the placeholder of {watch.found} is not for {origin.host}"
+    if why is not None:
+        return Done(outcome=Outcome.FAILED, error=why, record=record)
+    return Done(value=record)
+
+
+async def relay(client: Conn, server: Conn, watch: Watch | None = None) -> str | None:
+    """Moves bytes both ways. Gives what went wrong, if anything did."""
+    is_clean = watch.is_clean if watch is not None else None
+    why: str | None = None
+    async with _ended_when_idle(client, server):
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_move(client, server, is_clean))
+                both.create_task(_move(server, client, None))
+        except* (ConnLost, _Stopped) as group:
+            client.abort()
+            server.abort()
+            why = str(group.exceptions[0])
+    return why
+
+
+class _Stopped(Exception):
+    """Something was on its way that must not go."""
+
+
+async def _move(source: Conn, target: Conn, is_clean: Callable[[bytes], bool] | None) -> None:
+    while data := await source.read(BULK_BYTES):
+        if is_clean is not None and not is_clean(data):
+            raise _Stopped("a placeholder was on its way to where it is not for")
+        await target.write(data)
+    target.write_eof()
+
+
+@asynccontextmanager
+async def _ended_when_idle(*conns: Conn) -> AsyncIterator[None]:
+    """One side may be silent for long while the other speaks: both together must not be."""
+    before = [conn.idle_s for conn in conns]
+    for conn in conns:
+        conn.idle_s = float("inf")
+    watching = asyncio.ensure_future(_watch(conns))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        for conn, idle_s in zip(conns, before, strict=True):
+            conn.idle_s = idle_s
+
+
+async def _watch(conns: tuple[Conn, ...]) -> None:
+    seen, since = -1, time.monotonic()
+    while True:
+        moved = sum(conn.bytes_in for conn in conns)
+        if moved != seen:
+            seen, since = moved, time.monotonic()
+        elif time.monotonic() - since > IDLE_S:
+            for conn in conns:
+                conn.abort()
+            return
+        await asyncio.sleep(_LOOK_S)

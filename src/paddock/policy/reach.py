@@ -1,0 +1,39 @@
+"""Whether an action stays within `network.allow`. No rule can widen that, so none is looked at."""
+
+from __future__ import annotations
+
+from paddock.model.action import Action, Kind
+from paddock.policy.fields import host_of, port_of
+from paddock.policy.globs import any_of, is_literal
+from paddock.policy.network import Mode, NetworkTerms
+
+NETWORK_KINDS = frozenset({Kind.HTTP, Kind.CONNECT, Kind.DNS, Kind.MODEL})
+
+
+def refusal(network: NetworkTerms, action: Action) -> str | None:
+    """Why the network of the file does not reach so far, if it does not. Raises Unmatchable."""
+    if network.mode is Mode.NONE:
+        return "The network is off: the file says mode: none."
+    host = host_of(action)
+    if action.kind is Kind.DNS:
+        return None if network.covers_name(host) else f"{host} is not in network.allow"
+    port = port_of(action)
+    if network.covers(host, port) is not None:
+        return None
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{port} is not in network.allow"
+
+
+def could_reach(network: NetworkTerms, pattern: str) -> bool:
+    """Whether some host that a rule's pattern means may be spoken to; True also means unknown."""
+    if is_literal(pattern):
+        return network.covers_name(pattern)
+    means = any_of([pattern], ".")
+    tail = "." + pattern.rpartition("*")[2].partition(".")[2]
+    for one in network.allow if network.mode is not Mode.NONE else ():
+        below = f".{one.host.host}"
+        if one.host.is_wildcard and (below.endswith(tail) or tail.endswith(below)):
+            return True
+        if not one.host.is_wildcard and means(one.host.host):
+            return True
+    return False

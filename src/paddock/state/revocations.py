@@ -1,0 +1,200 @@
+"""Which sandboxes hold which secrets, by name, and which were taken from them. No value is here.
+
+To revoke is to put a new marker in a file of the secret's name. Who holds the secret remembers the
+marker that it found when it loaded the value; another one, or none where one was, means revoked. No
+clock is compared, so one that is set back gives nothing back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.model.errors import HostCannot, InvalidInput
+from paddock.state import procstat
+from paddock.state.home import Home
+
+Mark = tuple[int, int, int]  # which marker it is: inode, time of change, time of content
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_SANDBOX = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_MAX_RECORD = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A running sandbox and the names of its secrets, each with the marker at its loading."""
+
+    sandbox_id: str
+    marks: dict[str, Mark | None]
+    host_pid: int
+    host_started: int
+    started_at: float
+
+    def lost(self, home: Home) -> set[str]:
+        """Those that were revoked since."""
+        return {name for name, mark in self.marks.items() if is_revoked(home, name, mark)}
+
+
+def revoke(home: Home, name: str) -> None:
+    """Takes a secret from every sandbox that has it now. Returns when that is on disk."""
+    path = _marker(home, name)
+    temporary = path.with_name(f".{secrets.token_hex(8)}")
+    try:
+        _make(path.parent)
+        _write_durably(temporary)
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise HostCannot(f"{name} cannot be revoked: {path}: {error.strerror}") from None
+
+
+def mark_of(home: Home, name: str) -> Mark | None:
+    """To be remembered before the value is loaded; None when it was never revoked."""
+    try:
+        return _stat(_marker(home, name))
+    except OSError as error:
+        raise HostCannot(
+            f"whether {name} is revoked cannot be known: {error.filename}: {error.strerror}"
+        ) from None
+
+
+def is_revoked(home: Home, name: str, mark: Mark | None) -> bool:
+    """Whether it was revoked since `mark` was taken. One look at one file."""
+    try:
+        return _stat(_marker(home, name)) != mark
+    except OSError:
+        return True  # who cannot know must not use it
+
+
+def enlist(home: Home, sandbox_id: str, marks: dict[str, Mark | None]) -> None:
+    """Says that a sandbox of this process has these secrets."""
+    path = _record(home, sandbox_id)
+    content = {
+        "names": marks,
+        "host_pid": os.getpid(),
+        "host_started": _start_time("self"),
+        "started": time.time(),
+    }
+    temporary = path.with_name(f".{sandbox_id}-{secrets.token_hex(4)}")
+    try:
+        _make(path.parent)
+        temporary.write_text(json.dumps(content))
+        temporary.rename(path)
+    except OSError as error:
+        raise HostCannot(f"{path} cannot be written: {error.strerror}") from None
+
+
+def strike(home: Home, sandbox_id: str) -> None:
+    """Says that a sandbox has ended."""
+    with contextlib.suppress(OSError):
+        _record(home, sandbox_id).unlink()
+
+
+def holders(home: Home) -> list[Holder]:
+    """The sandboxes whose process lives. What others left behind is removed."""
+    try:
+        names = sorted(os.listdir(_place(home)))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        if name.endswith(".json") and _SANDBOX.fullmatch(name.removesuffix(".json")):
+            holder = _read(_place(home) / name)
+            if holder is not None and _lives(holder):
+                found.append(holder)
+            else:
+                strike(home, name.removesuffix(".json"))
+    return found
+
+
+def _place(home: Home) -> Path:
+    return home.root / "secrets"
+
+
+def _marker(home: Home, name: str) -> Path:
+    return _place(home) / "revoked" / _checked(name)
+
+
+def _checked(name: str) -> str:
+    """A name is a part of a path: no dots, no slashes."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r:.80} is not a name for a secret", hint="write it as the paddock file does"
+        )
+    return name
+
+
+def _record(home: Home, sandbox_id: str) -> Path:
+    if not _SANDBOX.fullmatch(sandbox_id):
+        raise InvalidInput(f"{sandbox_id!r:.80} is not an id of a sandbox")
+    return _place(home) / f"{sandbox_id}.json"
+
+
+def _make(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _stat(path: Path) -> Mark | None:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_ctime_ns, found.st_mtime_ns
+
+
+def _write_durably(path: Path) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # The kernel's own stamps are coarse, and it gives inodes out again: two could be the same.
+        os.utime(fd, ns=(0, time.time_ns()))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        with open(path, "rb") as file:
+            content = json.loads(file.read(_MAX_RECORD))
+        marks = {_checked(name): _mark(mark) for name, mark in content["names"].items()}
+        pid, host_started = int(content["host_pid"]), int(content["host_started"])
+        return Holder(path.stem, marks, pid, host_started, float(content["started"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _mark(content: object) -> Mark | None:
+    if content is None:
+        return None
+    if not isinstance(content, list):
+        raise ValueError("a marker is three numbers")
+    inode, changed, written = map(int, content)
+    return inode, changed, written
+
+
+def _lives(holder: Holder) -> bool:
+    """Whether the very process lives that wrote it; pids are used again."""
+    try:
+        return _start_time(holder.host_pid) == holder.host_started
+    except (OSError, IndexError, ValueError):
+        return False
+
+
+def _start_time(pid: int | str) -> int:
+    return int(procstat.fields(pid)[procstat.STARTED])

@@ -1,0 +1,130 @@
+"""Raw bytes to the server's side of HTTP/1 and back, over a socket pair."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.doors.network import http1
+from paddock.doors.network.conn import Conn, ConnLost
+from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
+from paddock.doors.network.http1_client import Http1Upstream
+
+LIMIT_S = 30.0
+
+
+@dataclass
+class Seen:
+    """A request as a handler saw it, with its whole body."""
+
+    request: Request
+    body: bytes
+    trailers: Headers
+
+
+async def whole(body: Body) -> bytes:
+    parts = []
+    while data := await body.read():
+        parts.append(data)
+    return b"".join(parts)
+
+
+class Recorder:
+    """A handler that remembers, and answers with what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+
+    async def __call__(self, exchange: Exchange) -> None:
+        body = await whole(exchange.request.body)
+        self.seen.append(Seen(exchange.request, body, exchange.request.body.trailers))
+        text = b"got %d" % len(body)
+        await exchange.begin(200, [(b"Content-Length", b"%d" % len(text))])
+        await exchange.send(text)
+        await exchange.finish()
+
+
+Handler = Callable[[Any], Awaitable[None]]
+
+
+def answered(raw: bytes | list[bytes], handler: Handler, **options: Any) -> bytes:
+    """All that comes back for these bytes, the last of them followed by the end of the stream."""
+
+    async def run() -> bytes:
+        near, far = socket.socketpair()
+        conn = Conn(near)
+        serving = asyncio.create_task(http1.serve(Conn(far), handler, scheme="http", **options))
+        async with asyncio.timeout(LIMIT_S):
+            for part in raw if isinstance(raw, list) else [raw]:
+                try:
+                    await conn.write(part)
+                except ConnLost:
+                    break
+                await asyncio.sleep(0)
+            conn.write_eof()
+            parts = []
+            try:
+                while data := await conn.read():
+                    parts.append(data)
+            except ConnLost:
+                parts.append(b"<reset>")
+            await serving
+        conn.close()
+        return b"".join(parts)
+
+    return asyncio.run(run())
+
+
+def seen(raw: bytes | list[bytes], **options: Any) -> list[Seen]:
+    recorder = Recorder()
+    answered(raw, recorder, **options)
+    return recorder.seen
+
+
+def status_of(answer: bytes) -> int:
+    assert answer.startswith(b"HTTP/1.1 "), answer
+    return int(answer[9:12])
+
+
+@dataclass
+class Got:
+    """What a client of ours made of a server's bytes."""
+
+    response: Response | None
+    body: bytes
+    is_reusable: bool
+    error: Exception | None
+    sent: bytes
+
+
+def asked(raw: bytes, request: Request | None = None, headers: Headers | None = None) -> Got:
+    """A request to a server that answers with these bytes and ends the connection."""
+
+    async def run() -> Got:
+        near, far = socket.socketpair()
+        upstream, server = Http1Upstream(Conn(near)), Conn(far)
+        asking = request or Request("GET", "http", "example.com", "/", [], "1.1")
+        async with asyncio.timeout(LIMIT_S):
+            await server.write(raw)
+            server.write_eof()
+            response, body, error = None, b"", None
+            try:
+                response = await upstream.send(asking, headers or [])
+                body = await whole(response.body)
+            except (BadMessage, ConnLost) as problem:
+                error = problem
+            is_reusable = upstream.is_reusable
+            upstream.close()
+            sent = b""
+            try:
+                while data := await server.read():
+                    sent += data
+            except ConnLost:
+                pass
+        server.close()
+        return Got(response, body, is_reusable, error, sent)
+
+    return asyncio.run(run())
