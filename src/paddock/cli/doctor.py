@@ -13,6 +13,7 @@ import platform
 import sys
 from collections.abc import Callable
 
+from paddock.cli.doctor_door import NAME, prove_door
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.fence.base import Finding
 from paddock.fence.container.probe import probe
@@ -29,12 +30,16 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     home = Home.find()
     found = probe(home)
-    proofs = {} if options.no_tests or not found.is_usable else prove()
+    findings, proofs = found.findings, {}
+    if found.is_usable and not options.no_tests:
+        door, failure = prove_door()
+        findings = (*findings, door)
+        proofs = prove() | ({NAME: failure} if door.is_enforced else {})
     is_sound = found.is_usable and all(p is None for p in proofs.values())
     if options.json:
-        print(json.dumps(_plain(home, found.findings, proofs, is_sound)))
+        print(json.dumps(_plain(home, findings, proofs, is_sound)))
     else:
-        _show(home, found.findings, proofs)
+        _show(home, findings, proofs)
     return 0 if is_sound else 3
 
 
@@ -130,7 +135,7 @@ def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | Non
     is_pretty = sys.stdout.isatty()
     who = "root" if os.geteuid() == 0 else "ordinary user"
     print(f"Linux {platform.release()}, {who}, {home.root}")
-    network = Finding("network", True, "own namespace, loopback only")
+    network = Finding("network", True, "own namespace, loopback only unless the file allows more")
     for finding in (*findings[:2], network, *findings[2:]):
         failure = proofs.get(finding.name)
         mark = "no" if not finding.is_enforced else "BROKEN" if failure else "ok"

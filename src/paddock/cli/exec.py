@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from paddock.cli.options import add_spec_options, spec_from
+from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.model.errors import CommandExitException, InvalidInput
 
@@ -34,6 +34,7 @@ def main(words: list[str]) -> int:
     if not command:
         raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
     if options.id:
+        only_for_new(options)
         return _run(Sandbox.connect(options.id), command, options)
     with Sandbox.create(options.file, **spec_from(options)) as box:
         return _run(box, command, options)

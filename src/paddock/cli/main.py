@@ -28,6 +28,7 @@ COMMANDS = {
     "secrets": "list the secrets of running sandboxes, by name, and revoke one everywhere",
     "runs": "list runs, newest first",
     "show": "what a run did, step by step",
+    "net": "what a run sent through the network door, and the alerts about it",
     "verify": "whether a journal or a proof is sound, and where it breaks",
     "prove": "a proof of one step that verifies alone",
     "export": "a run for other programs: otel, har, jsonl or csv",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import SpecWords
+
+if TYPE_CHECKING:
+    from paddock.doors.terms import CreateWords
 
 _PLAIN_LIMITS = ("pids", "files")
 
@@ -38,9 +40,30 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--template", help="host (default), dir:/path or an added template")
     parser.add_argument("--snapshot", metavar="ID", help="start from the files of a snapshot")
     parser.add_argument("--timeout", default="1h", help="the sandbox ends after this (1h)")
+    _add_network_options(parser)
 
 
-def spec_from(options: argparse.Namespace) -> SpecWords:
+def _add_network_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="may be reached, in place of the network of the file; e.g. api.example.com:443",
+    )
+    parser.add_argument(
+        "--no-network", action="store_true", help="nothing may be reached, whatever the file says"
+    )
+    parser.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME=FROM@HOST[,HOST]",
+        help="only these hosts get it; FROM is env:VAR, file:PATH, command:WORDS, keyring:S/USER",
+    )
+
+
+def spec_from(options: argparse.Namespace) -> CreateWords:
     """What Sandbox.create takes, from the command line; what is not said is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
@@ -52,7 +75,16 @@ def spec_from(options: argparse.Namespace) -> SpecWords:
         "snapshot": options.snapshot,
     }
     words = {name: value for name, value in said.items() if value}
-    return cast(SpecWords, {**words, "timeout": options.timeout})
+    return cast("CreateWords", {**words, **_network(options), "timeout": options.timeout})
+
+
+def only_for_new(options: argparse.Namespace) -> None:
+    """A running sandbox has its network: to seem to change it here would be worse than to fail."""
+    if options.allow or options.no_network or options.secret:
+        raise InvalidInput(
+            "--allow, --no-network and --secret are for a new sandbox",
+            hint="Sandbox.connect(ID).update_network(...) changes that of a running one",
+        )
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
@@ -60,6 +92,53 @@ def pair(text: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise InvalidInput(f"{option}: {text!r} is not NAME=VALUE")
     return name, value
+
+
+def _network(options: argparse.Namespace) -> dict[str, Any]:
+    """What is said about the network; nothing where nothing is."""
+    if options.no_network:
+        if options.allow or options.secret:
+            raise InvalidInput("--no-network leaves nothing for --allow and --secret")
+        return {"network": {"mode": "none"}, "secrets": {}}
+    if options.secret and not options.allow and options.file is None:
+        raise InvalidInput("--secret: there is no network for it", hint="say --allow HOST:PORT too")
+    allowed = {"network": {"allow": [_allowed(text) for text in options.allow]}}
+    secrets = {"secrets": _secrets(options.secret)}
+    return {**(allowed if options.allow else {}), **(secrets if options.secret else {})}
+
+
+def _allowed(text: str) -> str:
+    from paddock.policy.network_words import parse_destination
+
+    try:
+        parse_destination(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"--allow: {error.message}", hint=error.hint) from None
+    return text
+
+
+def _secrets(texts: list[str]) -> dict[str, Any]:
+    found = dict(map(_secret, texts))
+    if len(found) != len(texts):
+        raise InvalidInput("--secret: one name is there twice")
+    return found
+
+
+def _secret(text: str) -> tuple[str, dict[str, Any]]:
+    """No part of the text is ever shown: somebody may have written the value."""
+    from paddock.policy.secret_words import secrets_of
+
+    name, _, rest = text.partition("=")
+    source, at, hosts = rest.rpartition("@")
+    if not name or not at:
+        hint = "as in --secret API_KEY=env:API_KEY@api.example.com"
+        raise InvalidInput("--secret: is not NAME=FROM@HOST", hint=hint)
+    words = {"from": source, "to": hosts.split(",")}
+    try:
+        secrets_of({name: words})
+    except InvalidInput as error:
+        raise InvalidInput(f"--secret: {error.message}", hint=error.hint) from None
+    return name, words
 
 
 def _mount(text: str) -> dict[str, str]:

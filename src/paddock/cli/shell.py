@@ -14,7 +14,7 @@ import tty
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.cli.options import add_spec_options, spec_from
+from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
 
@@ -30,6 +30,7 @@ def main(words: list[str]) -> int:
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise InvalidInput("shell: needs a terminal; for scripts use: paddock exec -- COMMAND")
     if options.id:
+        only_for_new(options)
         return _attach(Sandbox.connect(options.id))
     with Sandbox.create(options.file, **spec_from(options)) as box:
         print(f"sandbox {box.sandbox_id}; exit or ctrl-d ends it", file=sys.stderr)

@@ -30,6 +30,7 @@ ONLY = {
 }
 MAX_OBSERVED = 1000  # records of one step that a page looks at; `--step` has all
 _PAGE = 2000
+_SHOWN = (b"proposed", b"observed", b"noted")
 # So many records of other steps end the search for what a page's steps caused.
 _SLACK = 300
 
@@ -67,6 +68,7 @@ class StepView:
     proposed: Mapping[str, Any]
     programs: list[Program]
     is_cut: bool  # whether more was observed than is here
+    alerts: list[dict[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
         row = self.row
@@ -83,6 +85,7 @@ class StepView:
             "outcome": row.outcome,
             "duration_us": row.duration_us,
             "programs": [one.as_json() for one in self.programs],
+            "alerts": self.alerts,
         }
 
 
@@ -100,14 +103,16 @@ def wanted_rows(index: Index, run: RunRow, wanted: Wanted) -> Iterator[StepRow]:
 
 
 def step_views(directory: Path, rows: list[StepRow]) -> list[StepView]:
-    """Each row with its arguments and the programs that it caused."""
+    """Each row with its arguments, the programs that it caused and the alerts about it."""
     near = _records_near(Reader(directory), rows)
     views = []
     for row in rows:
         records = near[row.step]
         proposed = next((one.body for one in records if one.type is Type.PROPOSED), {})
         programs = joined(one.body for one in records if one.type is Type.OBSERVED)
-        views.append(StepView(row, proposed, programs, len(records) >= MAX_OBSERVED))
+        noted = [one.body for one in records if one.type is Type.NOTED]
+        alerts = [_without_what(body) for body in noted if body.get("what") == "alert"]
+        views.append(StepView(row, proposed, programs, len(records) >= MAX_OBSERVED, alerts))
     return views
 
 
@@ -134,6 +139,10 @@ def joined(bodies: Iterator[Mapping[str, Any]]) -> list[Program]:
     return programs
 
 
+def _without_what(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: body[key] for key in body if key != "what"}
+
+
 def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
     """A record for programs, with the body that is to be shown."""
     return {
@@ -146,8 +155,8 @@ def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _records_near(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
-    """What was proposed and observed of these steps, from where each begins to where the journal
-    is about others."""
+    """What was proposed, observed and noted of these steps, from where each begins to where the
+    journal is about others."""
     found: defaultdict[int, list[Record]] = defaultdict(list)
     wanted = {row.step for row in rows}
     left = deque(sorted(row.spot for row in rows))
@@ -162,7 +171,7 @@ def _records_near(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[
                     break
                 continue
             foreign = 0
-            if kind in (b"proposed", b"observed") and len(found[step]) < MAX_OBSERVED:
+            if kind in _SHOWN and len(found[step]) < MAX_OBSERVED:
                 found[step].append(Record.parse(line))
         else:
             break

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from paddock.cli.call_text import call_text
 from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.show_data import Program, StepView
@@ -20,6 +21,7 @@ from paddock.journal.records import Record
 from paddock.model.action import Verdict
 
 _MAX_PROGRAMS = 12
+_MAX_ALERTS = 5
 _MAX_LINES = 200  # of one value of a record
 _MAX_VALUE = 20_000
 _HASH = 16  # characters of a digest that a person compares
@@ -58,7 +60,7 @@ def column_line(width: int) -> str:
 
 
 def step_lines(view: StepView, start_us: int, width: int, *, is_coloured: bool) -> Iterator[str]:
-    """One line for the step, one for each program that it caused."""
+    """One line for the step, one for each program that it caused and each alert about it."""
     row = view.row
     parent = view.proposed.get("parent")
     call = call_text(row.kind, row.name, view.proposed)
@@ -83,22 +85,8 @@ def step_lines(view: StepView, start_us: int, width: int, *, is_coloured: bool) 
     if more > 0:
         count = "more" if view.is_cut else f"{more} more"
         yield f"{'':<19}. ({count} programs: --step {row.step})"
-
-
-def call_text(kind: str | None, name: str | None, proposed: Mapping[str, Any]) -> str:
-    """What was called, with what, in the form that suits its kind. On one line, and bounded."""
-    arguments = proposed.get("arguments")
-    if not isinstance(arguments, Mapping):
-        return plain(name or "-", 400)
-    if kind == "exec" and isinstance(arguments.get("argv"), list):
-        return plain(shlex.join(map(str, arguments["argv"])), 400)
-    if kind == "file":
-        to = f" -> {arguments['to']}" if "to" in arguments else ""
-        return plain(f"{name} {arguments.get('path')}{to}", 400)
-    if kind == "code":
-        return plain(f"{name}: {arguments.get('code')}", 400)
-    words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
-    return plain(f"{name}({words})", 400)
+    for alert in view.alerts[:_MAX_ALERTS]:
+        yield f"{'':<19}! {_cut(_alert(alert), width + 20)}"
 
 
 def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iterator[str]:
@@ -138,6 +126,11 @@ def _program(program: Program, width: int) -> str:
     return f"{shown}  ({took(program.duration_us)}{code})"
 
 
+def _alert(body: Mapping[str, Any]) -> str:
+    about = ", ".join(f"{key} {body[key]}" for key in body if key not in ("alert", "times"))
+    return plain(f"{body.get('alert')}: {about}", 400)
+
+
 def _named(found: Mapping[str, int]) -> dict[str, int]:
     return {plain(name, 40): number for name, number in found.items()}
 
@@ -169,10 +162,6 @@ def _head(run: RunRow, head: Head | None) -> str:
         return "none is signed"
     signed = f"{head.size} of {run.records} records signed, root {head.root[:_HASH]}"
     return f"{signed}; not checked here: paddock verify {_name(run.run)}"
-
-
-def _value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:400]
 
 
 def _json(value: Any) -> str:

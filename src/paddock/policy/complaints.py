@@ -77,6 +77,8 @@ def _path(value: Any, loc: tuple[str | int, ...]) -> Path:
     path: list[str | int] = []
     for number, part in enumerate(loc):
         is_last = number == len(loc) - 1
+        if is_last and part == "[key]":  # the key before it is what is wrong
+            break
         if isinstance(value, dict) and (part in value or is_last):
             path.append(part)
             value = value.get(str(part))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
-from paddock.model.hosts import HostPattern, is_address
+from paddock.model.hosts import HostPattern
 
 IpNetwork = IPv4Network | IPv6Network
 
@@ -72,11 +72,11 @@ class NetworkTerms:
         """The entry that allows a canonical host and port. Of several the one that says most: the
         host itself before a wildcard, a longer before a shorter one, few ports before many."""
         for one in self._exact.get(host, ()):
-            if one.first_port <= port <= one.last_port:
+            if one.has_port(port):
                 return one
         for found in self._wildcards(host):
             for one in found:
-                if one.first_port <= port <= one.last_port:
+                if one.has_port(port):
                     return one
         return None
 
@@ -91,10 +91,6 @@ class NetworkTerms:
     def is_passthrough(self, host: str) -> bool:
         """Whether TLS to a canonical host is left alone."""
         return any(one.matches(host) for one in self.passthrough)
-
-    def names_address(self, host: str) -> bool:
-        """Whether the file itself names this address: then it may be a private one."""
-        return host in self._exact and is_address(host)
 
     def _wildcards(self, host: str) -> list[tuple[Destination, ...]]:
         if not self._below:

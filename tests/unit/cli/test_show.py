@@ -24,7 +24,7 @@ from unit.cli.past import OBSERVED, USUAL, command, make_run, paddock, search
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n  99  ok\u202eevil\x9b\u2028x"
 STEP_KEYS = {"step", "parent", "at", "kind", "name", "arguments", "effect", "verdict", "decided_by",
-             "outcome", "duration_us", "programs"}  # fmt: skip
+             "outcome", "duration_us", "programs", "alerts"}  # fmt: skip
 
 
 def test_run_is_shown_with_header_counts_and_a_line_for_each_step(home: Path, call: Call) -> None:

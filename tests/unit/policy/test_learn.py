@@ -178,3 +178,35 @@ def test_whatever_was_recorded_the_file_loads_and_names_what_it_does_not_allow(
         one.step for one in past if policy.decide(one.action).verdict is not Verdict.ALLOW
     ]
     assert bool(refused) == ("Not allowed by this file" in text)
+
+
+def spoken(kind: Kind, host: str, port: int, effect: Effect = Effect.READ) -> Action:
+    arguments = {"host": host, "port": port, "method": "GET", "path": "/v1/x", "provider": "p",
+                 "model": "m"}  # fmt: skip
+    return Action(kind, host, arguments, effect)
+
+
+def test_where_a_run_went_is_learned_as_a_list_of_hosts() -> None:
+    went = recorded(
+        spoken(Kind.HTTP, "API.example.com", 443),
+        spoken(Kind.HTTP, "api.example.com", 443, Effect.WRITE),
+        spoken(Kind.CONNECT, "api.example.com", 443),
+        spoken(Kind.CONNECT, "db.example", 5432),
+        spoken(Kind.MODEL, "model.example", 443),
+        spoken(Kind.HTTP, "::1", 80),
+        Action(Kind.DNS, "db.example", {"host": "db.example"}),
+    )
+    policy = load(learn(went))
+    assert policy.network is not None
+    assert {str(one) for one in policy.network.allow} == {
+        "api.example.com:443", "db.example:5432/tcp", "model.example:443", "[::1]:80"}  # fmt: skip
+    assert all(policy.decide(one.action).verdict is Verdict.ALLOW for one in went)
+    assert policy.decide(spoken(Kind.HTTP, "api.example.com", 80)).verdict is Verdict.BLOCK
+    # Only what changes something is granted by a rule.
+    assert [rule.kinds for rule in policy.rules] == [(Kind.HTTP,)]
+
+
+def test_a_name_that_was_only_looked_up_is_left_to_a_person() -> None:
+    lookup = Action(Kind.DNS, "a.example", {"host": "a.example"})
+    text = learn(recorded(spoken(Kind.HTTP, "api.example.com", 443), lookup))
+    assert "to be decided by hand: steps 1." in text

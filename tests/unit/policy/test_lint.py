@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from paddock.model.action import Action, Stage
+from paddock.model.action import Action, Stage, Verdict
 from paddock.policy.coverage import unreachable
 from paddock.policy.file import load
 from paddock.policy.lint import Finding, check, sarif
 from paddock.policy.problems import PolicyError
 from paddock.policy.review import CODES, Level
 from paddock.policy.rules import Rule
-from unit.policy.cases import SUPPORT_BOT, actions, file_with, policy_of, relaxed, rule_lists
+from unit.policy.cases import SUPPORT_BOT, actions, file_with, http, policy_of, relaxed, rule_lists
 
 
 def codes(text: str, level: Level | None = None) -> list[str]:
@@ -93,6 +93,16 @@ def test_a_condition_does_not_save_a_rule_that_a_later_one_repeats_without_it() 
 """
     found = check(file_with(rules))
     assert [one.rule_id for one in found if one.code == "unreachable"] == ["a"]
+
+
+@pytest.mark.parametrize("verdict", ["simulate", "ask", "fault"])
+def test_a_grant_is_not_hidden_by_a_rule_that_needs_it(verdict: str) -> None:
+    rules = f"""
+- {{id: a, match: {{kind: http, host: a.test}}, decide: allow}}
+- {{id: b, match: {{kind: http}}, decide: {verdict}}}"""
+    policy = load(file_with(rules))
+    assert policy.decide(http("a.test")).verdict.value == verdict
+    assert policy.decide(http("b.test")).verdict is Verdict.BLOCK
 
 
 @relaxed

@@ -55,7 +55,7 @@ def test_the_rule_that_allows_only_some_programs_loads() -> None:
 
 def test_the_network_and_the_secrets_of_the_reference_load_together() -> None:
     shown = re.findall(r"```yaml\n((?:network|secrets):.*?)```", TEXT, re.DOTALL)
-    allow = 'allow: [index.example:443, pinned.example:443, '
+    allow = "allow: [index.example:443, pinned.example:443, "
     text = "".join(shown).replace("allow: [", allow)
     policy = load(f"version: 1\nagent: a\nstage: broad\n{text}")
     assert policy.network is not None

@@ -164,6 +164,12 @@ def test_a_secret_and_a_plain_variable_of_one_name_are_refused() -> None:
     assert "sandbox.envs has a variable of this name" in problems(text)
 
 
+def test_a_name_that_is_no_variable_is_told_at_its_place() -> None:
+    message = problems("secrets: {A-KEY: {from: env:A, to: api.example.com}}\n")
+    assert "paddock.yaml:7:" in message
+    assert "secrets.A-KEY: not the name of a variable" in message
+
+
 def test_a_secret_is_for_its_hosts_and_no_lookalike() -> None:
     found = secrets_of(secret(to=["api.example.com", "*.internal.example"]))["KEY"]
     meant = ["api.example.com", "a.internal.example"]

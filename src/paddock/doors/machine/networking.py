@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from typing import TYPE_CHECKING
 
 from paddock.model.errors import PaddockError
@@ -10,7 +11,7 @@ from paddock.policy.network import Mode, NetworkTerms
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
-    from paddock.doors.network.door import Ends, NetworkDoor
+    from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.secrets import SecretKeeper
 
 _BUNDLE = "/run/paddock/ca-bundle.pem"
@@ -18,6 +19,8 @@ _CA = "/run/paddock/ca.pem"
 _JAVA = "/run/paddock/ca.p12"
 _RESOLV = "/run/resolv.conf"
 _NAME_SERVER = "nameserver 198.18.0.2\n"
+_NO_NETWORK = "none: only loopback"
+_DOOR = "paddock.doors.network"
 
 
 class BoxNetwork:
@@ -42,7 +45,8 @@ class BoxNetwork:
         """Opens what the policy wants opened, before anything untrusted runs. A fork has the
         placeholders of its parent in its files, so it has its parent's secrets too."""
         network = self._box.passage.policy.network
-        if network is None or network.mode is Mode.NONE:
+        if network is None or not wants_network(network):
+            self._box.machine.enforcement["network"] = _NO_NETWORK
             return
         await self._load_secrets(parent)
         await self._open(network)
@@ -54,7 +58,7 @@ class BoxNetwork:
         passage.change_policy(passage.policy.with_network(network))
         if self._door is not None:
             self._door.update(network)
-        elif network.mode is not Mode.NONE:
+        elif wants_network(network):
             await self._load_secrets(None)
             await self._open(network)
         self._box.machine.enforcement["network"] = _enforced(network)
@@ -117,18 +121,30 @@ class BoxNetwork:
         assert self._keeper is not None
         self.environment = {**variables, **self._keeper.environment()}
 
-    def _step_of(self, ends: Ends | None) -> int | None:
-        """The step that a connection is made for, given its two ends."""
+    def _step_of(self, sock: socket.socket | None) -> int | None:
+        """The step that a connection is made for. Without one, that of what runs, if it is one."""
         from paddock.fence.container.owner import owner_of
 
         machine, pid = self._box.machine, None
-        if ends is not None:
-            pid = owner_of(machine.network_sockets, *ends, machine.init_pid)
+        if sock is not None:
+            pid = owner_of(machine.network_sockets, sock, machine.init_pid)
         return self._box.passage.step_of_process(pid)
+
+
+def load_door() -> None:
+    """Loads what the first door of a process needs; it takes a while, a machine boots meanwhile."""
+    from importlib import import_module
+
+    for name in ("cryptography.x509", "dns.message", f"{_DOOR}.door", f"{_DOOR}.trust"):
+        import_module(name)
+
+
+def wants_network(network: NetworkTerms | None) -> bool:
+    return network is not None and network.mode is not Mode.NONE
 
 
 def _enforced(network: NetworkTerms) -> str:
     if network.mode is Mode.NONE:
-        return "none: only loopback"
+        return _NO_NETWORK
     count = len(network.allow)
     return f"filtered: every address leads to the door, which lets {count} destinations through"

@@ -121,7 +121,8 @@ class Carrying:
         headers = answer.headers(end_to_end(response.headers))
         if self._is_bodyless(response):
             self.is_answered = True
-            await self._to_client(self._exchange.begin(response.status, headers, response.reason))
+            reason = answer.reason(response.reason)
+            await self._to_client(self._exchange.begin(response.status, headers, reason))
             await self._to_client(self._exchange.finish())
         else:
             await self._stream(answer, response, headers)
@@ -130,19 +131,27 @@ class Carrying:
         return Done(value=response.status, record=record, cost=answer.cost())
 
     async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
-        exchange, kept = self._exchange, self._kept
-        if answer.changes_length:
-            headers = without(headers, b"content-length")
+        exchange, reason = self._exchange, answer.reason(response.reason)
         self.is_answered = True
-        await self._to_client(exchange.begin(response.status, headers, response.reason))
-        while data := await response.body.read():
-            for part in await answer.feed(data):
-                kept.feed(part)
-                await self._to_client(exchange.send(part))
-        for part in await answer.finish():
-            kept.feed(part)
-            await self._to_client(exchange.send(part))
+        if answer.is_needed:
+            headers = without(headers, b"content-length")
+        await self._to_client(exchange.begin(response.status, headers, reason))
+        if answer.is_needed:
+            await self._stream_filtered(answer, response)
+        else:
+            while data := await response.body.read():
+                self._kept.feed(data)
+                await self._to_client(exchange.send(data))
         await self._to_client(exchange.finish(answer.headers(response.body.trailers)))
+
+    async def _stream_filtered(self, answer: AnswerFilter, response: Response) -> None:
+        while data := await response.body.read():
+            async for part in answer.feed(data):
+                self._kept.feed(part)
+                await self._to_client(self._exchange.send(part))
+        for part in await answer.finish():
+            self._kept.feed(part)
+            await self._to_client(self._exchange.send(part))
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:

@@ -36,7 +36,6 @@ from paddock.policy.network import NetworkTerms
 
 MAX_CONNECTIONS = 1024  # of one sandbox; beyond it a connection is refused
 _ACCEPTS = 64  # in one turn of the loop
-Ends = tuple[tuple[str, int], tuple[str, int]]  # of a connection, as the sandbox sees them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Surroundings:
 
     gate: Callable[[], Gate]
     policy: Callable[[], Policy]
-    step_of: Callable[[Ends | None], int | None]  # that made a connection
+    step_of: Callable[[socket.socket | None], int | None]  # that made a connection
     idle_s: float = 300.0  # of a client
     upstream_idle_s: float = IDLE_S
 
@@ -148,7 +147,7 @@ class NetworkDoor:
             if wanted is None:
                 self._straight_to_listener(conn)
                 return
-            parent = self._around.step_of((conn.sock.getpeername()[:2], wanted))
+            parent = self._around.step_of(conn.sock)
             await Arrival(self, conn, parent).lead(*wanted)
         except (ConnLost, BadMessage, OSError, asyncio.CancelledError):
             conn.abort()

@@ -3,7 +3,7 @@ secrets taken out, tool calls of a model decided on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from paddock.doors.network.exchange import BadMessage, Headers, Response, header, without
@@ -41,8 +41,12 @@ class AnswerFilter:
             self._listen(self._wire, response)
 
     @property
-    def changes_length(self) -> bool:
+    def is_needed(self) -> bool:
+        """Whether the body has to come by here; its length may then change."""
         return self._decoder is not None
+
+    def reason(self, reason: bytes) -> bytes:
+        return reason if self._scrubber is None else self._scrubber.scrub(reason)
 
     def headers(self, headers: Headers) -> Headers:
         """Also of trailers."""
@@ -50,18 +54,16 @@ class AnswerFilter:
             headers = without(headers, b"content-encoding")
         return headers if self._scrubber is None else self._scrubber.scrub_headers(headers)
 
-    async def feed(self, data: bytes) -> list[bytes]:
-        """What may go on to the client."""
-        if self._decoder is None:
-            return [data]
-        sent: list[bytes] = []
+    async def feed(self, data: bytes) -> AsyncIterator[bytes]:
+        """What may go on to the client, piece by piece: a little of what is compressed may be
+        much."""
+        assert self._decoder is not None
         for piece in self._decoder.feed(data):
-            sent += await self._clean(piece)
-        return sent
+            for part in await self._clean(piece):
+                yield part
 
     async def finish(self) -> list[bytes]:
-        if self._decoder is None:
-            return []
+        assert self._decoder is not None
         self._decoder.finish()
         rest = self._stream.finish() if self._stream is not None else b""
         sent = await self._edited(rest) if rest else []

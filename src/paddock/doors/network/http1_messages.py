@@ -128,7 +128,7 @@ async def _rest_of_head(conn: Conn, first: bytes) -> tuple[bytes, int]:
     try:
         async with asyncio.timeout(HEAD_S):
             while (end := data.find(b"\r\n\r\n", max(seen - 3, 0))) < 0:
-                _check_line_ends(data[max(seen - 1, 0) :])
+                _check_line_ends(data[:seen][-1:], data[seen:])
                 if len(data) > MAX_HEAD_BYTES:
                     raise BadMessage(431, f"a head of more than {MAX_HEAD_BYTES >> 10} KiB")
                 seen = len(data)
@@ -141,9 +141,9 @@ async def _rest_of_head(conn: Conn, first: bytes) -> tuple[bytes, int]:
     return bytes(data), end
 
 
-def _check_line_ends(part: bytearray) -> None:
+def _check_line_ends(before: bytearray, part: bytearray) -> None:
     """A head with bare line feeds would be waited for in vain."""
-    if part.count(b"\n", 1) > part.count(b"\r\n") or part.startswith(b"\n"):
+    if part.count(b"\n") > (before + part).count(b"\r\n"):
         raise BadMessage(400, "a line that does not end with CR LF")
 
 
@@ -155,7 +155,8 @@ def parse_request(block: bytes) -> tuple[RequestLine, Fields]:
     except HttpParserUpgrade:
         pass  # what comes after the head is not fed
     except HttpParserInvalidMethodError:
-        raise BadMessage(501, "an unknown method") from None
+        is_token = not line.partition(b" ")[0].translate(None, _TOKEN)
+        raise BadMessage(501 if is_token else 400, "an unknown method") from None
     except HttpParserError as error:
         raise BadMessage(400, str(error)) from None
     if len(fields.headers) > MAX_HEADERS:

@@ -7,6 +7,7 @@ What is looked for is the token in it, because header names lose their capital l
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.secrets import SecretKeeper
@@ -21,6 +22,7 @@ class Leaks:
     def __init__(self, keeper: SecretKeeper) -> None:
         self._keeper = keeper
         self._needles = {name: Needle(name, keeper.secret(name).token) for name in keeper.names}
+        self._tokens = {name: keeper.secret(name).token.encode() for name in keeper.names}
         self._sides_of = lru_cache(maxsize=_MAX_HOSTS)(self._sides)
 
     def leaks(
@@ -33,13 +35,19 @@ class Leaks:
         if not needles:
             return None
         head = [target.encode(errors="replace"), host.encode(), authority.encode(errors="replace")]
-        joined = b"\n".join((*head, *(part for pair in headers for part in pair)))
-        found = needles.first(joined) or needles.first(joined.lower())
+        joined = b"\n".join([*head, *chain.from_iterable(headers)])
+        found = needles.first(joined) or self._without_capitals(needles, joined.lower())
         return found if found is not None or not body else needles.first(body)
 
     def watch(self, host: str) -> LeakWatch:
         """For a body, or a connection, that goes by in pieces."""
         return LeakWatch(self._wrong_at(host) if self._needles else Needles(()))
+
+    def _without_capitals(self, needles: Needles, head: bytes) -> str | None:
+        for needle in needles.all:
+            if self._tokens[needle.name] in head:
+                return needle.name
+        return None
 
     def _wrong_at(self, host: str) -> Needles:
         """A revoked secret is for no host at all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Protocol
 
 from paddock.doors.network.exchange import BadMessage, Headers, without
@@ -32,7 +33,7 @@ class Scrubber:
     def scrub_headers(self, headers: Headers) -> Headers:
         """Headers or trailers, values and names."""
         # Looked at as one first, because mostly nothing is in any of them.
-        if not self._needles.suspects(b"\n".join(part for pair in headers for part in pair)):
+        if not self._needles.suspects(b"\n".join(chain.from_iterable(headers))):
             return headers
         return [(self.scrub(name), self.scrub(value)) for name, value in headers]
 

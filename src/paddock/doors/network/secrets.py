@@ -74,6 +74,7 @@ class SecretKeeper:
         self._home = home
         self._kept = dict(kept or {})
         self._lost: set[str] = set()
+        self._is_closed = False
         self._sandbox_id: str | None = None
         self._scrubber_of = lru_cache(maxsize=_MAX_HOSTS)(self._scrubber)
 
@@ -110,13 +111,15 @@ class SecretKeeper:
         raise TypeError("the keeper of secrets is not copied")
 
     def __bool__(self) -> bool:
-        return bool(self._kept)
+        """Whether there are secrets; after `close` too, so that nobody takes the end for none."""
+        return bool(self._kept) or self._is_closed
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._kept)
 
     def secret(self, name: str) -> Secret:
+        self._check_open()
         found = self._kept.get(name)
         if found is None:
             raise InvalidInput(f"there is no secret {name!r:.80}")
@@ -124,6 +127,7 @@ class SecretKeeper:
 
     def names_for(self, host: str) -> tuple[str, ...]:
         """Those whose value a canonical host gets."""
+        self._check_open()
         return tuple(name for name, one in self._kept.items() if one.terms.is_for(host))
 
     def value(self, name: str) -> str:
@@ -168,7 +172,8 @@ class SecretKeeper:
             self._sandbox_id = sandbox_id
 
     def close(self) -> None:
-        """Forgets all values."""
+        """Forgets all values. Whatever still wants one fails."""
+        self._is_closed = bool(self)
         self._kept.clear()
         self._scrubber_of.cache_clear()
         if self._sandbox_id is not None:
@@ -183,6 +188,10 @@ class SecretKeeper:
                 told.add(name)
                 on_revoked(name)
             await asyncio.sleep(POLL_S)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SandboxError("the secrets of this sandbox are gone: it has ended")
 
     def _scrubber(self, host: str) -> Scrubber | None:
         names = self.names_for(host)

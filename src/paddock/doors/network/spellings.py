@@ -52,8 +52,12 @@ class Needle:
 
     def may_be_in(self, data: bytes) -> bool:
         """Whether a window of a spelling is there, whole. Escapes are `is_oddly_escaped`'s."""
-        windows = self._windows
-        return windows is None or any(window in data for window in windows)
+        if self._windows is None:
+            return True
+        for window in self._windows:  # noqa: SIM110 - a generator takes longer than the searches
+            if window in data:
+                return True
+        return False
 
     def is_in(self, data: bytes) -> bool:
         return any(form.core.search(data) is not None for form in self._forms)
@@ -92,11 +96,14 @@ class Needles:
         """Those that may be in the data; in honest data mostly none."""
         if not self.all or is_oddly_escaped(data):
             return self.all
-        return tuple(needle for needle in self.all if needle.may_be_in(data))
+        return tuple([needle for needle in self.all if needle.may_be_in(data)])
 
     def first(self, data: bytes) -> str | None:
         """The name of one that is in the data."""
-        return next((needle.name for needle in self.suspects(data) if needle.is_in(data)), None)
+        for needle in self.suspects(data):
+            if needle.is_in(data):
+                return needle.name
+        return None
 
     def spans(self, data: bytes) -> list[Span]:
         """Where they stand, in order; where two overlap they are one, named after the first."""

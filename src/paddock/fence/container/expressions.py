@@ -27,6 +27,10 @@ _MULTICAST: dict[int, tuple[int, int]] = {  # of the first byte: mask, and what 
     socket.AF_INET: (0xF0, 0xE0),
     socket.AF_INET6: (0xFF, 0xFF),
 }
+_UNREACHABLE: dict[int, tuple[int, int]] = {  # protocol, type
+    socket.AF_INET: (socket.IPPROTO_ICMP, 3),
+    socket.AF_INET6: (socket.IPPROTO_ICMPV6, 1),
+}
 DROP, ACCEPT = 0, 1
 
 
@@ -38,6 +42,13 @@ def is_tcp() -> bytes:
 @cache
 def is_udp() -> bytes:
     return _is_meta(_META_PROTOCOL, socket.IPPROTO_UDP)
+
+
+@cache
+def is_unreachable(family: int) -> bytes:
+    """An error about a packet that arrived nowhere."""
+    protocol, kind = _UNREACHABLE[family]
+    return _is_meta(_META_PROTOCOL, protocol) + _is_payload(_TRANSPORT_HEADER, 0, bytes([kind]))
 
 
 @cache

@@ -61,7 +61,8 @@ def kernel_code(home: Home, python: str) -> Path:
 def synthetic_etc(home: Home) -> Path:
     """An /etc with what programs look up and nothing that is the host's own business."""
     stamps = [f"{n}:{_stamp(n)}" for n in _ETC_COPIES]
-    key = _digest("\n".join(stamps).encode(), repr(sorted(_ETC_FILES.items())).encode())
+    links = (agreed.RESOLVER, agreed.CERTIFICATES, agreed.HOST_CERTIFICATES)
+    key = _digest("\n".join((*stamps, *links)).encode(), repr(sorted(_ETC_FILES.items())).encode())
 
     def build(directory: Path) -> None:
         for name in _ETC_COPIES:

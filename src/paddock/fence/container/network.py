@@ -113,8 +113,8 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
 
 
 def original_destination(sock: socket.socket) -> tuple[str, int] | None:
-    """Where the sandbox wanted an accepted connection to lead; None when it was made to the
-    listener's own address, or when the kernel does not know."""
+    """Where the sandbox wanted an accepted connection to lead; None when the kernel does not
+    know, or knows no other address than the listener's own."""
     is_v4 = sock.family == socket.AF_INET
     level = socket.IPPROTO_IP if is_v4 else socket.IPPROTO_IPV6
     try:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 
 from paddock.fence.container import netlink
-from paddock.fence.container.network import NamespaceSockets
+from paddock.fence.container.network import NamespaceSockets, original_destination
 
 MAX_PROCESSES = 2000  # of a sandbox that are looked at
 MAX_DESCRIPTORS = 20_000  # of all of them together
@@ -26,15 +26,28 @@ _STATE_AT, _INODE_AT, _ANSWER_SIZE = 1, 68, 72
 Address = tuple[str, int]
 
 
-def owner_of(
-    sockets: NamespaceSockets,
-    peer: Address,
-    destination: Address,
-    init_pid: int,
-    protocol: int = socket.IPPROTO_TCP,
+def owner_of(sockets: NamespaceSockets, accepted: socket.socket, init_pid: int) -> int | None:
+    """The pid, as the sandbox counts, of the process that made the connection; None when it cannot
+    be told, also because it has ended."""
+    try:
+        # As the process sees it: the kernel knows its socket by the destination that it wanted.
+        destination = original_destination(accepted) or accepted.getsockname()[:2]
+        peer = accepted.getpeername()[:2]
+    except OSError:
+        return None
+    return _owner(sockets, peer, destination, init_pid, socket.IPPROTO_TCP)
+
+
+def asker_of(
+    sockets: NamespaceSockets, peer: Address, server: Address, init_pid: int
 ) -> int | None:
-    """The pid, as the sandbox counts, of the process that connected from `peer` to `destination`
-    (as it sees them); None when it cannot be told, also because it has ended."""
+    """The same of who sent a datagram from `peer` to a name server."""
+    return _owner(sockets, peer, server, init_pid, socket.IPPROTO_UDP)
+
+
+def _owner(
+    sockets: NamespaceSockets, peer: Address, destination: Address, init_pid: int, protocol: int
+) -> int | None:
     try:
         inode = _inode(sockets, peer, destination, protocol)
         return _holder(init_pid, f"socket:[{inode}]") if inode else None

@@ -28,7 +28,9 @@ GET: Headers = [
 
 
 @contextlib.asynccontextmanager
-async def listening(accept: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> AsyncIterator[int]:
+async def listening(
+    accept: Callable[[socket.socket], Coroutine[Any, Any, None]],
+) -> AsyncIterator[int]:
     """A port of loopback; each connection is handed to `accept`, in a task of its own."""
     loop = asyncio.get_running_loop()
     server = socket.create_server(("127.0.0.1", 0))
@@ -82,6 +84,13 @@ async def upstream_to(port: int, idle_s: float = WAIT_S) -> AsyncIterator[Http2U
     finally:
         upstream.close()
         await asyncio.sleep(0)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    """Waits for something that only the state of the other side shows."""
+    async with asyncio.timeout(WAIT_S):
+        while not is_true():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 def carrying(upstream: Http2Upstream) -> Handler:
@@ -150,7 +159,7 @@ class RawClient:
         await self.flush()
         return stream_id
 
-    async def until(self, kind: type, stream_id: int | None = None) -> Any:
+    async def until(self, kind: type | tuple[type, ...], stream_id: int | None = None) -> Any:
         """The next event of this kind; windows are opened for what comes before."""
         async with asyncio.timeout(WAIT_S):
             while True:

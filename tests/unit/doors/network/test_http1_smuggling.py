@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from unit.doors.network.wires import Recorder, answered, asked, seen, status_of
 
 HOST = b"Host: example.com\r\n"
@@ -31,7 +32,7 @@ REFUSED = {
     "length without value": (400, POST + b"Content-Length:\r\n\r\n"),
     "length out of bounds": (400, POST + b"Content-Length: 9999999999999999\r\n\r\n"),
     "length beyond 64 bits": (400, POST + b"Content-Length: 18446744073709551617\r\n\r\na"),
-    "length in other digits": (400, POST + "Content-Length: ١\r\n\r\na".encode()),
+    "length in other digits": (400, POST + "Content-Length: \u0661\r\n\r\na".encode()),
     "unknown coding": (501, POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
     "coding after chunked": (400, POST + b"Transfer-Encoding: chunked, identity\r\n\r\n"),
     "identity": (400, POST + b"Transfer-Encoding: identity\r\n\r\n"),
@@ -112,8 +113,8 @@ def test_request_that_can_be_read_in_two_ways_is_refused(name: str) -> None:
     status, raw = REFUSED[name]
     recorder = Recorder()
     answer = answered(raw + SECOND, recorder)
-    assert status_of(answer) in {status, 501 if status == 400 else status}
-    assert answer.count(b"HTTP/1.1 ") == 1
+    assert status_of(answer) == status
+    assert answer.count(b"Connection: close") == 1
     assert recorder.seen == []
 
 

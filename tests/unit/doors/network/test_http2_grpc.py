@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+
 from unit.doors.network.http2_peers import WAIT_S, relay_to
 
 MIB = 1 << 20

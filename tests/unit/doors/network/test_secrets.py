@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from paddock.doors.network import secrets
+from paddock.doors.network.injection import Injector
 from paddock.doors.network.secrets import Revoked, SecretKeeper
 from paddock.journal.mask import Masker
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import InvalidInput, SandboxError
 from paddock.state.home import Home
 from paddock.state.revocations import holders, revoke
 from unit.doors.network.keepers import API, ELSEWHERE, VALUE, make_keeper, terms_of
@@ -157,9 +158,24 @@ def test_keeper_is_listed_from_its_start_to_its_end(tmp_path: Path) -> None:
     assert keeper.secret("KEY").token not in record
     keeper.close()
     assert holders(home_of(tmp_path)) == []
-    assert not keeper
-    with pytest.raises(InvalidInput):
-        keeper.value("KEY")
+
+
+def test_keeper_that_is_closed_is_not_taken_for_one_without_secrets(tmp_path: Path) -> None:
+    keeper = make_keeper(tmp_path, terms_of("KEY", placed="header:Authorization=Bearer"))
+    injector = Injector(keeper)
+    injector.apply([], "/", None, API)
+    assert keeper.scrubber(API) is not None
+    keeper.close()
+    keeper.close()
+    assert keeper
+    for use in (
+        lambda: keeper.value("KEY"),
+        lambda: keeper.scrubber(API),
+        lambda: injector.apply([], "/", None, API),
+        lambda: injector.apply([], "/", None, ELSEWHERE),
+    ):
+        with pytest.raises(SandboxError, match="has ended"):
+            use()
 
 
 def test_keeper_of_nothing_writes_nothing(tmp_path: Path) -> None:

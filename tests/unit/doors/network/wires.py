@@ -1,4 +1,4 @@
-"""Raw bytes to the server's side of HTTP/1 and back, over a socket pair."""
+"""Raw bytes to the server's side of HTTP/1 and back, over loopback."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, 
 from paddock.doors.network.http1_client import Http1Upstream
 
 LIMIT_S = 30.0
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection over loopback: unlike a socket pair, it can be reset."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    for end in (near, far):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return near, far
 
 
 @dataclass
@@ -54,7 +64,7 @@ def answered(raw: bytes | list[bytes], handler: Handler, **options: Any) -> byte
     """All that comes back for these bytes, the last of them followed by the end of the stream."""
 
     async def run() -> bytes:
-        near, far = socket.socketpair()
+        near, far = tcp_pair()
         conn = Conn(near)
         serving = asyncio.create_task(http1.serve(Conn(far), handler, scheme="http", **options))
         async with asyncio.timeout(LIMIT_S):
@@ -104,7 +114,7 @@ def asked(raw: bytes, request: Request | None = None, headers: Headers | None = 
     """A request to a server that answers with these bytes and ends the connection."""
 
     async def run() -> Got:
-        near, far = socket.socketpair()
+        near, far = tcp_pair()
         upstream, server = Http1Upstream(Conn(near)), Conn(far)
         asking = request or Request("GET", "http", "example.com", "/", [], "1.1")
         async with asyncio.timeout(LIMIT_S):

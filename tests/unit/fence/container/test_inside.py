@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from paddock.fence.container import inside, rootfs
+from paddock.fence.guest import agreed
 from paddock.state.home import Home
 
 
@@ -41,6 +42,8 @@ def test_etc_holds_no_file_that_the_host_does_not_show_to_everybody(home: Home) 
     for name, info in entries(etc):
         if not stat.S_ISREG(info.st_mode) or name in inside._ETC_FILES:
             continue
+        if name == os.path.relpath(agreed.HOST_CERTIFICATES, "/etc"):
+            name = "ssl/certs/ca-certificates.crt"
         walked = Path("/etc")
         for part in Path(name).parts[:-1]:
             walked = walked / part
@@ -62,13 +65,24 @@ def test_accounts_are_the_sandboxs_own_and_not_the_hosts(home: Home) -> None:
     names = [line.split(":")[0] for line in (etc / "passwd").read_text().splitlines()]
     assert names == ["root", "user", "nobody"]
     assert "user:x:1000:1000" in (etc / "passwd").read_text()
-    assert (etc / "resolv.conf").read_text() == ""
 
 
 def test_names_of_the_machine_are_those_that_the_guest_writes(home: Home) -> None:
     etc = inside.synthetic_etc(home)
     assert os.readlink(etc / "hosts") == "/run/hosts"
     assert os.readlink(etc / "hostname") == "/run/hostname"
+    assert os.readlink(etc / "resolv.conf") == agreed.RESOLVER
+
+
+def test_whom_to_trust_is_a_file_of_the_sandbox_and_what_the_host_trusts_is_beside_it(
+    home: Home,
+) -> None:
+    etc = inside.synthetic_etc(home)
+    assert os.readlink(etc / "ssl/certs/ca-certificates.crt") == agreed.CERTIFICATES
+    hosts = Path("/etc/ssl/certs/ca-certificates.crt")
+    kept = etc / os.path.relpath(agreed.HOST_CERTIFICATES, "/etc")
+    assert kept.is_file() == hosts.is_file()
+    assert not hosts.is_file() or kept.read_bytes() == hosts.read_bytes()
 
 
 def test_everything_brought_can_be_read_by_every_uid_and_written_by_none(home: Home) -> None:

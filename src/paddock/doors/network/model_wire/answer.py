@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a model asks its agent to make."""
+    """A call that a model asks its agent to make. One that is not readable must be refused: nobody
+    can know what the agent's reader makes of it."""
 
     key: Hashable  # where it is in the answer
     id: str

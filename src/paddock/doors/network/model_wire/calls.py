@@ -116,8 +116,14 @@ class OpenCall:
         """The call, of which nothing more may come."""
         if not self.name:
             raise Unreadable("a tool call has no name")
+        text = self.text
+        self.close()
+        return call_of(self.key, self.id, self.name, text, is_free_text=self.is_free_text)
+
+    def close(self) -> None:
+        """Takes nothing more, and lets go of the pieces: only what is held counts as held."""
         self.is_complete = True
-        return call_of(self.key, self.id, self.name, self.text, is_free_text=self.is_free_text)
+        self._pieces.clear()
 
 
 def call_of(

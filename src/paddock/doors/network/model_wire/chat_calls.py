@@ -32,6 +32,8 @@ class ChatCalls:
 
     def __init__(self) -> None:
         self._calls: dict[tuple[int, int], OpenCall] = {}
+        self._kinds: set[str] = set()
+        self._is_numbered: bool | None = None  # whether pieces say of which call they are
         self._is_over: set[int] = set()  # choices that gave a reason to stop
         self._has_spoken: set[int] = set()  # choices with text that went out
         self._said: set[Hashable] = set()  # refusals that went out
@@ -47,6 +49,11 @@ class ChatCalls:
             if choice.get("finish_reason") is not None:
                 completed += self._complete(number)
                 self._is_over.add(number)
+        if touched:
+            # A client skips chunks that do not call themselves what it expects.
+            self._kinds.add(str(data.get("object")))
+            if len(self._kinds) > 1:
+                raise Unreadable("the pieces of tool calls are in things of different kinds")
         # What carries a piece of a call is never let through as an error.
         is_error = bool(data.get("error")) and not touched and not completed
         return Noted(tuple(touched), tuple(completed), is_error)
@@ -97,7 +104,11 @@ class ChatCalls:
         yield from self._legacy(number, delta)
 
     def _position(self, number: int, piece: dict[str, Any]) -> int:
-        if piece.get("index") is not None:
+        is_numbered = piece.get("index") is not None
+        if self._is_numbered not in (None, is_numbered):
+            raise Unreadable("some pieces of tool calls say of which they are, and some do not")
+        self._is_numbered = is_numbered
+        if is_numbered:
             return number_in(piece, "index")
         # Some servers leave it out and send calls whole: an id that is new is a new call.
         own = [key[1] for key in self._calls if key[0] == number and key[1] != _LEGACY]
@@ -133,6 +144,9 @@ class ChatCalls:
             raise Unreadable("a tool call comes after the end of its choice")
         known = self._calls.get((number, position))
         if known is None:
+            if any(key[0] == number and key[1] > position != _LEGACY for key in self._calls):
+                # Clients insert calls into a list, and put pieces of one into another then.
+                raise Unreadable("the tool calls of the answer are out of order")
             if len(self._calls) >= MAX_CALLS:
                 raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
             known = OpenCall((number, position), is_free_text=is_free_text)

@@ -12,6 +12,7 @@ MAX_TEXT = 64 << 10  # characters of an answer's text that the journal keeps
 MAX_KEPT_CALLS = 64
 MAX_KEPT_ARGUMENTS = 64 << 10  # bytes, of all calls of an answer together
 _MAX_VOICES = 16
+_MAX_COUNTS = 32
 
 
 class Gathered:
@@ -43,6 +44,8 @@ class Gathered:
         if len(text) > room or voice >= _MAX_VOICES:
             self._is_cut = True
             text = text[:room] if voice < _MAX_VOICES else ""
+        if not text:
+            return
         self._size += len(text)
         self._texts.setdefault(voice, []).append(text)
 
@@ -60,8 +63,8 @@ class Gathered:
 
     def count(self, usage: Any) -> None:
         """Totals, of which a later one replaces an earlier one."""
-        for key, value in list(mapping(usage).items())[:32]:
-            if value is not None:
+        for key, value in mapping(usage).items():
+            if value is not None and (key in self.usage or len(self.usage) < _MAX_COUNTS):
                 self.usage[key] = value
 
     def detail(self, key: str) -> Mapping[str, Any]:

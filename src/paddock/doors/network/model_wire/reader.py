@@ -24,6 +24,7 @@ class AnswerReader:
         self._gathered = Gathered()
         self._found: list[ToolCall] = []
         self._body = bytearray()
+        self._call_bytes = 0
         self._problem: str | None = None
 
     @property
@@ -85,7 +86,12 @@ class AnswerReader:
             return
         data = _object(load(event.data))
         _gather(self._wire, self._gathered, data)
-        self._keep(self._calls.note(data))
+        noted = self._calls.note(data)
+        if noted.touched:
+            self._call_bytes += len(raw)
+            if self._call_bytes > MAX_BODY:
+                raise Unreadable(f"the tool calls are larger than {MAX_BODY} bytes")
+        self._keep(noted)
 
     def _read_body(self) -> None:
         body = _object(load(bytes(self._body)))

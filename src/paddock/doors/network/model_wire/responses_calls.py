@@ -132,7 +132,7 @@ class ResponsesCalls:
             raise Unreadable("the pieces of a tool call are not its arguments")
         if call.name and call.name != item.get("name"):
             raise Unreadable("a tool call has two names")
-        call.is_complete = True
+        call.close()
         return self._know(item)
 
     def _know(self, item: dict[str, Any]) -> ToolCall:

@@ -3,6 +3,7 @@ stands in for one that was refused."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Hashable
 from typing import Any
@@ -42,9 +43,9 @@ def identity(item: dict[str, Any]) -> str:
 
 
 def essence(item: dict[str, Any]) -> bytes:
-    """What two mentions of one call must agree in: everything but how far it has come."""
+    """A digest of what two mentions of a call must agree in: all but how far it has come."""
     rest = {key: value for key, value in item.items() if key not in ("status", "id")}
-    return json.dumps(rest, sort_keys=True).encode()
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).digest()
 
 
 def call_in(key: Hashable, item: dict[str, Any]) -> ToolCall:

@@ -48,12 +48,12 @@ def edit(
 
 def sse(*events: Any, names: bool = False) -> bytes:
     """Events as OpenAI (without names) or Anthropic send them."""
-    out = b""
+    out = []
     for event in events:
         data = event if isinstance(event, str) else json.dumps(event)
         name = f"event: {event['type']}\n" if names else ""
-        out += f"{name}data: {data}\n\n".encode()
-    return out
+        out.append(f"{name}data: {data}\n\n".encode())
+    return b"".join(out)
 
 
 def pieces(text: str, size: int = 4) -> list[str]:

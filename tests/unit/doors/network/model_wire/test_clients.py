@@ -111,6 +111,8 @@ def test_chat_client_sees_allowed_calls_and_usage_as_ever(client: Any, is_stream
 
 def test_chat_client_with_several_choices_sees_each_decided(client: Any) -> None:
     stream = sse(
+        chat_chunk({"role": "assistant"}, None, 0),
+        chat_chunk({"role": "assistant"}, None, 1),
         *chat_calls(TWO[::-1], 1),
         *chat_calls(TWO, 0),
         chat_chunk({}, "tool_calls", 0),

@@ -37,8 +37,19 @@ def test_cost_is_that_of_the_list(model: str, usage: Usage, micros: int) -> None
 
 @pytest.mark.parametrize(
     "model",
-    ["", "gpt", "gpt-4o-audio-preview", "gpt-4o-mini-tts", "my-gpt-4o", "claude-opus-4-9", "llama"]
-    + ["gpt-50", "claude-opus-45", "openai/gpt-4o", "gpt-4-1106-preview"],
+    [
+        "",
+        "gpt",
+        "gpt-50",
+        "gpt-4o-audio-preview",
+        "gpt-4o-mini-tts",
+        "gpt-4-1106-preview",
+        "my-gpt-4o",
+        "openai/gpt-4o",
+        "claude-opus-4-9",
+        "claude-opus-45",
+        "llama",
+    ],
 )
 def test_model_that_is_not_listed_has_no_cost(model: str) -> None:
     assert cost_of(model, MILLION) is None

@@ -171,15 +171,29 @@ def test_long_prompt_is_cut_at_a_character() -> None:
     assert prompt == "é" * (MAX_PROMPT_TEXT // 2)
 
 
+KEYS = [
+    "model",
+    "messages",
+    "input",
+    "system",
+    "tools",
+    "content",
+    "role",
+    "type",
+    "text",
+    "function",
+    "name",
+    "temperature",
+    "stop",
+    "instructions",
+    "reasoning",
+]
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda below: (
         st.lists(below, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                ["model", "messages", "input", "system", "tools", "content", "role", "type", "text"]
-                + ["function", "name", "temperature", "stop", "instructions", "reasoning"]
-            ),
+            st.sampled_from(KEYS),
             below,
             max_size=5,
         )
@@ -189,7 +203,7 @@ values = st.recursive(
 
 
 @given(body=st.dictionaries(st.sampled_from(["model", "messages", "input", "tools"]), values))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_body_of_any_shape_is_described(body: dict[str, Any]) -> None:
     for wire in (CHAT, MESSAGES, RESPONSES):
         found = describe_request(wire, body)

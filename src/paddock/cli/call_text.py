@@ -1,0 +1,47 @@
+"""What was called, with what, as one line in the form that suits its kind. An agent chose the
+words: they go through `plain` and are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.gate.showing import plain
+from paddock.journal.traffic import KINDS, Traffic
+
+_MOST = 400
+
+
+def call_text(kind: str | None, name: str | None, proposed: Mapping[str, Any]) -> str:
+    """The call of an action as its `proposed` record has it."""
+    arguments = proposed.get("arguments")
+    if not isinstance(arguments, Mapping):
+        return plain(name or "-", _MOST)
+    if kind == "exec" and isinstance(arguments.get("argv"), list):
+        return plain(shlex.join(map(str, arguments["argv"])), _MOST)
+    if kind == "file":
+        to = f" -> {arguments['to']}" if "to" in arguments else ""
+        return plain(f"{name} {arguments.get('path')}{to}", _MOST)
+    if kind == "code":
+        return plain(f"{name}: {arguments.get('code')}", _MOST)
+    if kind in KINDS and ("host" in arguments or "name" in arguments):
+        return plain(_network(Traffic(0, 0, kind, name or "", arguments)), _MOST)
+    words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+    return plain(f"{name}({words})", _MOST)
+
+
+def _network(one: Traffic) -> str:
+    if one.kind == "model":
+        asked = one.arguments.get("prompt")
+        prompt = f": {asked}" if isinstance(asked, str) and asked else ""
+        return f"{one.arguments.get('model') or one.name} at {one.place}{one.target}{prompt}"
+    if one.kind == "http":
+        return f"{one.method} {one.url}"
+    return f"{one.method or ''} {one.place}".strip()
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:_MOST]
