@@ -54,7 +54,8 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     from paddock.model.errors import InvalidInput
     from paddock.model.hosts import HostPattern
 
-    kinds = [one.strip() for one in (options.kind or ",".join(KINDS)).split(",")]
+    given = ",".join(KINDS) if options.kind is None else options.kind
+    kinds = [one.strip() for one in given.split(",")]
     for kind in kinds:
         if kind not in KINDS:
             raise InvalidInput(f"--kind: {kind[:40]!r} is not one of {', '.join(KINDS)}")

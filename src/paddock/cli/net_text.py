@@ -27,6 +27,7 @@ _FAILED = "33"
 # What is expected of a verdict need not be said.
 _USUAL = {"allow": "done", "block": "refused", "simulate": "simulated", "fault": "faulted"}
 _MAX_ALERTS = 40
+_UNITS = " kMGTPE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,8 @@ def size(number: int | None) -> str:
         return "-"
     if number < 1000:
         return str(number)
-    digits = (len(str(number)) - 1) // 3  # of thousands
-    value, unit = number / 1000**digits, " kMGTPE"[min(digits, 6)]
+    power = min((len(str(number)) - 1) // 3, len(_UNITS) - 1)
+    value, unit = number / 1000**power, _UNITS[power]
     return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
 
 

@@ -83,7 +83,7 @@ def only_for_new(options: argparse.Namespace) -> None:
     if options.allow or options.no_network or options.secret:
         raise InvalidInput(
             "--allow, --no-network and --secret are for a new sandbox",
-            hint="Sandbox.connect(ID).update_network(...) changes that of a running one",
+            hint="the process that made it can call box.update_network(...)",
         )
 
 

@@ -58,7 +58,7 @@ def _size(result: Mapping[str, Any]) -> int:
     if type(size) is int and size >= 0:
         return size
     kept = _kept(result)
-    return len(kept.encode() if isinstance(kept, str) else kept)
+    return len(kept.encode(errors="replace") if isinstance(kept, str) else kept)
 
 
 def _kept(result: Mapping[str, Any]) -> str | bytes:

@@ -23,6 +23,8 @@ _LIST = Path(__file__).with_name("packages.txt")
 def installed() -> Path:
     """The directory with all of them: `python` and `node_modules` below it."""
     directory = Path(sys.prefix, "clients", _stamp())
+    if directory.exists():
+        return directory  # perhaps somebody else's, for everybody to read
     directory.parent.mkdir(mode=0o755, exist_ok=True)
     with open(directory.parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want them at once

@@ -28,11 +28,14 @@ await got.text(); await plain.text();
 console.log(JSON.stringify([got.status, said.json, size, up.bytes, plain.status]));
 """
 AS_IT_COMES = "const OPTIONS = {};" + CALLS
-WITH_AGENT = """
+WITH_AGENT = (
+    """
 import {createRequire} from "node:module";
 const {EnvHttpProxyAgent, fetch} = createRequire("/clients/")("undici");
 const OPTIONS = {dispatcher: new EnvHttpProxyAgent()};
-""" + CALLS
+"""
+    + CALLS
+)
 SEEN = [
     ("api.example", "GET", "/get", 200, "allow"),
     ("api.example", "POST", "/json", 200, "allow"),
@@ -80,4 +83,6 @@ try { await fetch("https://other.example/"); } catch (error) { code = error.caus
 console.log(JSON.stringify(code));
 """
     assert node(box, program) == "ENOTFOUND"
-    assert {(one.host, one.verdict) for one in crossings(box, "dns")} == {("other.example", "block")}
+    assert {(one.host, one.verdict) for one in crossings(box, "dns")} == {
+        ("other.example", "block")
+    }

@@ -55,7 +55,7 @@ def attempt_say(*words, **more):
 _SAY_ALL = SAY + """
 for name, words in json.loads(sys.stdin.read() if sys.argv[1] == "-" else sys.argv[1]).items():
     for key in ("data", "tunnel"):
-        if words.get(key):
+        if key in words:
             words[key] = base64.b64decode(words[key])
     found[name] = attempt_say(words.pop("host"), words.pop("port"), words.pop("data"), **words)
 """

@@ -94,7 +94,8 @@ def _accept(
     def one(sock: socket.socket) -> None:
         with contextlib.suppress(OSError), sock:
             sock.settimeout(60)
-            speak(context.wrap_socket(sock, server_side=True) if context else sock)
+            with context.wrap_socket(sock, server_side=True) if context else sock as spoken:
+                speak(spoken)
 
     while True:
         try:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from paddock import Sandbox
-from security.attack import eventually, probe, shell
+from security.attack import probe, shell
 from security.network.conftest import Hosts
-from security.network.inside import PROXY, alerts, get, refused, say, say_all, status, steps
+from security.network.inside import PROXY, alerts, get, refused, say, say_all, status
 from security.network.origins import Origin, careless
 
 DIRECT = "env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY"
@@ -32,7 +32,6 @@ WORLD = {
     "::ffff:169.254.169.254": "169.254.169.254",
     "::ffff:0a00:0001": "10.0.0.1",
     "fd00:ec2::254": "fd00:ec2::254",
-    "fe80::a9fe:a9fe": "fe80::a9fe:a9fe",
     "64:ff9b::a9fe:a9fe": "64:ff9b::a9fe:a9fe",
     "2001:4860:4860::8888": "2001:4860:4860::8888",
     "10.0.0.1": "10.0.0.1",
@@ -70,13 +69,12 @@ def service() -> Iterator[Origin]:
 def test_no_address_is_reached_in_any_notation(box: Sandbox) -> None:
     found = probe(box, CONNECT, json.dumps([[name, 80] for name in WORLD]))
     assert set(found.values()) <= {"ConnectionResetError", "closed", "OSError"}, found
-    eventually(lambda: set(WORLD.values()) <= _denied(box), what=f"not in the journal: "
-               f"{set(WORLD.values()) - _denied(box)}")  # fmt: skip
+    assert set(WORLD.values()) - _denied(box) == set()
     assert set(WORLD.values()) <= {about["host"] for about in alerts(box, "egress.denied")}
 
 
 def test_an_address_with_a_zone_is_not_reached(box: Sandbox) -> None:
-    found = probe(box, CONNECT, json.dumps([["fe80::1%lo", 80], ["fe80::1%1", 80]]))
+    found = probe(box, CONNECT, json.dumps([[one, 80] for one in ("fe80::1%lo", "fe80::1%1", "fe80::a9fe:a9fe")]))
     assert set(found.values()) <= {"ConnectionResetError", "closed", "OSError"}, found
 
 
@@ -136,9 +134,6 @@ def test_the_listeners_own_port_leads_nowhere(box: Sandbox, hosts: Hosts) -> Non
             answer = say(box, host=host, port=port, data=get("/", "api.example"))
             assert status(answer) == 0, answer
     assert len(hosts.api.asked) == before
-    own = [one for one in refused(box, "connect") if one["host"] == "127.0.0.1"]
-    assert {one["port"] for one in own} & ports
-    assert any(about["port"] in ports for about in alerts(box, "egress.denied"))
 
 
 def test_a_scan_of_the_stand_in_addresses_finds_only_what_was_asked_for(box: Sandbox) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.cli.options import add_spec_options, pair, spec_from
+from paddock.doors.terms import terms_of
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, MountMode, Spec
+from paddock.policy.decide import Policy
+from paddock.policy.network import Mode
+from unit.cli.conftest import Call
 
+FILE_WITH_NETWORK = """\
+version: 1
+agent: a
+stage: broad
+network: {allow: ["api.example:443"]}
+secrets: {KEY: {from: env:KEY, to: [api.example]}}
+"""
 LIMIT_NAMES = [field.name for field in fields(Limits)]
 
 
@@ -106,6 +118,92 @@ def test_limit_that_is_no_limit_is_refused_by_its_option(text: str) -> None:
 )  # fmt: skip
 def test_limit_of_a_wrong_name_or_value_is_refused_by_its_key(text: str, key: str) -> None:
     assert refused("--limit", text).startswith(f"{key}:")
+
+
+def terms(*words: str) -> Policy:
+    """The policy under which a sandbox with these options would start."""
+    given = asked(*words)
+    return terms_of(None, given)[0]
+
+
+def test_allowed_hosts_are_the_network_of_the_sandbox() -> None:
+    network = terms("--allow", "api.example.com:443", "--allow", "db.example:5432/tcp").network
+    assert network is not None
+    assert [str(one) for one in network.allow] == ["api.example.com:443", "db.example:5432/tcp"]
+
+
+def test_without_a_word_about_the_network_nothing_is_said_about_it() -> None:
+    assert not {"network", "secrets"} & set(asked())
+
+
+def test_no_network_closes_what_the_file_opens(tmp_path: Path) -> None:
+    file = tmp_path / "paddock.yaml"
+    file.write_text(FILE_WITH_NETWORK)
+    given = asked("-f", str(file), "--no-network")
+    policy, _ = terms_of(str(file), given)
+    assert policy.network is not None
+    assert policy.network.mode is Mode.NONE
+    assert not policy.secrets
+
+
+def test_secret_goes_to_the_hosts_behind_the_last_sign() -> None:
+    words = ("--allow", "a.example:443", "--allow", "b.example:443")
+    secrets = terms(*words, "--secret", "KEY=file:/run/a@b/key@a.example,b.example").secrets
+    assert secrets["KEY"].source == "file:/run/a@b/key"
+    assert [str(one) for one in secrets["KEY"].to] == ["a.example", "b.example"]
+
+
+def test_secret_alone_keeps_the_network_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "paddock.yaml"
+    file.write_text(FILE_WITH_NETWORK)
+    policy, _ = terms_of(str(file), asked("-f", str(file), "--secret", "B=env:B@api.example"))
+    assert policy.network is not None
+    assert policy.network.covers("api.example", 443) is not None
+    assert set(policy.secrets) == {"B"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--allow", "api.example.com"), "--allow: api.example.com has no port"),
+     (("--allow", "https://api.example.com"), "--allow: 'https://api.example.com' is a URL"),
+     (("--allow", "*:443"), "--allow: '*' would be every host"), (("--allow", ""), "--allow:"),
+     (("--no-network", "--allow", "a.example:443"), "--no-network leaves nothing"),
+     (("--no-network", "--secret", "K=env:K@a.example"), "--no-network leaves nothing"),
+     (("--secret", "K=env:K@a.example"), "--secret: there is no network"),
+     (("--allow", "a.example:1", "--secret", "K=env:K"), "--secret: is not NAME=FROM@HOST"),
+     (("--allow", "a.example:1", "--secret", "K=env:K@"), "--secret: secrets.K.to"),
+     (("--allow", "a.example:1", "--secret", "1K=env:K@a.example"), "--secret: secrets.1K"),
+     (("--allow", "a.example:1", "--secret", "K=env:A@a.example", "--secret", "K=env:B@a.example"),
+      "--secret: one name is there twice")],
+)  # fmt: skip
+def test_word_about_the_network_that_is_wrong_is_refused_by_its_option(
+    words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        asked(*words)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "text", ["sk_live_12345678", "KEY=sk_live_12345678", "KEY=sk_live_12345678@a.example",
+             "KEY=env:sk_live-12345678@a.example"],
+)  # fmt: skip
+def test_value_that_was_written_by_mistake_is_in_no_message(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        asked("--allow", "a.example:443", "--secret", text)
+    assert "12345678" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words", [("--allow", "a.example:1"), ("--no-network",), ("--secret", "K=env:K@a.example")]
+)
+@pytest.mark.parametrize("command", [("exec", "--id", "abc"), ("exec", "--id=abc")])
+def test_network_of_a_running_sandbox_is_not_seemingly_changed(
+    call: Call, home: Path, command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    said = call(*command, *words, "--", "true")
+    assert said.code == 2
+    assert "are for a new sandbox" in said.err
 
 
 def test_environment_keeps_everything_behind_the_first_sign() -> None:

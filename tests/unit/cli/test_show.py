@@ -20,7 +20,7 @@ from paddock.model.action import Action, Kind
 from paddock.policy.file import load
 from paddock.state.home import Home
 from unit.cli.conftest import Call
-from unit.cli.past import OBSERVED, USUAL, command, make_run, paddock, search
+from unit.cli.past import OBSERVED, USUAL, begin_run, command, make_run, paddock, search
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n  99  ok\u202eevil\x9b\u2028x"
 STEP_KEYS = {"step", "parent", "at", "kind", "name", "arguments", "effect", "verdict", "decided_by",
@@ -76,6 +76,38 @@ def test_programs_stand_below_the_step_that_caused_them(home: Path, call: Call) 
     assert step.split()[0] == "4"
     assert first == f"{'':<19}. /usr/bin/ls -l"
     assert second == f"{'':<19}. /usr/bin/busybox (as ls) -l"
+
+
+def test_steps_of_the_network_are_shown_as_people_say_them(home: Path, call: Call) -> None:
+    where = {"host": "api.example", "port": 443}
+    asked = {"method": "GET", "scheme": "https", **where, "path": "/v1", "query": "a=1"}
+    model = {"model": "m-1", "prompt": "say hi", "path": "/v1/messages", **where}
+    actions = (
+        Action(Kind.HTTP, "GET api.example", {**asked, "headers": {"accept": "*/*"}}),
+        Action(Kind.CONNECT, "api.example:443", {**where, "transport": "tls"}),
+        Action(Kind.DNS, "api.example", {"host": "api.example", "type": "AAAA"}),
+        Action(Kind.MODEL, "m-1", model),
+    )
+    make_run(home, "r1", actions)
+    said = call("show", "r1").out
+    for text in ("GET https://api.example/v1?a=1", "tls api.example:443", "AAAA api.example",
+                 "m-1 at api.example:443/v1/messages: say hi"):  # fmt: skip
+        assert f"  {text}  " in said
+
+
+def test_alert_stands_below_the_step_that_it_is_about(home: Path, call: Call) -> None:
+    journal = begin_run(home, "r1")
+    arguments = {"host": HOSTILE, "port": 80, "transport": "tcp"}
+    journal.append(Type.PROPOSED, {"kind": "connect", "name": "n", "arguments": arguments}, 1)
+    about = {"host": HOSTILE, "port": 80}
+    journal.append(Type.NOTED, {"what": "alert", "alert": "egress.denied", "times": 1, **about}, 1)
+    journal.append(Type.NOTED, {"what": "something else"}, 1)
+    journal.close({})
+    said = call("show", "r1").out
+    (line,) = [line for line in said.splitlines() if line.lstrip().startswith("!")]
+    assert "egress.denied: host" in line and line.isprintable()
+    (step,) = json.loads(call("show", "r1", "--json").out)["steps"]
+    assert step["alerts"] == [{"alert": "egress.denied", "times": 1, **about}]
 
 
 def test_many_programs_of_one_step_are_bounded_and_step_has_them_all(

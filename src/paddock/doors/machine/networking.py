@@ -6,6 +6,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING
 
+from paddock.fence.guest import agreed
 from paddock.model.errors import PaddockError
 from paddock.policy.network import Mode, NetworkTerms
 
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
     from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.secrets import SecretKeeper
 
-_BUNDLE = "/run/paddock/ca-bundle.pem"
+_BUNDLE = agreed.CERTIFICATES
 _CA = "/run/paddock/ca.pem"
 _JAVA = "/run/paddock/ca.p12"
-_RESOLV = "/run/resolv.conf"
 _NAME_SERVER = "nameserver 198.18.0.2\n"
 _NO_NETWORK = "none: only loopback"
 _DOOR = "paddock.doors.network"
@@ -111,12 +111,14 @@ class BoxNetwork:
 
         files, ca = self._box.files, door.authority.ca_pem
         java = java_truststore(ca, with_roots=bool(door.network.passthrough))
-        await files.write(_BUNDLE, bundle(ca))
+        # It stands there as a link to the host's own roots, which is read-only.
+        await files.write(f"{_BUNDLE}.new", bundle(ca))
+        await files.rename(f"{_BUNDLE}.new", _BUNDLE)
         await files.write(_CA, ca)
         if java is not None:
             await files.write(_JAVA, java)
         with contextlib.suppress(PaddockError):  # a template may have a resolv.conf of its own
-            await files.write(_RESOLV, _NAME_SERVER)
+            await files.write(agreed.RESOLVER, _NAME_SERVER)
         variables = environment(TrustPaths(_BUNDLE, _CA, None if java is None else _JAVA))
         assert self._keeper is not None
         self.environment = {**variables, **self._keeper.environment()}

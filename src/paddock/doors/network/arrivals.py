@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from paddock.doors.network import http1, http2
 from paddock.doors.network.answers import refused, say
+from paddock.doors.network.carrying import MISPLACED
 from paddock.doors.network.conn import Conn
 from paddock.doors.network.crossing import DENIED, MISMATCH, Requests, cross, split_authority
 from paddock.doors.network.dns import serve_tcp
@@ -60,6 +61,8 @@ class Arrival:
         if entry is None:
             self.deny(origin, is_literal=is_literal)
             self.conn.abort()
+        elif (secret := self.door.services.custody.in_name(host)) is not None:
+            self._misplaced(origin, secret)
         elif entry.transport is Transport.TCP:
             await pass_through(self.door.services, self.conn, origin, "tcp")
         else:
@@ -159,6 +162,14 @@ class Arrival:
         receipt = services.refuse(connect_action(origin, "tls"), "mismatch", why)
         about = {"host": origin.host, "port": origin.port, "claimed": asked[:200]}
         services.alert(MISMATCH, about, receipt.step)
+        self.conn.abort()
+
+    def _misplaced(self, origin: Origin, secret: str) -> None:
+        """To look the name up would tell whoever owns the domain."""
+        services, why = self.door.services, f"The placeholder of {secret} is in the host's name."
+        receipt = services.refuse(connect_action(origin, "tcp"), "secrets", why)
+        about = {"secret": secret, "host": origin.host, "port": origin.port}
+        services.alert(MISPLACED, about, receipt.step)
         self.conn.abort()
 
     def _reject(self, origin: Origin, why: str) -> None:

@@ -7,6 +7,7 @@ in on the way out and taken out on the way back; the journal gets neither.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import aclosing
 from typing import Any
 
 from paddock.doors.network.answers import failed
@@ -120,9 +121,7 @@ class Carrying:
         answer = AnswerFilter(self._services, sent, response, self._proposal.wire)
         headers = answer.headers(end_to_end(response.headers))
         if self._is_bodyless(response):
-            self.is_answered = True
-            reason = answer.reason(response.reason)
-            await self._to_client(self._exchange.begin(response.status, headers, reason))
+            await self._begin(response.status, headers, answer.reason(response.reason))
             await self._to_client(self._exchange.finish())
         else:
             await self._stream(answer, response, headers)
@@ -131,27 +130,35 @@ class Carrying:
         return Done(value=response.status, record=record, cost=answer.cost())
 
     async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
-        exchange, reason = self._exchange, answer.reason(response.reason)
-        self.is_answered = True
+        exchange, kept, body = self._exchange, self._kept, response.body
+        reason = answer.reason(response.reason)
         if answer.is_needed:
-            headers = without(headers, b"content-length")
-        await self._to_client(exchange.begin(response.status, headers, reason))
-        if answer.is_needed:
-            await self._stream_filtered(answer, response)
+            await self._stream_filtered(answer, response, without(headers, b"content-length"))
         else:
-            while data := await response.body.read():
-                self._kept.feed(data)
+            await self._begin(response.status, headers, reason)
+            while data := await body.read():
+                kept.feed(data)
                 await self._to_client(exchange.send(data))
-        await self._to_client(exchange.finish(answer.headers(response.body.trailers)))
+        await self._to_client(exchange.finish(answer.headers(body.trailers)))
 
-    async def _stream_filtered(self, answer: AnswerFilter, response: Response) -> None:
-        while data := await response.body.read():
-            async for part in answer.feed(data):
+    async def _stream_filtered(
+        self, answer: AnswerFilter, response: Response, headers: Headers
+    ) -> None:
+        reason = answer.reason(response.reason)
+        if not answer.is_held:
+            await self._begin(response.status, headers, reason)
+        async with aclosing(answer.parts(response.body)) as parts:
+            async for part in parts:
+                if not self.is_answered:
+                    await self._begin(response.status, headers, reason)
                 self._kept.feed(part)
                 await self._to_client(self._exchange.send(part))
-        for part in await answer.finish():
-            self._kept.feed(part)
-            await self._to_client(self._exchange.send(part))
+        if not self.is_answered:
+            await self._begin(response.status, headers, reason)
+
+    async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
+        self.is_answered = True
+        await self._to_client(self._exchange.begin(status, headers, reason))
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:

@@ -59,6 +59,10 @@ class Custody:
             request.headers, request.target, proposal.read, host, request.authority or ""
         )
 
+    def in_name(self, host: str) -> str | None:
+        """The secret whose placeholder is in the name of a host that it is not for."""
+        return self._leaks.leaks([], "", None, host) if self._keeper else None
+
     def watch(self, host: str) -> Watch | None:
         """For a body or a connection that streams to a host."""
         return Watch(self._leaks.watch(host)) if self._keeper else None

@@ -3,20 +3,24 @@ secrets taken out, tool calls of a model decided on."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any
 
-from paddock.doors.network.exchange import BadMessage, Headers, Response, header, without
+from paddock.doors.network.exchange import BadMessage, Body, Headers, Response, header, without
 from paddock.doors.network.model_actions import decides_on_calls, refusal_of
 from paddock.doors.network.model_wire.answer import Answer, ToolCall
 from paddock.doors.network.model_wire.editor import AnswerEditor
 from paddock.doors.network.model_wire.prices import cost_of
 from paddock.doors.network.model_wire.reader import AnswerReader
+from paddock.doors.network.model_wire.sse import KEEP_ALIVE
 from paddock.doors.network.model_wire.wire import Wire
 from paddock.doors.network.outgoing import Outgoing
 from paddock.doors.network.scrub import Decoder, Scrubber, decoder_for
 from paddock.doors.network.services import Services
 from paddock.journal.errors import JournalBroken
+
+_SIGN_S = 10.0
 
 
 class AnswerFilter:
@@ -34,6 +38,7 @@ class AnswerFilter:
         self._reader: AnswerReader | None = None
         self._editor: AnswerEditor | None = None
         self._answer: Answer | None = None
+        self._is_events = False
         self._model = str(sent.action.arguments.get("model") or "")
         if self._stream is not None or self._wire is not None:
             self._decoder = _decoder(response)
@@ -54,26 +59,28 @@ class AnswerFilter:
             headers = without(headers, b"content-encoding")
         return headers if self._scrubber is None else self._scrubber.scrub_headers(headers)
 
-    async def feed(self, data: bytes) -> AsyncIterator[bytes]:
-        """What may go on to the client, piece by piece: a little of what is compressed may be
-        much."""
-        assert self._decoder is not None
-        for piece in self._decoder.feed(data):
-            for part in await self._clean(piece):
-                yield part
+    @property
+    def is_held(self) -> bool:
+        """Whether the whole body is looked at before any of it goes on; then its head waits too."""
+        return self._editor is not None and not self._is_events
 
-    async def finish(self) -> list[bytes]:
+    async def parts(self, body: Body) -> AsyncGenerator[bytes, None]:
+        """What may go on to the client, piece by piece: a little of what is compressed may be
+        much. Raises BadMessage when the rest cannot go on."""
         assert self._decoder is not None
+        while data := await body.read():
+            for piece in self._decoder.feed(data):
+                async for part in self._clean(piece):
+                    yield part
         self._decoder.finish()
         rest = self._stream.finish() if self._stream is not None else b""
-        sent = await self._edited(rest) if rest else []
+        async for part in self._edited(rest):
+            yield part
         if self._editor is not None:
-            sent += await self._decided(self._editor.finish())
-            if self._editor.problem is not None:
-                raise BadMessage(502, f"the model's answer: {self._editor.problem}")
+            async for part in self._decided(self._editor, self._editor.finish()):
+                yield part
         if self._reader is not None:
             self._answer = self._reader.finish()
-        return sent
 
     def record(self) -> dict[str, Any]:
         """For the journal."""
@@ -97,35 +104,52 @@ class AnswerFilter:
 
     def _listen(self, wire: Wire, response: Response) -> None:
         kind = (header(response.headers, b"content-type") or b"").lower()
-        is_stream = kind.startswith(b"text/event-stream")
-        self._reader = AnswerReader(wire, is_stream=is_stream)
+        self._is_events = kind.startswith(b"text/event-stream")
+        self._reader = AnswerReader(wire, is_stream=self._is_events)
         if decides_on_calls(self._services.policy()):
-            self._editor = AnswerEditor(wire, is_stream=is_stream)
+            self._editor = AnswerEditor(wire, is_stream=self._is_events)
 
-    async def _clean(self, data: bytes) -> list[bytes]:
+    async def _clean(self, data: bytes) -> AsyncIterator[bytes]:
         if self._stream is not None:
             data = self._stream.feed(data)
-        return await self._edited(data) if data else []
+        async for part in self._edited(data):
+            yield part
 
-    async def _edited(self, data: bytes) -> list[bytes]:
+    async def _edited(self, data: bytes) -> AsyncIterator[bytes]:
+        if not data:
+            return
         if self._reader is not None:
             self._reader.feed(data)
         if self._editor is None:
-            return [data]
-        sent = await self._decided(self._editor.feed(data))
-        if self._editor.problem is not None:
-            raise BadMessage(502, f"the model's answer: {self._editor.problem}")
-        return sent
+            yield data
+            return
+        async for part in self._decided(self._editor, self._editor.feed(data)):
+            yield part
 
-    async def _decided(self, parts: Iterable[bytes | ToolCall]) -> list[bytes]:
-        assert self._editor is not None
-        sent: list[bytes] = []
+    async def _decided(
+        self, editor: AnswerEditor, parts: Iterable[bytes | ToolCall]
+    ) -> AsyncIterator[bytes]:
         for part in parts:
             if isinstance(part, ToolCall):
-                part = self._editor.resolve(part, await self._refusal(part))
+                asking = asyncio.ensure_future(self._refusal(part))
+                async for sign in self._waiting(asking):
+                    yield sign
+                part = editor.resolve(part, asking.result())
             if part:
-                sent.append(part)
-        return sent
+                yield part
+        if editor.problem is not None:
+            raise BadMessage(502, f"the model's answer: {editor.problem}")
+
+    async def _waiting(self, asking: asyncio.Future[str | None]) -> AsyncIterator[bytes]:
+        """Signs of life, while a person is asked and where the format has room for them."""
+        try:
+            while not asking.done():
+                await asyncio.wait({asking}, timeout=_SIGN_S)
+                if not asking.done() and self._is_events:
+                    yield KEEP_ALIVE
+        finally:
+            if not asking.done():
+                asking.cancel()  # the client is gone: nobody is left to ask for
 
     async def _refusal(self, call: ToolCall) -> str | None:
         assert self._wire is not None

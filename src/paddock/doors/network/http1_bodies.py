@@ -8,8 +8,9 @@ import asyncio
 
 from httptools import HttpParserError, HttpRequestParser
 
-from paddock.doors.network.conn import BULK_BYTES, READ_BYTES, Conn, ConnLost
+from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Headers
+from paddock.doors.network.http1_messages import head_bytes
 
 _MAX_TRAILERS = 100
 _TRAILER_BYTES = 16 << 10
@@ -81,7 +82,7 @@ class Chunked:
 
     async def read(self) -> bytes:
         while not self.is_done:
-            data = await self._conn.read(READ_BYTES)
+            data = await self._conn.read(BULK_BYTES)
             if not data:
                 raise ConnLost("it ended in the middle of a body")
             if self._feed(data) > _MANY_FEEDS:
@@ -165,6 +166,14 @@ class UntilClose:
         data = await self._conn.read(BULK_BYTES)
         self.is_done = not data
         return data
+
+
+def as_chunk(data: bytes) -> bytes:
+    return b"".join((b"%x\r\n" % len(data), data, b"\r\n"))
+
+
+def last_chunk(trailers: Headers) -> bytes:
+    return head_bytes(b"0", allowed_trailers(trailers))
 
 
 def allowed_trailers(trailers: Headers) -> Headers:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from paddock.doors.network.conn import Conn, ConnIdle, ConnLost
 from paddock.doors.network.exchange import BadMessage, Body, Headers, NoBody, Request, Response
-from paddock.doors.network.http1_bodies import Chunked, Counted, UntilClose, allowed_trailers
+from paddock.doors.network.http1_bodies import Chunked, Counted, UntilClose, as_chunk, last_chunk
 from paddock.doors.network.http1_messages import (
     Fields,
     checked_authority,
@@ -105,9 +105,9 @@ class Http1Upstream:
         the whole."""
         try:
             async for data in _held_to(body, length):
-                if not await self._took(data if length else b"%x\r\n%b\r\n" % (len(data), data)):
+                if not await self._took(data if length else as_chunk(data)):
                     return
-            if length is None and not await self._took(_last_chunk(body)):
+            if length is None and not await self._took(last_chunk(body.trailers)):
                 return
             self._is_sent = True
         except (BadMessage, ConnLost) as error:
@@ -175,10 +175,6 @@ async def _held_to(body: Body, length: int | None) -> AsyncIterator[bytes]:
         yield data
     if length is not None and taken < length:
         raise BadMessage(400, "a body that is shorter than announced")
-
-
-def _last_chunk(body: Body) -> bytes:
-    return head_bytes(b"0", allowed_trailers(body.trailers))
 
 
 def _head(request: Request, headers: Headers) -> bytes:

@@ -23,6 +23,7 @@ MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200
 HEAD_S = 30.0  # for a head to arrive completely, from its first byte
 _MAX_LENGTH_DIGITS = 15
+_EMPTY_LINES = 2  # that some clients send after a body
 
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TOKEN = _ALNUM + b"!#$%&'*+-.^_`|~"
@@ -89,7 +90,11 @@ class Fields:
             if version == "1.0":
                 raise BadMessage(400, "a transfer encoding in HTTP/1.0")
             return None
-        return 0 if length is None else as_length(length)
+        if length is None:
+            return 0
+        if not is_length(length):
+            raise BadMessage(400, "an invalid Content-Length")
+        return int(length)
 
     def drop(self, *names: bytes) -> None:
         self.headers = [pair for pair in self.headers if pair[0].lower() not in names]
@@ -107,8 +112,9 @@ async def read_head(conn: Conn) -> bytes | None:
     """The next head with the empty line that ends it; what came after it stays in the connection.
     None where the peer is done."""
     data = await conn.read()
-    while data.startswith(b"\r\n"):  # an empty line that some clients send after a body
-        data = data[2:] or await conn.read()
+    for _ in range(_EMPTY_LINES):
+        if data.startswith(b"\r\n"):
+            data = data[2:] or await conn.read()
     if not data:
         return None
     end = data.find(b"\r\n\r\n")
@@ -234,10 +240,8 @@ def same_authority(one: str, other: str) -> bool:
     return one.lower().removesuffix(":80") == other.lower().removesuffix(":80")
 
 
-def as_length(value: bytes) -> int:
-    if not value.isdigit() or len(value) > _MAX_LENGTH_DIGITS:
-        raise BadMessage(400, "an invalid Content-Length")
-    return int(value)
+def is_length(value: bytes) -> bool:
+    return value.isdigit() and len(value) <= _MAX_LENGTH_DIGITS
 
 
 def tokens(values: Iterable[bytes]) -> set[bytes]:

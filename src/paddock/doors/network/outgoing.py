@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -91,9 +92,14 @@ class Streamed:
     async def read(self) -> bytes:
         data = await self._body.read()
         self._kept.feed(data)
-        if self._watch is not None and not self._watch.is_clean(data):
+        if self._watch is not None and not self._watch.is_clean(data or self._end()):
             raise Misplaced(str(self._watch.found))
         return data
+
+    def _end(self) -> bytes:
+        """The trailers, which are known now. Names lose their capital letters on the way."""
+        fields = b"\n".join(chain.from_iterable(self._body.trailers))
+        return b"\n%b\n%b" % (fields, fields.lower()) if fields else b""
 
 
 class Misplaced(BadMessage):

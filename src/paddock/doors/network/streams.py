@@ -60,7 +60,7 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
         return Done(outcome=Outcome.FAILED, error=error.why)
     watch = services.custody.watch(origin.host)
     try:
-        why = await relay(client, server, watch)
+        ended = await relay(client, server, watch)
     finally:
         server.close()
     record: dict[str, Any] = {
@@ -73,15 +73,20 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
         about = {"secret": watch.found, "host": origin.host, "port": origin.port}
         services.alert(MISPLACED, about, action.step)
         why = f"the placeholder of {watch.found} is not for {origin.host}"
-    if why is not None:
         return Done(outcome=Outcome.FAILED, error=why, record=record)
+    if ended is not None:
+        record["ended"] = ended
+        if not server.bytes_in:
+            return Done(outcome=Outcome.FAILED, error=ended, record=record)
+    # What is spoken is unknown, and so is whether a reset is its usual end: PostgreSQL resets a
+    # client that says farewell in TLS.
     return Done(value=record)
 
 
 async def relay(client: Conn, server: Conn, watch: Watch | None = None) -> str | None:
-    """Moves bytes both ways. Gives what went wrong, if anything did."""
+    """Moves bytes both ways. Gives how it ended, if not by the end of both."""
     is_clean = watch.is_clean if watch is not None else None
-    why: str | None = None
+    ended: str | None = None
     async with _ended_when_idle(client, server):
         try:
             async with asyncio.TaskGroup() as both:
@@ -90,8 +95,8 @@ async def relay(client: Conn, server: Conn, watch: Watch | None = None) -> str |
         except* (ConnLost, _Stopped) as group:
             client.abort()
             server.abort()
-            why = str(group.exceptions[0])
-    return why
+            ended = str(group.exceptions[0])
+    return ended
 
 
 class _Stopped(Exception):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INSPECTED_BYTES = 1 << 20  # of a message that are looked at as one
 OVERLAP_BYTES = 4 << 10  # that two parts of a longer message are looked at with
+_MAX_CONTROL = 123  # bytes of a farewell's reason; a ping has two more
 _CLOSING_S = 10.0  # for the second half of a farewell
 _VIOLATION, _BROKEN, _POLICY = 1002, 1011, 1008
 
@@ -171,7 +172,7 @@ class _Way:
             case Message():
                 await self._pass_message(event)
             case Ping() | Pong():
-                await self._send(event)
+                await self._send(type(event)(self._checked(event.payload)))
             case CloseConnection() if event.code == 1006:
                 raise _End(self._name)  # the connection ended without a farewell
             case CloseConnection():
@@ -184,8 +185,13 @@ class _Way:
             # Not a farewell: the parser's word that the frame is none, and why.
             raise _End("error", event.code)
         if self._outgoing.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
-            await self._write(self._outgoing.send(event))
+            reason = self._checked((event.reason or "").encode()).decode("utf-8", "ignore")
+            await self._write(self._outgoing.send(type(event)(event.code, reason or None)))
         raise _End(self._name, is_farewell=True)
+
+    def _checked(self, data: bytes | bytearray) -> bytes:
+        """What a control frame says. What stands for a secret may not fit in; it is cut then."""
+        return self._check(bytes(data))[:_MAX_CONTROL] if self._check and data else bytes(data)
 
     async def _pass_message(self, event: Any) -> None:
         is_text, is_last = isinstance(event.data, str), event.message_finished

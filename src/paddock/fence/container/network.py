@@ -50,8 +50,16 @@ class NamespaceSockets:
             self._taken[name] = socket.socket(fileno=self._fds.pop(name))
         return self._taken.get(name)
 
+    def hand_over(self, *served: socket.socket | None) -> None:
+        """These belong to the door from now on. What else was used to open it is not needed any
+        more."""
+        for name, sock in list(self._taken.items()):
+            if sock not in served:
+                sock.close()
+            del self._taken[name]
+
     def close(self) -> None:
-        """Closes all. No reader of a loop may be left on them. Twice is harmless."""
+        """Closes all that was not handed over. Twice is harmless."""
         for fd in self._fds.values():
             os.close(fd)
         self._fds.clear()
@@ -151,6 +159,7 @@ def _open(sockets: NamespaceSockets) -> DoorSockets:
     door = DoorSockets(tcp4, tcp6, udp4, udp6, _needed(sockets, "netfilter"))
     _install(door.log, _needed(sockets, "route"), ports)
     _try(_needed(sockets, "probe"), tcp4)
+    sockets.hand_over(tcp4, tcp6, udp4, udp6, door.log)
     return door
 
 

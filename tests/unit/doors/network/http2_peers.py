@@ -58,7 +58,7 @@ async def listening(
 @contextlib.asynccontextmanager
 async def serving(handler: Handler, **more: Any) -> AsyncIterator[int]:
     """The server side on a port, with this handler."""
-    idle_s = more.pop("idle_s", WAIT_S)
+    idle_s = more.pop("idle_s", 10 * WAIT_S)  # what ends sooner did not end by itself
 
     async def accept(sock: socket.socket) -> None:
         await http2.serve(Conn(sock, idle_s=idle_s), handler, scheme="http", **more)

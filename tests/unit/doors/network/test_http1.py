@@ -10,7 +10,7 @@ import pytest
 from paddock.doors.network import http1, http1_messages
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage
-from paddock.doors.network.http1_messages import end_to_end, head_bytes
+from paddock.doors.network.http1_messages import head_bytes
 from unit.doors.network.wires import LIMIT_S, Recorder, answered, seen, status_of, tcp_pair, whole
 
 GET = b"GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n"
@@ -167,6 +167,17 @@ def test_long_unread_body_ends_the_connection_gently() -> None:
 
 async def _no(exchange: Any) -> None:
     await answering(403, [(b"Content-Length", b"2")], b"no")(exchange)
+
+
+def test_empty_lines_without_end_are_not_taken() -> None:
+    assert len(seen(GET + b"\r\n" + GET)) == 2
+    assert len(seen(GET + b"\r\n" * 20_000 + GET)) == 1
+
+
+def test_invalid_length_of_the_handler_is_not_announced() -> None:
+    for value in (b"-1", b"5, 5", b"", b"+5"):
+        answer = answered(GET, answering(200, [(b"Content-Length", value)], b"hello"))
+        assert status_of(answer) == 502
 
 
 def test_body_that_ends_early_is_no_body() -> None:
@@ -388,31 +399,6 @@ def test_large_body_arrives_whole() -> None:
         await client.task
 
     asyncio.run(run())
-
-
-def test_hop_by_hop_headers_do_not_go_on() -> None:
-    headers = [
-        (b"Connection", b"close, X-Private"),
-        (b"x-private", b"1"),
-        (b"Keep-Alive", b"5"),
-        (b"Proxy-Authorization", b"x"),
-        (b"Proxy-Connection", b"x"),
-        (b"TE", b"gzip, trailers"),
-        (b"Transfer-Encoding", b"chunked"),
-        (b"Upgrade", b"h2c"),
-        (b"Accept", b"*/*"),
-    ]
-    assert end_to_end(headers) == [(b"TE", b"trailers"), (b"Accept", b"*/*")]
-
-
-def test_connection_header_cannot_take_the_host_away() -> None:
-    headers = [(b"Connection", b"host, content-length"), (b"Host", b"a"), (b"Content-Length", b"1")]
-    assert end_to_end(headers) == headers[1:]
-
-
-def test_websocket_upgrade_goes_on() -> None:
-    headers = [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
-    assert end_to_end(headers) == headers[1:]
 
 
 def test_whole_reads_to_the_end() -> None:

@@ -88,6 +88,8 @@ class MessagesCalls:
         # Clients append blocks as they start, and look them up by index: both must agree.
         if number_in(data, "index") != len(self._blocks):
             raise Unreadable("the blocks of the message are out of order")
+        if self._blocks and (last := self._blocks[-1]) is not None and not last.is_complete:
+            raise Unreadable("a block starts in the middle of a tool call")
         call = self._open(object_in(data, "content_block"))
         return NOTHING if call is None else Noted((call.key,))
 

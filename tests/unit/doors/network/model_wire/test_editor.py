@@ -373,6 +373,13 @@ def test_messages_blocks_out_of_order_are_a_problem() -> None:
     assert b"delete_user" not in result.sent and result.editor.is_broken
 
 
+def test_messages_block_in_the_middle_of_a_call_is_a_problem() -> None:
+    events = messages_events([])[:-2]
+    outer, inner = tool_block(1, "delete_user", '{"id": 7}'), tool_block(2, "find_user", "{}")
+    result = edit(MESSAGES, [sse(*events, *outer[:3], *inner, *outer[3:], names=True)], {})
+    assert result.sent == sse(*events, names=True) and result.editor.is_broken
+
+
 def test_messages_piece_after_the_end_of_its_call_is_a_problem() -> None:
     events = messages_events(TWO[:1])
     late = [e for e in events if e.get("index") == 1 and "partial_json" in str(e)][-1]

@@ -1,0 +1,27 @@
+"""Of a body that streams by, the journal keeps its size, its digest and its beginning."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.doors.network.kept import Kept
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.integers(min_value=0, max_value=60))
+def test_however_it_is_cut_the_record_is_of_the_whole(parts: list[bytes], most: int) -> None:
+    kept, whole = Kept(most), b"".join(parts)
+    for part in parts:
+        kept.feed(part)
+    record = kept.record()
+    assert record["bytes"] == len(whole)
+    if not whole:
+        assert record == {"bytes": 0}
+        return
+    assert record["sha256"] == hashlib.sha256(whole).hexdigest()
+    assert record.get("is_cut", False) is (len(whole) > most)
+    shown = record["body"].encode() if "body" in record else base64.b64decode(record["base64"])
+    assert shown == whole[:most]
