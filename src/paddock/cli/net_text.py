@@ -121,8 +121,9 @@ class Totals:
         line = f"{_number(number, 'step')}: {decided}; {moved}"
         if not self.calls:
             return line
-        used = f"{_number(self.tokens, 'token')}, {usd(self.usd_micros)}"
-        return f"{line}; models: {_number(self.calls, 'call')}, {used}"
+        price = f", {usd(self.usd_micros)}" if self.usd_micros else ""  # not every price is known
+        used = f"{_number(self.calls, 'call')}, {_number(self.tokens, 'token')}{price}"
+        return f"{line}; models: {used}"
 
 
 def alert_lines(groups: Sequence[AlertGroup], start_us: int) -> list[str]:

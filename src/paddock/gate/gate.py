@@ -30,10 +30,11 @@ from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject
 from paddock.gate.ledger import NOTHING, Ledger, Reservation
 from paddock.gate.store import GateStore
 from paddock.gate.unmasking import restored
-from paddock.journal.bodies import as_json, decided_body, proposed_body, settled_body
+from paddock.journal.bodies import as_json
 from paddock.journal.errors import JournalBroken
 from paddock.journal.mask import Masker
 from paddock.journal.records import Type
+from paddock.journal.texts import decided_text, proposed_text, settled_text
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.policy.decide import Policy, is_contained
@@ -101,8 +102,8 @@ class Gate:
         action = action.at(step)
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
-            proposed = Entry(Type.PROPOSED, proposed_body(action), step)
-            position = self._write(proposed, Entry(Type.DECIDED, decided_body(decision), step))
+            proposed = Entry(Type.PROPOSED, proposed_text(action), step)
+            position = self._write(proposed, Entry(Type.DECIDED, decided_text(decision), step))
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
         crossing = _Crossing(step, action, decision, NOTHING, position, _never, None)
@@ -160,8 +161,8 @@ class Gate:
     ) -> _Crossing:
         action = action.at(step)
         decision, reservation = self._decide(action)
-        proposed = Entry(Type.PROPOSED, proposed_body(action), step)
-        decided = Entry(Type.DECIDED, decided_body(decision), step)
+        proposed = Entry(Type.PROPOSED, proposed_text(action), step)
+        decided = Entry(Type.DECIDED, decided_text(decision), step)
         try:
             position = self._write(proposed, decided)
         except BaseException:
@@ -325,14 +326,14 @@ class Gate:
 
     def _write_settled(self, receipt: Receipt, recorded: Any) -> None:
         try:
-            body = settled_body(receipt, recorded)
+            body = settled_text(receipt, recorded)
             self._write(Entry(Type.SETTLED, body, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
             plain = replace(receipt, result=None, cost={})
-            self._write(Entry(Type.SETTLED, settled_body(plain), receipt.step))
+            self._write(Entry(Type.SETTLED, settled_text(plain), receipt.step))
 
     async def _previewed(self, crossing: _Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""

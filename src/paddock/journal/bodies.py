@@ -18,7 +18,7 @@ from paddock.model.action import Action, Decision, Receipt, Verdict
 
 _MAX_REPR = 2000
 # A body adds a few levels of its own around a value.
-_MAX_VALUE_DEPTH = MAX_DEPTH - 8
+MAX_VALUE_DEPTH = MAX_DEPTH - 8
 
 
 def proposed_body(action: Action) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def settled_body(receipt: Receipt, result: Any = None) -> dict[str, Any]:
     }
 
 
-def as_json(value: Any, depth: int = _MAX_VALUE_DEPTH) -> Any:
+def as_json(value: Any, depth: int = MAX_VALUE_DEPTH) -> Any:
     """Any value of Python as one that canonical JSON has; the same value gives the same JSON."""
     kind = type(value)
     if kind is str and value.isascii():  # first what is most common

@@ -46,6 +46,14 @@ def canonical_text(value: Any) -> str:
     return exact_text(value)
 
 
+def plain_text(value: Any, depth: int) -> str | None:
+    """The same for what is plain and in ASCII, as most values are; None for all others."""
+    if _parts is None or not _is_plain(value, depth):
+        return None
+    text = "".join(_parts(value, 0))
+    return text if text.isascii() else None
+
+
 def exact_text(value: Any) -> str:
     """The slow way, which is the definition."""
     parts: list[str] = []

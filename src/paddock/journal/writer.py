@@ -7,6 +7,7 @@ on every call raises `JournalBroken`, and nothing that was not written whole was
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -27,9 +28,10 @@ from paddock.journal.mask import Masker
 from paddock.journal.places import Place
 from paddock.journal.records import BlobRef, Chain, Type
 from paddock.journal.segments import Appender
+from paddock.journal.texts import Canonical
 from paddock.model.errors import InvalidInput
 
-_OURS = {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
+_CALLERS = frozenset(Type) - {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
 _MAX_STEP = 1 << 53
 
 
@@ -46,7 +48,7 @@ class Entry(NamedTuple):
     """One record to append. Records of one `extend` are written together or not at all."""
 
     type: Type
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | Canonical
     step: int | None = None
 
 
@@ -220,20 +222,20 @@ class Journal:
     def _prepared(self, entry: Entry) -> _Prepared:
         """Everything that needs no order: masked, canonical, large values set aside."""
         body = entry.body
-        text = canonical_text(body)
+        text = body if isinstance(body, Canonical) else canonical_text(body)
         if self._masker is not None and not self._masker.is_clean(text):
-            body = self._masker.mask(body)
+            body = self._masker.mask(_mapping(body))
             text = canonical_text(body)
         if not text.isascii():
             encoded(text)  # a lone surrogate is the caller's mistake and must not break the journal
         if len(text) <= SHORT_TEXT:
-            return _Prepared(str(entry.type), text, entry.step, ())
+            return _Prepared(entry.type.value, text, entry.step, ())
         try:
-            text, refs = set_aside(body, text, self.blobs)
+            text, refs = set_aside(_mapping(body), text, self.blobs)
         except OSError as error:
             with self._guard:
                 raise self._broken(error) from None
-        return _Prepared(str(entry.type), text, entry.step, refs)
+        return _Prepared(entry.type.value, text, entry.step, refs)
 
     def _write(self, prepared: list[_Prepared], *, is_signed: bool = False) -> int:
         """Writes them as they belong together. Whatever interrupts this leaves chain and file
@@ -330,11 +332,15 @@ class Journal:
 
 
 def _checked(entry: Entry) -> Entry:
-    if entry.type in _OURS or entry.type not in Type.__members__.values():
+    if entry.type not in _CALLERS:
         raise InvalidInput(f"a record of type {entry.type!r} is not the caller's to write")
     step = entry.step
     if step is not None and (type(step) is not int or not 0 <= step <= _MAX_STEP):
         raise InvalidInput(f"{step!r} is not the number of a step")
-    if not isinstance(entry.body, Mapping):
+    if not isinstance(entry.body, Canonical | Mapping):
         raise InvalidInput("the body of a record is an object")
     return entry
+
+
+def _mapping(body: Mapping[str, Any] | Canonical) -> Mapping[str, Any]:
+    return json.loads(body) if isinstance(body, Canonical) else body

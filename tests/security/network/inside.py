@@ -52,13 +52,16 @@ def attempt_say(*words, **more):
     except (OSError, ssl.SSLError) as error:
         return "!" + type(error).__name__ + " " + str(error)
 """
-_SAY_ALL = SAY + """
-for name, words in json.loads(sys.stdin.read() if sys.argv[1] == "-" else sys.argv[1]).items():
+_SAY_ALL = (
+    SAY
+    + """
+for name, words in json.load(open(sys.argv[1])).items():
     for key in ("data", "tunnel"):
         if key in words:
             words[key] = base64.b64decode(words[key])
     found[name] = attempt_say(words.pop("host"), words.pop("port"), words.pop("data"), **words)
 """
+)
 
 
 def say(box: Sandbox, **words: Any) -> bytes:
@@ -73,7 +76,8 @@ def say_all(box: Sandbox, all_words: dict[str, dict[str, Any]]) -> dict[str, byt
                for k, v in words.items()}
         for name, words in all_words.items()
     }  # fmt: skip
-    found = probe(box, _SAY_ALL, json.dumps(plain), timeout=100)
+    box.files.write("/tmp/words.json", json.dumps(plain))
+    found = probe(box, _SAY_ALL, "/tmp/words.json", timeout=100)  # noqa: S108 - of the sandbox
     return {
         name: said.encode() if said.startswith("!") else base64.b64decode(said)
         for name, said in found.items()
@@ -82,6 +86,7 @@ def say_all(box: Sandbox, all_words: dict[str, dict[str, Any]]) -> dict[str, byt
 
 def status(answer: bytes) -> int:
     """Of an HTTP answer; 0 when there was none."""
+    answer = answer.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
     return int(answer[9:12]) if answer.startswith(b"HTTP/1.") else 0
 
 
@@ -100,9 +105,7 @@ def refused(box: Sandbox, *kinds: str) -> list[dict[str, Any]]:
     return [
         dict(s.proposed.body["arguments"])
         for s in steps(box, *kinds)
-        if s.proposed is not None
-        and s.decided is not None
-        and s.decided.body["verdict"] == "block"
+        if s.proposed is not None and s.decided is not None and s.decided.body["verdict"] == "block"
     ]
 
 

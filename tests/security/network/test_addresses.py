@@ -74,7 +74,11 @@ def test_no_address_is_reached_in_any_notation(box: Sandbox) -> None:
 
 
 def test_an_address_with_a_zone_is_not_reached(box: Sandbox) -> None:
-    found = probe(box, CONNECT, json.dumps([[one, 80] for one in ("fe80::1%lo", "fe80::1%1", "fe80::a9fe:a9fe")]))
+    found = probe(
+        box,
+        CONNECT,
+        json.dumps([[one, 80] for one in ("fe80::1%lo", "fe80::1%1", "fe80::a9fe:a9fe")]),
+    )
     assert set(found.values()) <= {"ConnectionResetError", "closed", "OSError"}, found
 
 

@@ -129,9 +129,7 @@ def test_the_proxy_decides_on_every_request_of_a_connection(box: Sandbox, hosts:
               "secure.example:0", "secure.example:65979", "secure.example:443:80", "secure.example",
               "http://secure.example:443", "secure.example:443@evil.example:443"],
 )  # fmt: skip
-def test_connect_to_another_host_or_port_is_refused(
-    box: Sandbox, hosts: Hosts, place: str
-) -> None:
+def test_connect_to_another_host_or_port_is_refused(box: Sandbox, hosts: Hosts, place: str) -> None:
     data = CONNECT % (place.encode(), b"secure.example:443")
     answer = say(box, host=PROXY[0], port=PROXY[1], data=data)
     assert status(answer) in (400, 403), answer

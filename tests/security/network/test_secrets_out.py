@@ -9,7 +9,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +24,9 @@ from security.network.inside import (
     say,
     say_all,
     status,
+    steps,
 )
+from security.network.origins import scripted
 
 VALUE = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 
@@ -139,7 +140,9 @@ def test_a_placeholder_does_not_leave_in_any_disguise(
             for name, data in said.items()
         }  # fmt: skip
         answers = say_all(box, words)
-        let_through = {name for name, answer in answers.items() if status(answer) not in (0, 400, 403)}
+        let_through = {
+            name for name, answer in answers.items() if status(answer) not in (0, 400, 403)
+        }
         assert let_through == NOT_NOTICED
         assert all(status(answers[one]) == 403 for one in ("query", "header", "form", "json"))
     token = placeholder.rpartition("_")[2].encode()
@@ -153,8 +156,6 @@ def test_a_placeholder_does_not_leave_in_any_disguise(
 def test_each_attempt_is_in_the_journal(
     box: Sandbox, hosts: Hosts, placeholder: str, name: str
 ) -> None:
-    from security.network.inside import steps
-
     before = len(steps(box, "http"))
     say(box, host="other.example", port=80, data=hidden(placeholder)[name], is_open=True)
     step = steps(box, "http")[before]
@@ -283,8 +284,6 @@ def _frame_size(data: bytes) -> int:
 def test_a_placeholder_does_not_leave_in_a_websocket(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from security.network.origins import scripted
-
     heard = bytearray()
     monkeypatch.setenv("ATTACKED_KEY", VALUE)
     with scripted(lambda sock: echo_frames(sock, heard)) as origin:
@@ -311,27 +310,25 @@ def test_the_value_is_nowhere_inside_nor_in_the_journal(
     assert f"Bearer {VALUE}".encode() in bytes(hosts.api.heard)
     program = """
     import glob
-    needle = sys.argv[1].encode()[::-1].hex()
-    needle = bytes.fromhex(needle)[::-1]
+    needle = sys.argv[1][::-1].encode()  # as it is, it would be found in this very command
     found["where"] = []
     for path in [*glob.glob("/proc/[0-9]*/environ"), *glob.glob("/proc/[0-9]*/cmdline"),
                  *glob.glob("/run/**", recursive=True), *glob.glob("/etc/*"), *glob.glob("/tmp/*")]:
         try:
-            if str(os.getpid()) not in path and needle in read(path):
+            if needle in read(path):
                 found["where"].append(path)
         except OSError:
             pass
     """
-    # The text itself must not be handed in, or it would be found in this very command.
-    reversed_value = VALUE[::-1]
-    program = program.replace('sys.argv[1].encode()[::-1].hex()', 'sys.argv[1][::-1].encode()[::-1].hex()')
-    assert probe(box, program, reversed_value)["where"] == []
+    assert probe(box, program, VALUE[::-1])["where"] == []
     for path in run_directory(box).rglob("*"):
         assert not path.is_file() or VALUE.encode() not in path.read_bytes(), path
 
 
 def test_the_key_of_the_sandboxs_authority_is_not_inside(box: Sandbox) -> None:
-    done = shell(box, "grep -rlsE 'PRIVATE KEY' /run /etc/ssl /tmp /home 2>/dev/null; ls -la /run/paddock")
+    done = shell(
+        box, "grep -rlsE 'PRIVATE KEY' /run /etc/ssl /tmp /home 2>/dev/null; ls -la /run/paddock"
+    )
     assert "/run" not in done.stdout.replace("/run/paddock:", ""), done.stdout
     done = shell(
         box,
@@ -341,10 +338,17 @@ def test_the_key_of_the_sandboxs_authority_is_not_inside(box: Sandbox) -> None:
     assert "BEGIN" not in done.stdout
 
 
-def test_what_the_sandbox_trusts_cannot_be_changed_by_it(box: Sandbox) -> None:
-    done = shell(box, "for f in /run/paddock/* /etc/resolv.conf /etc/hosts; do"
-                      " (echo x >> $f) 2>/dev/null && echo wrote $f; done")  # fmt: skip
-    assert done.stdout == ""
-
-
-def _unused(path: Path) -> None: ...
+def test_what_a_sandbox_does_to_its_own_names_and_authorities_changes_nothing(
+    box: Sandbox, hosts: Hosts, placeholder: str
+) -> None:
+    """They are files for the convenience of its programs. The door does not read them."""
+    shell(box, "for f in /run/paddock/* /etc/resolv.conf; do (echo x >> $f); done;"
+               " echo 1.1.1.1 api.example >> /etc/hosts; echo 127.0.0.1 evil.example >> /etc/hosts")  # fmt: skip
+    assert status(say(box, host="1.1.1.1", port=80, data=get("/", "api.example"))) == 0
+    evil = get("http://evil.example/", "evil.example")
+    assert status(say(box, host=PROXY[0], port=PROXY[1], data=evil)) == 403
+    assert hosts.api.asked == []
+    with Sandbox.create(network=hosts.network) as second:
+        assert "evil" not in shell(second, "cat /etc/hosts").stdout
+        done = shell(second, "curl -s -o /dev/null -w '%{http_code}' https://secure.example/")
+        assert done.stdout == "200"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -100,7 +101,8 @@ class _Server:
     def _refuse(self, stream: Stream, error: BadMessage, *, is_end: bool) -> None:
         if self._faulted is not None:
             self._faulted(error)
-        self.link.out.send_head(stream, [(b":status", b"%d" % error.status)], is_end=True)
+        with contextlib.suppress(ConnLost):  # the client may have reset it in the same breath
+            self.link.out.send_head(stream, [(b":status", b"%d" % error.status)], is_end=True)
         if is_end:
             self.link.streams.pop(stream.id, None)
         else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 INSPECTED_BYTES = 1 << 20  # of a message that are looked at as one
 OVERLAP_BYTES = 4 << 10  # that two parts of a longer message are looked at with
-_MAX_CONTROL = 123  # bytes of a farewell's reason; a ping has two more
+_MAX_CONTROL = 123  # bytes of a farewell's reason; a ping may have two more
 _CLOSING_S = 10.0  # for the second half of a farewell
 _VIOLATION, _BROKEN, _POLICY = 1002, 1011, 1008
 
@@ -191,7 +191,8 @@ class _Way:
 
     def _checked(self, data: bytes | bytearray) -> bytes:
         """What a control frame says. What stands for a secret may not fit in; it is cut then."""
-        return self._check(bytes(data))[:_MAX_CONTROL] if self._check and data else bytes(data)
+        checked = data if self._check is None or not data else self._check(bytes(data))
+        return bytes(data) if checked == data else checked[:_MAX_CONTROL]
 
     async def _pass_message(self, event: Any) -> None:
         is_text, is_last = isinstance(event.data, str), event.message_finished

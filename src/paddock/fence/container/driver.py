@@ -33,6 +33,7 @@ from paddock.state.privilege import is_privileged
 
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32
+_DESCRIPTORS = 1 << 16
 PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV = {
     "PATH": PATH,
@@ -70,6 +71,7 @@ class ContainerDriver:
     @classmethod
     async def open(cls, home: Home) -> ContainerDriver:
         rootfs.bubblewrap()
+        _raise_descriptor_limit()
         return cls(home, await KeeperLink.start(home))
 
     def close(self) -> None:
@@ -333,6 +335,15 @@ def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, st
         )
     chosen = secrets.SystemRandom().sample(available, int(cpu))
     return chosen, f"pinned to {int(cpu)} CPU"
+
+
+def _raise_descriptor_limit() -> None:
+    """A sandbox takes some ten of them here, and the usual soft limit is 1024. It is there for
+    programs that use select, which this process does not; the hard one is what is meant."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _check_open_files(wanted: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,9 +15,12 @@ import h2.settings
 import httpx
 import pytest
 
-from paddock.doors.network.conn import ConnLost
-from paddock.doors.network.exchange import BadMessage, Exchange
-from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, serving
+from paddock.doors.network import http2
+from paddock.doors.network.authority import Authority
+from paddock.doors.network.conn import Conn, ConnLost
+from paddock.doors.network.exchange import BadMessage, Buffered, Exchange, Request
+from paddock.doors.network.http2_client import Http2Upstream
+from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, dialled, listening, serving
 
 POST = [(b":method", b"POST"), *GET[1:]]
 
@@ -47,9 +52,12 @@ def with_raw(
     return asyncio.run(run())
 
 
-async def curl(port: int, *words: str) -> bytes:
-    url = f"http://127.0.0.1:{port}/a?b=c"
-    command = ["curl", "-sS", "--max-time", "20", "--http2-prior-knowledge", *words, url]
+async def curl(where: int | str, *words: str) -> bytes:
+    """A port means plain HTTP/2 there."""
+    if isinstance(where, int):
+        words = ("--http2-prior-knowledge", *words)
+        where = f"http://127.0.0.1:{where}/a?b=c"
+    command = ["curl", "-sS", "--max-time", "20", *words, where]
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
     out, _ = await process.communicate()
     assert process.returncode == 0
@@ -65,6 +73,45 @@ def test_curl_gets_what_it_posted(tmp_path: Path) -> None:
             return await curl(port, "--data-binary", f"@{sent}")
 
     assert asyncio.run(run()) == sent.read_bytes()
+
+
+@pytest.mark.parametrize("is_curl", [True, False])
+def test_tls_carries_large_bodies_both_ways(is_curl: bool, tmp_path: Path) -> None:
+    sent = bytes(range(256)) * 12_000
+    (tmp_path / "body").write_bytes(sent)
+    authority = Authority()
+    (tmp_path / "ca").write_bytes(authority.ca_pem)
+
+    async def accept(sock: socket.socket) -> None:
+        conn = Conn(sock)
+        context = authority.context_for("localhost", alpn=("h2",))
+        await conn.start_tls(context, server_side=True)
+        await http2.serve(conn, echo, scheme="https")
+
+    async def by_curl(port: int) -> bytes:
+        words = ["--http2", "--cacert", f"{tmp_path}/ca", "--data-binary", f"@{tmp_path}/body"]
+        return await curl(f"https://localhost:{port}/", *words)
+
+    async def by_upstream(port: int) -> bytes:
+        conn = await dialled(port)
+        context = ssl.create_default_context(cafile=f"{tmp_path}/ca")
+        context.set_alpn_protocols(["h2"])
+        await conn.start_tls(context, server_side=False, server_hostname="localhost")
+        upstream = Http2Upstream(conn)
+        await upstream.open()
+        request = Request("POST", "https", "localhost", "/", [], "2", body=Buffered([sent]))
+        response = await upstream.send(request, [])
+        got = b""
+        while data := await response.body.read():
+            got += data
+        upstream.close()
+        return got
+
+    async def run() -> bytes:
+        async with listening(accept) as port, asyncio.timeout(60):
+            return await (by_curl(port) if is_curl else by_upstream(port))
+
+    assert asyncio.run(run()) == sent
 
 
 def test_handler_sees_the_request_as_it_was_sent() -> None:

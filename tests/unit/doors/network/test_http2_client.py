@@ -196,6 +196,7 @@ def test_answer_that_nobody_reads_stops_at_its_window() -> None:
             await until(lambda: upstream._opened().window_left <= CONNECTION_WINDOW - STREAM_WINDOW)
             await asyncio.sleep(0.2)
             assert sent <= STREAM_WINDOW
+            assert len(await response.body.read()) <= 65536
             response.body.cancel()  # type: ignore[attr-defined]
 
     asyncio.run(run())
