@@ -319,3 +319,47 @@ def test_a_secret_for_a_host_that_is_not_allowed_is_refused(
             network=_reach(origin, "api.example"),
             secrets={"API_KEY": {"from": "env:TEST_API_KEY", "to": ["evil.example"]}},
         )
+
+
+def test_a_request_dressed_as_a_model_call_meets_the_rules_for_requests(
+    make_box: MakeBox, origin: Origin, tmp_path: Path
+) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(f"""
+version: 1
+agent: tester
+stage: broad
+network: {{allow: [api.example:80], hosts: {{api.example: "{origin.place}"}}}}
+rules:
+  - {{id: inside, match: {{kind: [exec, file, code]}}, decide: allow}}
+  - {{id: no-posts, match: {{kind: http, host: api.example, method: POST}}, decide: block}}
+""")
+    box = make_box(policy=str(path))
+    body = '{"model": "x", "messages": [], "to": "+1"}'
+    words = f"-H 'Content-Type: application/json' -d '{body}' http://api.example/v1/messages"
+    before = len(origin.seen)
+    assert _curl(box, words)[0] == 403
+    assert len(origin.seen) == before
+    assert [_verdict(s) for s in _steps(box, "http")] == [("block", "no-posts")]
+
+
+def test_what_looks_like_a_model_call_to_anybody_is_a_write_for_the_stage(
+    make_box: MakeBox, origin: Origin, tmp_path: Path
+) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(f"""
+version: 1
+agent: tester
+stage: observe
+network:
+  allow: [sms.example:80, api.openai.com:80]
+  hosts: {{sms.example: "{origin.place}", api.openai.com: "{origin.place}"}}
+rules:
+  - {{id: inside, match: {{kind: [exec, file, code]}}, decide: allow}}
+""")
+    box = make_box(policy=str(path))
+    body = '{"model": "x", "messages": []}'
+    words = f"-H 'Content-Type: application/json' -d '{body}'"
+    assert _curl(box, f"{words} http://sms.example/v1/chat/completions")[0] == 403
+    assert _curl(box, f"{words} http://api.openai.com/v1/chat/completions")[0] == 200
+    assert [_verdict(s)[0] for s in _steps(box, "model")] == ["allow"]

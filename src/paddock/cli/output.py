@@ -9,7 +9,6 @@ import io
 import json
 import os
 import secrets
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -32,9 +31,17 @@ def sentences() -> Iterator[None]:
         raise HostCannot(f"{where}{error.strerror or error}") from None
     except UnicodeDecodeError:
         raise IntegrityError("a record is damaged: it is not text; verify the journal") from None
-    except sqlite3.Error as error:
+    except Exception as error:
+        if not _is_of_sqlite(error):
+            raise
         hint = "the index is no loss: remove index.sqlite and run paddock reindex"
         raise HostCannot(f"the index of runs cannot be used: {error}", hint=hint) from None
+
+
+def _is_of_sqlite(error: Exception) -> bool:
+    """It takes a while to load, and who has not loaded it has no error of its."""
+    sqlite = sys.modules.get("sqlite3")
+    return sqlite is not None and isinstance(error, sqlite.Error)
 
 
 def first_or_late(command: Callable[[], int]) -> int:

@@ -229,13 +229,13 @@ class Journal:
         if not text.isascii():
             encoded(text)  # a lone surrogate is the caller's mistake and must not break the journal
         if len(text) <= SHORT_TEXT:
-            return _Prepared(entry.type.value, text, entry.step, ())
+            return _Prepared(str(entry.type), text, entry.step, ())
         try:
             text, refs = set_aside(_mapping(body), text, self.blobs)
         except OSError as error:
             with self._guard:
                 raise self._broken(error) from None
-        return _Prepared(entry.type.value, text, entry.step, refs)
+        return _Prepared(str(entry.type), text, entry.step, refs)
 
     def _write(self, prepared: list[_Prepared], *, is_signed: bool = False) -> int:
         """Writes them as they belong together. Whatever interrupts this leaves chain and file

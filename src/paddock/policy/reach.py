@@ -16,12 +16,12 @@ def refusal(network: NetworkTerms, action: Action) -> str | None:
         return "The network is off: the file says mode: none."
     host = host_of(action)
     if action.kind is Kind.DNS:
-        return None if network.covers_name(host) else f"{host} is not in network.allow"
+        return None if network.covers_name(host) else f"{host} is not in network.allow."
     port = port_of(action)
     if network.covers(host, port) is not None:
         return None
     shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{port} is not in network.allow"
+    return f"{shown}:{port} is not in network.allow."
 
 
 def could_reach(network: NetworkTerms, pattern: str) -> bool:

@@ -130,7 +130,7 @@ def test_result_that_cannot_be_written_down_does_not_hide_that_it_happened(
 
     def refuse(entries: Any) -> int:
         for entry in entries:
-            if entry.type is Type.SETTLED and entry.body["result"] is not None:
+            if entry.type is Type.SETTLED and json.loads(entry.body)["result"] is not None:
                 raise ValueError("no JSON has this")
         return extend(entries)
 

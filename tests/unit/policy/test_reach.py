@@ -80,10 +80,10 @@ def test_an_allow_rule_never_extends_the_reach(action: Action, rules: str) -> No
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        (request("api.evil.com"), "api.evil.com:443 is not in network.allow"),
-        (request("API.evil.com."), "api.evil.com:443 is not in network.allow"),
-        (connection("::1", 80), "[::1]:80 is not in network.allow"),
-        (lookup("api.evil.com"), "api.evil.com is not in network.allow"),
+        (request("api.evil.com"), "api.evil.com:443 is not in network.allow."),
+        (request("API.evil.com."), "api.evil.com:443 is not in network.allow."),
+        (connection("::1", 80), "[::1]:80 is not in network.allow."),
+        (lookup("api.evil.com"), "api.evil.com is not in network.allow."),
     ],
 )
 def test_a_refusal_names_what_is_missing(action: Action, why: str) -> None:
@@ -268,7 +268,7 @@ def test_the_words_of_a_caller_are_the_grant_where_there_is_no_file() -> None:
 
 def test_a_refusal_of_the_network_is_explained() -> None:
     lines = explain(policy(f"[{EVERYTHING}]"), request("api.evil.com")).lines()
-    assert lines[0] == "block: api.evil.com:443 is not in network.allow"
+    assert lines[0] == "block: api.evil.com:443 is not in network.allow."
     assert "  decided by network" in lines
 
 

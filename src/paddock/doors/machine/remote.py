@@ -56,8 +56,12 @@ class RemoteBox:
     def machine(self) -> Any:
         raise Conflict(
             f"sandbox {self.sandbox_id} belongs to another process",
-            hint="fork, changes and events work in the process that made it",
+            hint="fork, changes, events and the network work in the process that made it",
         )
+
+    @property
+    def network(self) -> Any:
+        return self.machine  # raises
 
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:
         return {**self._envs, **(more or {})}
@@ -121,6 +125,9 @@ class RemotePassage:
     async def code(self, language: str, code: str, context: str, live: Work) -> Any:
         arguments = {"language": language, "code": code, "context": context}
         return await self._cross(Kind.CODE, arguments, live)
+
+    def alerts(self) -> Any:
+        return self._box.machine  # raises
 
     async def _cross(self, kind: Kind, arguments: dict[str, Any], live: Work) -> Any:
         await self._box._host("cross", kind=kind.value, arguments=arguments)

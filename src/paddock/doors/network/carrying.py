@@ -120,6 +120,8 @@ class Carrying:
             return await self._upgraded(sent, line, response)
         answer = AnswerFilter(self._services, sent, response, self._proposal.wire)
         headers = answer.headers(end_to_end(response.headers))
+        if answer.is_needed:
+            headers = without(headers, b"content-length")
         if self._is_bodyless(response):
             await self._begin(response.status, headers, answer.reason(response.reason))
             await self._to_client(self._exchange.finish())
@@ -133,7 +135,7 @@ class Carrying:
         exchange, kept, body = self._exchange, self._kept, response.body
         reason = answer.reason(response.reason)
         if answer.is_needed:
-            await self._stream_filtered(answer, response, without(headers, b"content-length"))
+            await self._stream_filtered(answer, response, headers)
         else:
             await self._begin(response.status, headers, reason)
             while data := await body.read():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import MISPLACED, Carrying
 from paddock.doors.network.exchange import Exchange
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.requests import Origin, Proposal, decided_on_head, propose, reads_body
 from paddock.doors.network.services import Services
+from paddock.gate.executors import Done, refusal
+from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
-from paddock.model.action import Outcome, Receipt
+from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
 
@@ -56,18 +60,47 @@ async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     if name is not None:
         await _misplaced(services, exchange, proposal, origin, name)
         return
-    action = as_model_action(proposal, origin) or proposal.action
     carrying = Carrying(services, exchange, origin, proposal)
     try:
-        receipt = await services.gate().cross(action, carrying)
+        receipt = await _decided(services.gate(), proposal, origin, carrying)
     except (JournalBroken, OSError) as error:
         why = f"It could not be recorded, so it was not done: {error}"
         receipt = Receipt(Outcome.REFUSED, 0, error=why)
     if carrying.is_answered:
         return
-    if receipt.decision is not None and receipt.decision.decided_by == "network":
+    if is_out_of_reach(receipt):
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
     await tell(exchange, receipt)
+
+
+def is_out_of_reach(receipt: Receipt) -> bool:
+    """Whether an action was blocked because the network does not reach so far."""
+    decision = receipt.decision
+    is_blocked = decision is not None and decision.verdict is Verdict.BLOCK
+    return is_blocked and decision is not None and decision.decided_by == "network"
+
+
+async def _decided(gate: Gate, proposal: Proposal, origin: Origin, carrying: Carrying) -> Receipt:
+    """A request to a model is one action when no rule has anything to say about it as a request.
+    Otherwise it is two, one inside the other: to look like a question to a model is no way around
+    the rules for requests."""
+    model = as_model_action(proposal, origin)
+    if model is None:
+        return await gate.cross(proposal.action, carrying)
+    if gate.lets_pass(proposal.action):
+        return await gate.cross(model, carrying)
+    inner: list[Receipt] = []
+
+    async def live(action: Action) -> Done:
+        if action.arguments is not proposal.action.arguments:
+            return refusal("A request to a model cannot be edited.")
+        assert model is not None
+        inner.append(await gate.cross(replace(model, parent=action.step), carrying))
+        record = {"model_step": inner[0].step}
+        return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
+
+    outer = await gate.cross(proposal.action, live)
+    return inner[0] if inner else outer
 
 
 async def _misplaced(

@@ -17,7 +17,7 @@ from typing import Any
 from paddock.doors.network.arrivals import Arrival
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.crossing import DENIED
+from paddock.doors.network.crossing import DENIED, is_out_of_reach
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.dial import Dialer
 from paddock.doors.network.dns import DnsAnswerer, serve_udp
@@ -169,10 +169,8 @@ class NetworkDoor:
         action = Action(Kind.DNS, name, {"host": name, "name": name, "type": qtype}, Effect.READ,
                         parent=self._around.step_of(None))  # fmt: skip
         receipt = await self.services.gate().cross(action, _let_through)
-        if not receipt.is_done:
-            decision = receipt.decision
-            if decision is not None and decision.decided_by == "network":
-                self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
+        if is_out_of_reach(receipt):
+            self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
         return receipt.is_done
 
     def _no_name(self, name: str, qtype: str, why: str) -> None:

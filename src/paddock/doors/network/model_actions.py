@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from paddock.doors.network.exchange import header
 from paddock.doors.network.model_wire.answer import ToolCall
 from paddock.doors.network.model_wire.request import describe_request
-from paddock.doors.network.model_wire.wire import Wire, recognise
+from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
@@ -16,6 +17,7 @@ from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
 _METHODS = ("POST", "GET")
+_KEPT = ("method", "scheme", "host", "port", "path", "query", "body_bytes", "body_sha256")
 
 
 def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
@@ -30,10 +32,25 @@ def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
     if wire is None:
         return None
     said = describe_request(wire, body or {})
-    where = {"host": origin.host, "port": origin.port, "path": path, "method": request.method}
-    proposal.wire, proposal.model_arguments = wire, {**said, **where}
-    name = str(said.get("model") or wire.provider)
-    return Action(Kind.MODEL, name, proposal.model_arguments, Effect.READ, parent=origin.parent)
+    kept = {
+        key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
+    }
+    proposal.wire, proposal.model_arguments = wire, {**said, **kept}
+    if is_vendor(origin.host):
+        proposal.action = as_read(proposal.action)
+    return Action(
+        Kind.MODEL,
+        str(said.get("model") or wire.provider),
+        proposal.model_arguments,
+        proposal.action.effect,
+        is_reversible=proposal.action.is_reversible,
+        parent=origin.parent,
+    )
+
+
+def as_read(action: Action) -> Action:
+    """A question to a vendor's model changes nothing there, though it is a POST."""
+    return replace(action, effect=Effect.READ, is_reversible=True)
 
 
 def decides_on_calls(policy: Policy) -> bool:

@@ -29,6 +29,10 @@ _CREDENTIALS = frozenset(
      "x-auth-token", "x-goog-api-key", "x-amz-security-token"}
 )  # fmt: skip
 
+_TYPE = re.compile(rb"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
+# Parameters of a type, none of which asks for another reading of the bytes.
+_UTF_8 = re.compile(rb'(?:(?!charset)[^;]*|charset="?(?:utf-?8|us-ascii)"?)(?:;\s*(?:\1))*')
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -168,10 +172,20 @@ def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], pars
 
 
 def _content_kind(headers: Headers) -> str | None:
-    value = header(headers, b"content-type")
-    if value is None or header(headers, b"content-encoding") not in (None, b"identity"):
+    """None where one server might read a body in another way than the next: of two types, one
+    takes the first and one the last."""
+    types = values_of(headers, b"content-type")
+    if len(types) != 1 or values_of(headers, b"content-encoding") not in ([], [b"identity"]):
         return None
-    kind = value.partition(b";")[0].strip().lower()
+    return _kind_of(types[0])
+
+
+@lru_cache(maxsize=256)
+def _kind_of(content_type: bytes) -> str | None:
+    kind, _, parameters = content_type.lower().partition(b";")
+    kind = kind.strip()
+    if not _TYPE.fullmatch(kind) or not _UTF_8.fullmatch(parameters):
+        return None
     if kind == b"application/x-www-form-urlencoded":
         return "form"
     return "json" if kind == b"application/json" or kind.endswith(b"+json") else None

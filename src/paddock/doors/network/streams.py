@@ -13,7 +13,7 @@ from typing import Any
 
 from paddock.doors.network.carrying import MISPLACED
 from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost
-from paddock.doors.network.crossing import DENIED
+from paddock.doors.network.crossing import DENIED, is_out_of_reach
 from paddock.doors.network.custody import Watch
 from paddock.doors.network.dial import DialError
 from paddock.doors.network.requests import Origin
@@ -47,8 +47,7 @@ async def pass_through(services: Services, client: Conn, origin: Origin, transpo
         return
     if receipt.outcome is not Outcome.DONE:
         client.abort()
-    decision = receipt.decision
-    if decision is not None and decision.decided_by == "network":
+    if is_out_of_reach(receipt):
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
 
 

@@ -36,11 +36,13 @@ async def listening(
     server = socket.create_server(("127.0.0.1", 0))
     server.setblocking(False)
     tasks: list[asyncio.Task[None]] = []
+    socks: list[socket.socket] = [server]  # a task that is cancelled before it began closes none
 
     async def run() -> None:
         while True:
             sock, _ = await loop.sock_accept(server)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            socks.append(sock)
             tasks.append(asyncio.create_task(accept(sock)))
 
     tasks.append(asyncio.create_task(run()))
@@ -50,7 +52,8 @@ async def listening(
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        server.close()
+        for sock in socks:
+            sock.close()
     faults = [r for r in results if isinstance(r, Exception)]
     assert not faults, faults
 

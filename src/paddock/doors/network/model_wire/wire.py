@@ -77,10 +77,20 @@ def _has_shape(api: Api, body: Mapping[str, Any]) -> bool:
             return has_input or ("model" in body and ("prompt" in body or "instructions" in body))
 
 
+def is_vendor(host: str) -> bool:
+    """Whether a canonical host belongs to somebody who runs models. Elsewhere a request that looks
+    like one to a model may be something else, and may change something."""
+    return _vendor(host) is not None
+
+
 def _provider(api: Api, host: str) -> str:
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.lower().rstrip(".")
+    found = _vendor(name.lower().rstrip("."))
+    return found or ("anthropic" if api is Api.MESSAGES else "openai")
+
+
+def _vendor(host: str) -> str | None:
     for domain, provider in _PROVIDERS.items():
-        if name == domain or name.endswith(f".{domain}"):
+        if host == domain or host.endswith(f".{domain}"):
             return provider
-    return "anthropic" if api is Api.MESSAGES else "openai"
+    return None
