@@ -26,7 +26,7 @@ from paddock.model.errors import HostCannot
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path
 NAME = "bench.example"  # what the server is called inside a sandbox
 _LOAD = Path(bench_network_load.__file__)
-_PYTHON = ["/usr/bin/python3", "-I", "-S"]  # the same interpreter inside and outside
+PYTHON = ["/usr/bin/python3", "-I", "-S"]  # the same interpreter inside and outside
 _DOOR_PROXY = ("198.18.0.1", 3128)
 _READY_S = 30.0
 _LOAD_S = 300.0
@@ -126,14 +126,14 @@ def open_box(server: Server) -> Iterator[Sandbox]:
 
 def inside_of(box: Sandbox) -> Callable[[list[str]], str]:
     def run(words: list[str]) -> str:
-        return box.commands.run([*_PYTHON, "load.py", *words], timeout=_LOAD_S).stdout
+        return box.commands.run([*PYTHON, "load.py", *words], timeout=_LOAD_S).stdout
 
     return run
 
 
 def _outside(words: list[str]) -> str:
     ended = subprocess.run(
-        [*_PYTHON, str(_LOAD), *words], capture_output=True, text=True, timeout=_LOAD_S
+        [*PYTHON, str(_LOAD), *words], capture_output=True, text=True, timeout=_LOAD_S
     )
     if ended.returncode != 0:
         raise HostCannot(f"the load failed: {ended.stderr.strip()[-300:]}")

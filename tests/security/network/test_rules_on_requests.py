@@ -129,7 +129,7 @@ REFUNDS = {
                              "Content-Encoding: gzip"),
     "a mark in front": _refund(b'\xef\xbb\xbf{"amount": 9999}', JSON),
     "utf-16": _refund('{"amount": 9999}'.encode("utf-16"), JSON),
-    "utf-7": _refund(b'{"amount": 1, "x": "+ACIALAAiAGEAbQBvAHUAbgB0ACIAOgA5ADkAOQA5ACwAIgB5-": 1}',
+    "utf-7": _refund(b'{"amount": 1, "x": "+ACIALAAiAGEAbQBvAHUAbgB0ACIAOgA5ADkAOQA5ACwAIgB5ACIAOgAi-"}',
                      JSON + "; charset=utf-7"),
     "chunked": get("/v1/refunds", "api.example", JSON, "Transfer-Encoding: chunked", method="POST")
                + b'8\r\n{"amount\r\n8\r\n": 9999}\r\n0\r\n\r\n',

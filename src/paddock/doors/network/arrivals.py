@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import ssl
 from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from paddock.doors.network import http1, http2
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.authority import EndedSocket
     from paddock.doors.network.door import NetworkDoor
 
+MALFORMED = "egress.malformed"
 PROXY = ("198.18.0.1", 3128)
 NAME_SERVER = "198.18.0.2"
 FIRST_BYTES_S = 30.0  # who calls a web server speaks first
@@ -104,9 +107,9 @@ class Arrival:
     async def _by_http(self, origin: Origin, start: bytes) -> None:
         requests = Requests(self.door.services, origin)
         if start == _H2_PREFACE:
-            await http2.serve(self.conn, requests.handle, scheme=origin.scheme)
+            await self._serve(http2, requests, origin)
         elif start[:1].isalpha():
-            await http1.serve(self.conn, requests.handle, scheme=origin.scheme)
+            await self._serve(http1, requests, origin)
         else:
             self._reject(origin, _SAY_TCP)
 
@@ -121,8 +124,23 @@ class Arrival:
             self._no_tls(origin, error)
             return
         requests = Requests(self.door.services, origin)
-        driver = http2 if self.conn.alpn == "h2" else http1
-        await driver.serve(self.conn, requests.handle, scheme="https")
+        await self._serve(http2 if self.conn.alpn == "h2" else http1, requests, origin)
+
+    async def _serve(self, driver: ModuleType, requests: Requests, origin: Origin) -> None:
+        await driver.serve(
+            self.conn, requests.handle, scheme=origin.scheme, faulted=partial(self._faulted, origin)
+        )
+
+    def _faulted(self, origin: Origin, error: Exception) -> None:
+        """What was no request, or tried to be two, is an attempt; what failed here is our fault."""
+        services = self.door.services
+        if not isinstance(error, BadMessage):
+            said = f"{type(error).__name__}: {error}"
+            services.note({"what": "failed while handling a request", "error": said})
+            return
+        receipt = services.refuse(connect_action(origin, origin.scheme), "protocol", f"{error}.")
+        about = {"host": origin.host, "port": origin.port, "why": str(error)}
+        services.alert(MALFORMED, about, receipt.step)
 
     async def _by_foreign_tls(self, origin: Origin) -> None:
         """Not ended here, but the name that is asked for must be the one that was allowed."""
@@ -179,7 +197,12 @@ class Arrival:
     async def _serve_proxy(self) -> None:
         """For clients that like a proxy; the same rules hold there."""
         await http1.serve(
-            self.conn, self._proxied, scheme="http", allow_absolute=True, allow_connect=True
+            self.conn,
+            self._proxied,
+            scheme="http",
+            allow_absolute=True,
+            allow_connect=True,
+            faulted=partial(self._faulted, Origin("http", *PROXY, self.parent)),
         )
 
     async def _proxied(self, exchange: Exchange) -> None:

@@ -172,11 +172,12 @@ class Carrying:
         """A WebSocket: its messages go both ways until one side ends it."""
         scrubber = self._services.custody.scrubber(sent.place.host)
         headers = without(response.headers, b"sec-websocket-extensions")
+        reason = response.reason
         if scrubber is not None:
-            headers = scrubber.scrub_headers(headers)
+            headers, reason = scrubber.scrub_headers(headers), scrubber.scrub(reason)
         assert isinstance(line.upstream, Http1Upstream)
         self.is_answered = True
-        await self._to_client(self._exchange.begin(101, headers, response.reason))
+        await self._to_client(self._exchange.begin(101, headers, reason))
         client, server = self._exchange.take_over(), line.upstream.take_over()
         watch = self._services.custody.watch(self._origin.host)
         try:

@@ -144,6 +144,11 @@ class Upstream(Protocol):
 
 
 Handler = Callable[[Exchange], Awaitable[None]]
+Faulted = Callable[[Exception], None]
+
+
+def ignore_fault(error: Exception) -> None:
+    """For who has nobody to tell."""
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

@@ -7,7 +7,15 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any
 
-from paddock.doors.network.exchange import BadMessage, Body, Headers, Response, header, without
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Body,
+    Headers,
+    Response,
+    header,
+    values_of,
+    without,
+)
 from paddock.doors.network.model_actions import decides_on_calls, refusal_of
 from paddock.doors.network.model_wire.answer import Answer, ToolCall
 from paddock.doors.network.model_wire.editor import AnswerEditor
@@ -160,9 +168,10 @@ class AnswerFilter:
 
 
 def _decoder(response: Response) -> Decoder:
-    coding = header(response.headers, b"content-encoding")
+    codings = values_of(response.headers, b"content-encoding")
+    coding = b", ".join(codings)  # of several, none is known
     decoder = decoder_for(coding)
     if decoder is None:
-        shown = (coding or b"").decode("latin-1")[:40]
+        shown = coding.decode("latin-1")[:40]
         raise BadMessage(502, f"the answer is compressed as {shown!r}, which cannot be looked into")
     return decoder

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 
 from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.exchange import BadMessage, Handler, NoBody, Request
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Faulted,
+    Handler,
+    NoBody,
+    Request,
+    ignore_fault,
+)
 from paddock.doors.network.http1_bodies import Chunked, Counted
 from paddock.doors.network.http1_exchange import Http1Exchange, refuse
 from paddock.doors.network.http1_messages import (
@@ -20,7 +26,6 @@ from paddock.doors.network.http1_messages import (
 )
 
 _TURN_REQUESTS = 16
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,14 @@ async def serve(
     scheme: str,
     allow_absolute: bool = False,
     allow_connect: bool = False,
+    faulted: Faulted = ignore_fault,
 ) -> None:
-    """Answers requests until the connection ends, and closes it unless it was taken over."""
+    """Answers requests until the connection ends, and closes it unless it was taken over.
+    `faulted` is told of what was no request, and of a handler that failed."""
     forms = Forms(scheme, allow_absolute, allow_connect)
     count = 0
     try:
-        while await _serve_one(conn, handler, forms):
+        while await _serve_one(conn, handler, forms, faulted):
             count += 1
             if count % _TURN_REQUESTS == 0:
                 await asyncio.sleep(0)  # many requests at once do not keep others from their turn
@@ -55,7 +62,7 @@ async def serve(
         raise
 
 
-async def _serve_one(conn: Conn, handler: Handler, forms: Forms) -> bool:
+async def _serve_one(conn: Conn, handler: Handler, forms: Forms, faulted: Faulted) -> bool:
     """Whether there can be another."""
     try:
         block = await read_head(conn)
@@ -64,16 +71,18 @@ async def _serve_one(conn: Conn, handler: Handler, forms: Forms) -> bool:
             return False
         exchange = read_request(conn, block, forms)
     except BadMessage as error:
+        faulted(error)
         await refuse(conn, error)
         return False
     try:
         await handler(exchange)
     except BadMessage as error:
+        faulted(error)
         return await exchange.fail(error)
     except ConnLost as error:
         return await exchange.fail(BadMessage(502, str(error)))
-    except Exception:
-        _log.exception("a request could not be handled")
+    except Exception as error:
+        faulted(error)
         return await exchange.fail(BadMessage(502, "the request could not be handled"))
     return await exchange.settle()
 

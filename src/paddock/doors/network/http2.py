@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.exchange import BadMessage, Handler, Headers, NoBody, Request, without
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Faulted,
+    Handler,
+    Headers,
+    NoBody,
+    Request,
+    ignore_fault,
+    without,
+)
 from paddock.doors.network.http2_heads import length_of, read_request, write_fields, write_response
 from paddock.doors.network.http2_streams import (
     INTERNAL_ERROR,
@@ -32,11 +40,9 @@ _RESETS_PER_FINISHED = 4
 _FREE_RESETS = 1000  # in the life of a connection, before they are compared to what was finished
 _BODYLESS = frozenset((204, 205, 304))
 
-Faulted = Callable[[BadMessage], None]
-
 
 async def serve(
-    conn: Conn, handler: Handler, *, scheme: str, faulted: Faulted | None = None
+    conn: Conn, handler: Handler, *, scheme: str, faulted: Faulted = ignore_fault
 ) -> None:
     """Answers requests until the connection ends. `faulted` is told of heads that are refused."""
     from paddock.doors.network.http2_link import Link, Windows
@@ -52,7 +58,7 @@ class _Server:
 
     link: Link
 
-    def __init__(self, handler: Handler, scheme: str, faulted: Faulted | None) -> None:
+    def __init__(self, handler: Handler, scheme: str, faulted: Faulted) -> None:
         self._handler = handler
         self._scheme = scheme
         self._faulted = faulted
@@ -99,8 +105,7 @@ class _Server:
         return request
 
     def _refuse(self, stream: Stream, error: BadMessage, *, is_end: bool) -> None:
-        if self._faulted is not None:
-            self._faulted(error)
+        self._faulted(error)
         with contextlib.suppress(ConnLost):  # the client may have reset it in the same breath
             self.link.out.send_head(stream, [(b":status", b"%d" % error.status)], is_end=True)
         if is_end:
@@ -135,11 +140,12 @@ class _Server:
         try:
             await self._handler(exchange)
         except BadMessage as error:
+            self._faulted(error)
             await exchange.refuse(error)
         except ConnLost:
             pass
         except Exception as error:
-            _report(error)
+            self._faulted(error)
         else:
             self._finished += 1
 
@@ -238,9 +244,3 @@ class _Exchange:
         head, self._head = self._head, None
         if head is not None:
             self._link.out.send_head(self._stream, head, is_end=is_end)
-
-
-def _report(error: Exception) -> None:
-    """A fault of ours: the client sees that its stream was cut, the log says why."""
-    loop = asyncio.get_running_loop()
-    loop.call_exception_handler({"message": "an exchange failed", "exception": error})

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
-from paddock.doors.network.exchange import Body, Buffered, Headers, Request, header
+from paddock.doors.network.exchange import Body, Buffered, Headers, Request, values_of
 from paddock.doors.network.graphql import effect_of
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.model_wire.wire import Wire
@@ -30,8 +32,8 @@ _CREDENTIALS = frozenset(
 )  # fmt: skip
 
 _TYPE = re.compile(rb"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
-# Parameters of a type, none of which asks for another reading of the bytes.
-_UTF_8 = re.compile(rb'(?:(?!charset)[^;]*|charset="?(?:utf-?8|us-ascii)"?)(?:;\s*(?:\1))*')
+# In any other the bytes may be another text to the server than to the rules.
+_CHARSETS = (b"charset=utf-8", b'charset="utf-8"', b"charset=utf8", b"charset=us-ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,8 @@ def _content_kind(headers: Headers) -> str | None:
 def _kind_of(content_type: bytes) -> str | None:
     kind, _, parameters = content_type.lower().partition(b";")
     kind = kind.strip()
-    if not _TYPE.fullmatch(kind) or not _UTF_8.fullmatch(parameters):
+    charsets = [one.strip() for one in parameters.split(b";") if b"charset" in one]
+    if not _TYPE.fullmatch(kind) or not all(one in _CHARSETS for one in charsets):
         return None
     if kind == b"application/x-www-form-urlencoded":
         return "form"

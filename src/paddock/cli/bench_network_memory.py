@@ -1,0 +1,106 @@
+"""Measures what open connections cost the host process: its resident memory before and after. In a
+process of its own, because memory that an earlier figure used and gave back would hide it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from paddock.cli.bench_figures import Figure, Limit, failed
+from paddock.cli.bench_rig import Rig
+from paddock.model.errors import HostCannot
+
+_IDLE, _STREAMING = 500, 200
+_WARM = 20
+_SETTLE_S = 1.5
+_HOLD_S = 120
+_PROGRAM = "import sys; from paddock.cli.bench_network_memory import main; main(sys.argv[1])"
+_TITLES = {
+    "idle": f"memory of an idle connection, of {_IDLE}",
+    "streaming": f"memory of a streaming connection, of {_STREAMING}",
+}
+
+
+def memory_figures(rig: Rig) -> list[Figure]:
+    """TLS on both sides of the door, which is what takes most."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(rig.scratch)],
+        capture_output=True,
+        text=True,
+        timeout=4 * _HOLD_S,
+    )
+    if ended.returncode != 0:
+        return [failed("network-memory", HostCannot(ended.stderr.strip()[-300:]))]
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return [
+        Figure(
+            name=f"network-memory-{kind}",
+            title=title,
+            value=told[kind]["mib"],
+            unit="MiB",
+            n=told[kind]["connections"],
+            limit=Limit(0.5),
+            note=f"TLS; the host process grew from {told[kind]['before_mib']:.1f} "
+            f"to {told[kind]['after_mib']:.1f} MiB (RSS)",
+        )
+        for kind, title in _TITLES.items()
+    ]
+
+
+def main(scratch: str) -> None:
+    """Prints both figures of a host process that does nothing else."""
+    from paddock.cli.bench_network_rig import open_box, open_server
+
+    with open_server(Path(scratch)) as server, open_box(server) as box:
+        _grown(box, server.ports[1], "/", _WARM, is_reading=False)
+        _grown(box, server.ports[1], "/drip", _WARM, is_reading=True)
+        told = {
+            "idle": _grown(box, server.ports[1], "/", _IDLE, is_reading=False),
+            "streaming": _grown(box, server.ports[1], "/drip", _STREAMING, is_reading=True),
+        }
+    print(json.dumps(told))
+
+
+def _grown(box: Any, port: int, path: str, count: int, *, is_reading: bool) -> dict[str, Any]:
+    from paddock.cli.bench_network_rig import NAME, PYTHON
+
+    words = {
+        "work": "hold",
+        "way": {"host": NAME, "port": port, "tls": True},
+        "connections": count,
+        "seconds": _HOLD_S,
+        "path": path,
+        "is_reading": is_reading,
+    }
+    gc.collect()
+    before = _resident_mib()
+    holder = box.commands.run([*PYTHON, "load.py", json.dumps(words)], background=True, stdin=True)
+    _wait_for_output(holder)
+    time.sleep(_SETTLE_S)
+    after = _resident_mib()
+    holder.kill()
+    time.sleep(_SETTLE_S)
+    grown = max(after - before, 0.0) / count
+    return {"mib": grown, "connections": count, "before_mib": before, "after_mib": after}
+
+
+def _wait_for_output(holder: Any) -> None:
+    end = time.monotonic() + _HOLD_S
+    for stdout, _, _ in holder:
+        if stdout:
+            return
+        if time.monotonic() > end:
+            break
+    raise HostCannot("the connections could not be opened")
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
