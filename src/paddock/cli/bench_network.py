@@ -27,6 +27,7 @@ from paddock.model.errors import HostCannot
 _CONNECTIONS = 16
 _PROCESSES = 8
 _BODY = 1024
+_PATH = "/things/@"
 _LONG, _LESS_LONG = 1 << 30, 1 << 27
 _FUZZ_S = 60
 _FUZZ = Path(paddock.__file__).parents[2] / "tests" / "fuzz" / "http1_fuzz.py"
@@ -63,9 +64,7 @@ def network_start(rig: Rig) -> list[Figure]:
         box.kill()
         return taken
 
-    opened, bare = alternate(
-        rig.count(60, 15), lambda: create(network=terms), create, warm_up=2
-    )
+    opened, bare = alternate(rig.count(60, 15), lambda: create(network=terms), create, warm_up=2)
     added = [one - other for one, other in zip(opened, bare, strict=True)]
     return [
         Figure(
@@ -136,7 +135,7 @@ def _rates(
     known = {name: way for name, way in ways.items() if way is not None}
 
     def rate(way: Route) -> float:
-        told = way.load(work, is_tls=is_tls, path="/", size=_BODY, **words)
+        told = way.load(work, is_tls=is_tls, path=_PATH, size=_BODY, **words)
         return float(told["rate"])
 
     runs = [lambda way=way: rate(way) for way in known.values()]
@@ -167,7 +166,7 @@ def _beside_mitmdump(
 
 def _added(rig: Rig, routes: Routes, *, is_tls: bool) -> Figure:
     """On one connection with one request at a time: what waits for nothing but the way itself."""
-    words: Words = {"connections": 1, "seconds": rig.count(2, 1), "path": "/", "size": _BODY}
+    words: Words = {"connections": 1, "seconds": rig.count(2, 1), "path": _PATH, "size": _BODY}
 
     def p50_s(way: Route) -> float:
         return float(way.load("kept", is_tls=is_tls, **words)["p50_s"])

@@ -20,6 +20,7 @@ _TIMEOUT_S = 60.0
 _READ = 1 << 16
 _BULK = 1 << 20
 _OK = b"HTTP/1.1 200"
+_NUMBER = b"@"  # in a path: a number that is another one in each request
 
 
 class Way:
@@ -79,6 +80,7 @@ def _rally(
     socks: dict[int, socket.socket], poll: select.epoll, request: bytes, words: dict[str, Any]
 ) -> dict[str, Any]:
     size, taken, asked, partly = int(words["size"]), [], {}, {}
+    before, _, after = request.partition(_NUMBER)
     clock = time.perf_counter
     began = clock()
     end = began + float(words["seconds"])
@@ -99,7 +101,7 @@ def _rally(
             now = clock()
             taken.append(now - asked[fd])
             asked[fd] = now
-            sock.send(request)
+            sock.send(b"%b%d%b" % (before, len(taken), after))
     return _told(taken, now - began)
 
 

@@ -1,8 +1,9 @@
 """The server of the network figures: a program of its own, with nothing of Paddock in it, that
 answers fixed bytes as fast as one process can. Plain and TLS, on two ports of loopback.
 
-`/` gives 1 KiB, `/bytes/N` so many, `/drip` some every tenth of a second without an end. It prints
-its two ports and runs until its input ends.
+`/bytes/N` gives so many, `/drip` some every tenth of a second without an end, anything else 1 KiB. No
+two answers are equal: each has a number in its head. It prints its two ports and runs until its
+input ends.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ _READ = 1 << 16
 _BULK = 1 << 18
 _TICK_S = 0.1
 _BODY = b"x" * 1024
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
-_ANSWER = _HEAD % len(_BODY) + _BODY
-_ENDLESS = _HEAD % (1 << 40)
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/plain\r\nX-Request-Id: %d\r\n"
+    b"Content-Length: %d\r\n\r\n"
+)
+_ENDLESS = _HEAD % (0, 1 << 40)
 _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -30,6 +33,7 @@ class Server:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
+        self._answers = 0
         self._poll = select.epoll()
         self._socks: dict[int, socket.socket] = {}
         self._shaking: set[int] = set()
@@ -101,7 +105,8 @@ class Server:
             sock.send(_ENDLESS + _BODY)
             self._dripping.append(sock)
         else:
-            sock.send(_ANSWER)
+            self._answers += 1
+            sock.send(_HEAD % (self._answers, len(_BODY)) + _BODY)
 
     def _leave(self, fd: int) -> None:
         self._poll.unregister(fd)
@@ -122,7 +127,7 @@ def _pour(sock: socket.socket, size: int) -> None:
     block = memoryview(bytes(_BULK))
     with contextlib.suppress(OSError), sock:
         sock.setblocking(True)
-        sock.sendall(_HEAD % size)
+        sock.sendall(_HEAD % (0, size))
         while size > 0:
             sock.sendall(block[: min(size, _BULK)])
             size -= _BULK

@@ -9,8 +9,8 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from paddock.gate.alerts import Alert, Alerts
 from paddock.gate.approvals import (
@@ -43,8 +43,7 @@ MAX_EDITS = 5  # of one action, one after the other
 _NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
 
 
-@dataclass(frozen=True, slots=True)
-class _Crossing:
+class _Crossing(NamedTuple):
     """One action on its way."""
 
     step: int
@@ -252,7 +251,7 @@ class Gate:
             self._tell("asking", error, crossing.step)
             return refusal("It could not be asked, and that means no.")
         done = await self._execute(crossing, crossing.decision.once_approved)
-        return self._settle(replace(crossing, answered_by=answer.answered_by), done)
+        return self._settle(crossing._replace(answered_by=answer.answered_by), done)
 
     def _put_question(self, crossing: _Crossing, preview: Any) -> Approval:
         from paddock.gate.proposals import asking_terms  # most runs ask nobody
@@ -298,7 +297,7 @@ class Gate:
         if new.decision.verdict is not Verdict.ASK or is_asked_anew:
             return await self._finish(new)
         done = await self._execute(new, new.decision.once_approved)
-        return self._settle(replace(new, answered_by=by), done)
+        return self._settle(new._replace(answered_by=by), done)
 
     def _settle(self, crossing: _Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):

@@ -33,6 +33,16 @@ from paddock.model.errors import InvalidInput
 
 _CALLERS = frozenset(Type) - {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
 _MAX_STEP = 1 << 53
+_generation = 0  # how many forks lie between the first process and this one
+
+
+def _count_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+# Cheaper than to ask for the process id at every record.
+os.register_at_fork(after_in_child=_count_fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Journal:
         self._head: Head | None = None
         self._ended: str | None = None
         self._is_closed = False
-        self._pid = os.getpid()
+        self._generation = _generation
 
     @classmethod
     def create(
@@ -310,7 +320,7 @@ class Journal:
     def _check(self) -> None:
         if self._ended is not None:
             raise JournalBroken(f"journal of run {self.run}: {self._ended}")
-        if os.getpid() != self._pid:
+        if self._generation != _generation:
             raise JournalBroken(f"journal of run {self.run} belongs to the process that opened it")
 
     def _broken(self, error: BaseException) -> JournalBroken:
@@ -323,7 +333,7 @@ class Journal:
 
     def _end(self, why: str, *, is_closed: bool = False) -> None:
         with self._flushing, self._guard:
-            if os.getpid() != self._pid or self._place.is_released:
+            if self._generation != _generation or self._place.is_released:
                 return
             self._ended, self._is_closed = self._ended or why, is_closed
             self._appender.close()
@@ -337,7 +347,7 @@ def _checked(entry: Entry) -> Entry:
     step = entry.step
     if step is not None and (type(step) is not int or not 0 <= step <= _MAX_STEP):
         raise InvalidInput(f"{step!r} is not the number of a step")
-    if not isinstance(entry.body, Canonical | Mapping):
+    if type(entry.body) is not Canonical and not isinstance(entry.body, Mapping):
         raise InvalidInput("the body of a record is an object")
     return entry
 

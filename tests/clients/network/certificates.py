@@ -1,4 +1,4 @@
-"""An authority for the servers of the tests. The door trusts it by `network.tls.ca`; nobody else."""
+"""An authority for the servers of the tests. Only the door trusts it, by `network.tls.ca`."""
 
 from __future__ import annotations
 

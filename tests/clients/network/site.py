@@ -56,7 +56,9 @@ class Site:
         self.asked: list[Asked] = []
         self._server = _Server(app, context, self.asked)
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
         self._thread.start()
 
     @property
@@ -103,7 +105,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(asked)
         self._send(self.server.app(asked))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = _serve
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -15,6 +15,17 @@ from clients.network.site import Answer, Asked, Site
 from paddock import Sandbox
 
 BIG = os.urandom(1 << 20) * 3
+RULES = """
+rules:
+  - id: no-deletes
+    match: {kind: http, host: plain.example, method: DELETE}
+    decide: block
+    why: Nothing is deleted here.
+  - id: no-uploads
+    match: {kind: http, host: safe.example, method: PUT}
+    decide: block
+    why: Nothing is uploaded here.
+"""
 PROXIED = pytest.mark.parametrize("envs", [{}, WITHOUT_PROXY], ids=["proxy", "redirect"])
 
 
@@ -186,21 +197,33 @@ def test_host_that_is_not_allowed_is_refused_and_raises_an_alert(
     assert requests(box) == []
 
 
-def test_blocked_method_is_told_why_and_does_not_arrive(make_box: MakeBox, plain: Site) -> None:
-    rules = """
-rules:
-  - id: no-deletes
-    match: {kind: http, host: plain.example, method: DELETE}
-    decide: block
-    why: Nothing is deleted here.
-"""
-    box = make_box({"plain.example:80": plain.place}, rules)
-    said = _run(box, "curl -sS -w ' %{http_code}' -X DELETE http://plain.example/thing")
-    body, _, status = said.rpartition(" ")
+@pytest.fixture(scope="module")
+def strict_box(make_box: MakeBox, plain: Site, secured: Site) -> Sandbox:
+    return make_box({"plain.example:80": plain.place, "safe.example:443": secured.place}, RULES)
+
+
+def test_blocked_method_is_told_why_and_does_not_arrive(strict_box: Sandbox, plain: Site) -> None:
+    command = "curl -sS -w ' %{http_code}' -X DELETE http://plain.example/thing"
+    body, _, status = _run(strict_box, command).rpartition(" ")
     assert status == "403"
     assert json.loads(body)["error"]["message"] == "Nothing is deleted here."
     assert "DELETE" not in [one.method for one in plain.asked]
-    last = requests(box)[-1]
+    last = requests(strict_box)[-1]
     assert (*seen(last), last.rule, last.outcome) == (
         "plain.example", "DELETE", "/thing", None, "block", "no-deletes", "refused",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("expect", ["Expect: 100-continue", "Expect:"])
+@pytest.mark.parametrize("size", [3000, 20 << 20])
+def test_blocked_upload_is_told_why_while_it_is_still_being_sent(
+    strict_box: Sandbox, secured: Site, version: str, expect: str, size: int
+) -> None:
+    """A reset that comes with the answer would hide the answer from the client."""
+    _run(strict_box, f"head -c {size} /dev/zero > zeros")
+    command = f"curl -sS {version} -H '{expect}' -T zeros https://safe.example/blocked"
+    for _ in range(3):
+        assert json.loads(_run(strict_box, command))["error"]["rule"] == "no-uploads"
+    assert "/blocked" not in [one.path for one in secured.asked]
+    assert requests(strict_box)[-1].verdict == "block"

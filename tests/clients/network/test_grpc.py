@@ -33,7 +33,8 @@ try:
     unary(b"fail", timeout=20)
 except grpc.RpcError as error:
     failed = [error.code().name, error.details()]
-print(json.dumps([said.decode(), dict(call.trailing_metadata())["x-seen"], len(big), heard, failed]))
+who = dict(call.trailing_metadata())["x-seen"]
+print(json.dumps([said.decode(), who, len(big), heard, failed]))
 """
 TLS = 'grpc.secure_channel("rpc.example:443", grpc.ssl_channel_credentials(), options)'
 PLAIN = 'grpc.insecure_channel("rpc.example:50051", options)'

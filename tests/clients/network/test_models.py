@@ -88,7 +88,8 @@ from anthropic import Anthropic
 client = Anthropic(max_retries=0, timeout=30)
 messages, called, said = [{"role": "user", "content": "Delete Ada."}], [], []
 for turn in range(5):
-    with client.messages.stream(model="claude-haiku-4-5", max_tokens=99, messages=messages) as stream:
+    words = {"model": "claude-haiku-4-5", "max_tokens": 99, "messages": messages}
+    with client.messages.stream(**words) as stream:
         for text in stream.text_stream:
             if not said and not turn:
                 client.models.list()

@@ -17,9 +17,13 @@ const sent = await fetch("https://api.example/json", {...OPTIONS, method: "POST"
   headers: {"content-type": "application/json"}, body: JSON.stringify({amount: 7})});
 const said = await sent.json();
 let size = 0;
-for await (const part of (await fetch("https://api.example/blob", OPTIONS)).body) size += part.length;
+const blob = await fetch("https://api.example/blob", OPTIONS);
+for await (const part of blob.body) size += part.length;
 const stream = new ReadableStream({
-  start(control) { for (let n = 0; n < 20; n++) control.enqueue(new Uint8Array(100000)); control.close(); }
+  start(control) {
+    for (let n = 0; n < 20; n++) control.enqueue(new Uint8Array(100000));
+    control.close();
+  }
 });
 const up = await (await fetch("https://api.example/up",
   {...OPTIONS, method: "POST", body: stream, duplex: "half"})).json();

@@ -1,4 +1,4 @@
-"""The HTTP clients that Python programs use: requests, httpx, aiohttp, and the standard library's."""
+"""The HTTP clients of Python programs: requests, httpx, aiohttp, and the standard library's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ with requests.Session() as session:
     size = sum(len(part) for part in blob.iter_content(65536))
     up = session.post("https://api.example/up", data=iter([b"x" * 100_000] * 20), timeout=20)
     plain = session.get("http://plain.example/p", timeout=20)
-print(json.dumps([got.status_code, sent.json()["json"], size, up.json()["bytes"], plain.status_code]))
+said, sizes = sent.json()["json"], [size, up.json()["bytes"]]
+print(json.dumps([got.status_code, said, *sizes, plain.status_code]))
 """
 HTTPX = """
 import asyncio, json, httpx

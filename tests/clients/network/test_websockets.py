@@ -17,7 +17,8 @@ import asyncio, json
 from websockets.asyncio.client import connect
 async def main():
     heard = []
-    async with connect("SCHEME://chat.example/room", subprotocols=["chat"], max_size=None) as socket:
+    options = {"subprotocols": ["chat"], "max_size": None}
+    async with connect("SCHEME://chat.example/room", **options) as socket:
         for message in ("hello", b"\\x00\\xff" * 10, "ä" * 70_000, b"x" * 3_000_000):
             await socket.send(message)
             back = await socket.recv()

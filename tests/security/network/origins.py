@@ -121,7 +121,7 @@ def _answer_all(origin: Origin, sock: socket.socket) -> None:
         origin.asked.append(asked)
         answer = origin.answer(asked)
         sock.sendall(answer)
-        if b"close" in answer.partition(b"\r\n\r\n")[0].lower():
+        if answer.startswith(b"HTTP/1.0") or b"\nConnection: close" in answer:
             return
 
 

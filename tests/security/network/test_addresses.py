@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from paddock import Sandbox
-from security.attack import probe, shell
+from security.attack import eventually, probe, shell
 from security.network.conftest import Hosts
 from security.network.inside import PROXY, alerts, get, refused, say, say_all, status
 from security.network.origins import Origin, careless
@@ -138,6 +138,11 @@ def test_the_listeners_own_port_leads_nowhere(box: Sandbox, hosts: Hosts) -> Non
             answer = say(box, host=host, port=port, data=get("/", "api.example"))
             assert status(answer) == 0, answer
     assert len(hosts.api.asked) == before
+
+    def own() -> set[int]:
+        return {a["port"] for a in alerts(box, "egress.denied") if a["host"] in ("127.0.0.1", "::1")}
+
+    eventually(lambda: ports <= own(), what=f"alerts about {ports}")
 
 
 def test_a_scan_of_the_stand_in_addresses_finds_only_what_was_asked_for(box: Sandbox) -> None:

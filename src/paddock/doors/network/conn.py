@@ -18,7 +18,7 @@ IDLE_S = 300.0
 READ_BYTES = 1 << 16
 BULK_BYTES = 1 << 18
 _LINGER_S = 2.0
-_LINGER_BYTES = 1 << 20  # of what a client still sends after its answer
+_LINGER_BYTES = 64 << 20  # of what a client still sends after its answer: an upload, refused
 _TURN_READS = 32  # so many reads without a wait, then others have a turn
 _OTHER_READS_S = 0.01
 _RESET = struct.pack("ii", 1, 0)
@@ -213,9 +213,20 @@ class Conn:
         taken = 0
         with contextlib.suppress(ConnLost, TimeoutError):
             async with asyncio.timeout(_LINGER_S):
-                while taken < _LINGER_BYTES and (data := await self.read(BULK_BYTES)):
-                    taken += len(data)
+                while taken < _LINGER_BYTES and (dropped := await self._drop()):
+                    taken += dropped
         self.close()
+
+    async def _drop(self) -> int:
+        """Takes what came off the wire, in TLS as it is: OpenSSL refuses to read what comes after
+        its own farewell."""
+        while True:
+            try:
+                return len(socket.socket.recv(self._sock, BULK_BYTES))
+            except BlockingIOError:
+                await self._readable()
+            except (OSError, ValueError) as error:
+                raise self._lost(error) from None
 
     def close(self) -> None:
         if self.is_closed:

@@ -55,9 +55,9 @@ class Custody:
         if not self._keeper:
             return None
         request = proposal.request
-        return self._leaks.leaks(
-            request.headers, request.target, proposal.read, host, request.authority or ""
-        )
+        # HTTP/2 has methods of any letters.
+        named = f"{request.method} {request.authority or ''}"
+        return self._leaks.leaks(request.headers, request.target, proposal.read, host, named)
 
     def in_name(self, host: str) -> str | None:
         """The secret whose placeholder is in the name of a host that it is not for."""

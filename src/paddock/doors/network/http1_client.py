@@ -50,16 +50,17 @@ class Http1Upstream:
     @property
     def is_reusable(self) -> bool:
         """Whether the last answer was taken to its end, and nothing came after it."""
-        return self._is_free and not self._conn.has_input
+        return self.is_free and not self._conn.has_input
 
     @property
-    def _is_free(self) -> bool:
+    def is_free(self) -> bool:
+        """Whether the last answer was taken to its end."""
         return self._keeps and self._is_sent and (self._body is None or self._body.is_done)
 
     async def send(self, request: Request, headers: Headers) -> Response:
         """Sends the request with these headers. Its body goes on while the answer is awaited; an
         answer that says no ends it."""
-        if not self._is_free:
+        if not self.is_free:
             raise ConnLost("the connection cannot be used again")
         self._keeps = False  # until there is an answer
         try:

@@ -38,6 +38,7 @@ _MAX_RESETS = 200
 _RESETS_S = 10.0
 _RESETS_PER_FINISHED = 4
 _FREE_RESETS = 1000  # in the life of a connection, before they are compared to what was finished
+_LATE_S = 2.0  # for a client to end a request that has its answer
 _BODYLESS = frozenset((204, 205, 304))
 
 
@@ -81,14 +82,17 @@ class _Server:
         self._begin(stream, _Exchange(self.link, stream, request))
 
     def stream_ended(self, stream: Stream) -> None:
-        """The handler sees that when it reads."""
+        """The handler sees that when it reads; of one that has its answer nobody waits for it."""
+        if stream.error is not None:
+            self.link.streams.pop(stream.id, None)
 
     def was_reset(self, stream: Stream, code: int, *, by_peer: bool) -> None:
         self.link.streams.pop(stream.id, None)
         stream.fail(ConnLost(f"the client gave the stream up (code {code})"))
         if stream.task is not None:
             stream.task.cancel()
-        self._count_reset()
+        if not stream.is_sent:  # one that has its answer may drop the rest of its request
+            self._count_reset()
 
     def peer_leaves(self, last_stream_id: int) -> None:
         """A client that says so closes the connection itself, after its answers."""
@@ -223,14 +227,28 @@ class _Exchange:
             return
 
     def settle(self) -> None:
-        """Leaves nothing open behind. A request that goes on after its answer is not wanted."""
+        """Leaves nothing open behind."""
         stream = self._stream
-        if not stream.is_sent:
-            if stream.error is None:
-                self.abort()
-        elif not stream.is_ended and stream.error is None:
-            self._link.reset(stream, NO_ERROR, ConnLost("the request was answered"))
+        if stream.is_sent and not stream.is_ended:
+            self._let_end()
+            return
+        if not stream.is_sent and stream.error is None:
+            self.abort()
         self._link.streams.pop(stream.id, None)
+
+    def _let_end(self) -> None:
+        """A request that goes on after its answer is not wanted, and what comes of it is dropped.
+        It is cut only after a while: curl takes a reset that comes with the answer for a failure,
+        and whoever asked never learns why a request was refused."""
+        stream, link = self._stream, self._link
+        if stream.error is None:
+            stream.fail(ConnLost("the request was answered"))
+            link.loop.call_later(_LATE_S, self._cut)
+
+    def _cut(self) -> None:
+        stream, link = self._stream, self._link
+        if link.error is None and link.streams.get(stream.id) is stream:
+            link.reset(stream, NO_ERROR, ConnLost("the request was answered"))
 
     def _send_head_later(self) -> None:
         try:

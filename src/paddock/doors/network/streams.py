@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from paddock.doors.network.carrying import MISPLACED
+from paddock.doors.network.carrying import MISPLACED, REBINDING
 from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost
 from paddock.doors.network.crossing import DENIED, is_out_of_reach
 from paddock.doors.network.custody import Watch
-from paddock.doors.network.dial import DialError
+from paddock.doors.network.dial import DialError, Refused
 from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import Services
 from paddock.gate.executors import Done
@@ -56,6 +56,9 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
     try:
         server, address = await services.upstreams.dial(origin.host, origin.port)
     except DialError as error:
+        if isinstance(error, Refused):
+            about = {"host": origin.host, "addresses": ", ".join(error.addresses)}
+            services.alert(REBINDING, about, action.step)
         return Done(outcome=Outcome.FAILED, error=error.why)
     watch = services.custody.watch(origin.host)
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.dial import Dialer
@@ -31,8 +33,7 @@ class NoUpstream(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a connection leads, and what is spoken on it."""
 
     scheme: str
@@ -78,7 +79,7 @@ class Upstreams:
         kept = self._kept.get(place)
         while kept and not is_fresh:
             line = kept.pop()
-            if line.upstream.is_reusable and self._now() - line.kept_at < KEPT_S:
+            if line.upstream.is_reusable and time.monotonic() - line.kept_at < KEPT_S:
                 line.is_new = False
                 return line
             line.close()
@@ -91,10 +92,11 @@ class Upstreams:
         kept = self._kept.setdefault(line.place, [])
         total = sum(map(len, self._kept.values()))
         is_room = len(kept) < MAX_KEPT_PLACE and total < MAX_KEPT
-        if not line.upstream.is_reusable or not is_room:
+        # Whether more came than was asked for is seen when it is taken.
+        if not line.upstream.is_free or not is_room:
             line.close()
             return
-        line.kept_at = self._now()
+        line.kept_at = time.monotonic()
         kept.append(line)
 
     def drop(self, is_meant: Callable[[str, int], bool] = lambda host, port: True) -> None:
@@ -160,10 +162,6 @@ class Upstreams:
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):
             self.drop()
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
 
 
 async def _opened_h2(conn: Conn) -> Http2Upstream:

@@ -192,7 +192,7 @@ class _Way:
     def _checked(self, data: bytes | bytearray) -> bytes:
         """What a control frame says. What stands for a secret may not fit in; it is cut then."""
         checked = data if self._check is None or not data else self._check(bytes(data))
-        return bytes(data) if checked == data else checked[:_MAX_CONTROL]
+        return bytes(checked if checked == data else checked[:_MAX_CONTROL])
 
     async def _pass_message(self, event: Any) -> None:
         is_text, is_last = isinstance(event.data, str), event.message_finished

@@ -72,7 +72,7 @@ def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
     accept, drop = ex.verdict(ex.ACCEPT), ex.verdict(ex.DROP)
     return {
         "track": (
-            *(rule for each in ports for rule in _straight_to_door(each)),
+            *(rule for each in ports for rule in _straight_to_door(each, is_logged)),
             *(rule + accept for each in ports for rule in _from_door(each)),
             # It finds its way back only if it is known what it is about; it adds no record.
             *(ex.is_unreachable(family) + accept for family in _LOOPBACK),
@@ -156,14 +156,13 @@ def _is_dns() -> bytes:
     return ex.is_udp() + ex.is_to_port(_DNS_PORT)
 
 
-def _straight_to_door(ports: Ports) -> tuple[bytes, bytes]:
+def _straight_to_door(ports: Ports, logged: bytes) -> tuple[bytes, ...]:
     """Refused: where such a connection wants to go cannot be known. Those for another address
     are not redirected yet when this is asked."""
     door = ex.is_family(ports.family) + ex.is_to(ports.family, _LOOPBACK[ports.family])
-    return (
-        door + ex.is_tcp() + ex.is_to_port(ports.tcp) + ex.reset(),
-        door + ex.is_udp() + ex.is_to_port(ports.dns) + ex.unreachable(),
-    )
+    tcp = door + ex.is_tcp() + ex.is_to_port(ports.tcp)
+    udp = door + ex.is_udp() + ex.is_to_port(ports.dns)
+    return tcp + logged, tcp + ex.reset(), udp + logged, udp + ex.unreachable()
 
 
 def _from_door(ports: Ports) -> tuple[bytes, bytes]:

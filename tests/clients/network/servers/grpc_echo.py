@@ -3,6 +3,7 @@ arguments. Prints its port."""
 
 import sys
 from concurrent import futures
+from pathlib import Path
 
 import grpc
 
@@ -34,7 +35,7 @@ def main():
     options = [("grpc.max_receive_message_length", -1)]
     server = grpc.server(futures.ThreadPoolExecutor(8), handlers=[HANDLERS], options=options)
     if len(sys.argv) > 1:
-        certificate, key = (open(path, "rb").read() for path in sys.argv[1:3])
+        certificate, key = (Path(path).read_bytes() for path in sys.argv[1:3])
         credentials = grpc.ssl_server_credentials([(key, certificate)])
         port = server.add_secure_port("127.0.0.1:0", credentials)
     else:
