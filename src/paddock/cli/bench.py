@@ -16,6 +16,7 @@ from paddock.cli import (
     bench_gate,
     bench_journal,
     bench_memory,
+    bench_network,
     bench_policy,
     bench_start,
     bench_work,
@@ -38,6 +39,10 @@ MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
     "decide": bench_policy.decide,
     "journal": bench_journal.journal,
     "gate": bench_gate.gate,
+    "network": bench_network.network,
+    "network-memory": bench_network.network_memory,
+    "network-start": bench_network.network_start,
+    "fuzz": bench_network.fuzz,
 }
 
 

@@ -7,6 +7,7 @@ client's work, and would count for every way alike.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -79,7 +80,9 @@ def kept(way: Way, words: dict[str, Any]) -> dict[str, Any]:
 def _rally(
     socks: dict[int, socket.socket], poll: select.epoll, request: bytes, words: dict[str, Any]
 ) -> dict[str, Any]:
-    size, taken, asked, partly = int(words["size"]), [], {}, {}
+    size, taken = int(words["size"]), []
+    asked: dict[int, float] = {}
+    partly: dict[int, bytes] = {}
     before, _, after = request.partition(_NUMBER)
     clock = time.perf_counter
     began = clock()
@@ -192,10 +195,8 @@ def hold(way: Way, words: dict[str, Any]) -> dict[str, Any]:
     end = time.monotonic() + words["seconds"]
     while time.monotonic() < end and not select.select([0], [], [], 0.05)[0]:
         for sock in socks if words["is_reading"] else ():
-            try:
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
                 _some(sock.recv(_READ), b"stream")
-            except (BlockingIOError, ssl.SSLWantReadError):
-                pass
     return {"open": len(socks)}
 
 

@@ -1,8 +1,8 @@
 """The server of the network figures: a program of its own, with nothing of Paddock in it, that
 answers fixed bytes as fast as one process can. Plain and TLS, on two ports of loopback.
 
-`/bytes/N` gives so many, `/drip` some every tenth of a second without an end, anything else 1 KiB. No
-two answers are equal: each has a number in its head. It prints its two ports and runs until its
+`/bytes/N` gives so many, `/drip` some every tenth of a second without an end, anything else 1 KiB.
+No two answers are equal: each has a number in its head. It prints its two ports and runs until its
 input ends.
 """
 

@@ -1,5 +1,5 @@
-"""The three ways to one server that the network figures compare: directly, through mitmdump, through
-the door. The load is one program; only where it runs and which proxy it names differ.
+"""The three ways to one server that the network figures compare: directly, through mitmdump, and
+through the door. The load is one program; only where it runs and which proxy it names differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -64,16 +64,12 @@ class Routes:
     absent: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Server:
     """The running origin."""
 
     ports: tuple[int, int]
     certificate: Path
-    place: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.place = {NAME: f"127.0.0.1:{self.ports[0]}"}
 
     def network(self) -> dict[str, Any]:
         """The terms under which a sandbox reaches both its ports."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 QUIET_S = 10.0
-MAX_KEPT = 1000
+MAX_KEPT = 200  # of one name
 _MAX_KNOWN = 1000
 
 
@@ -32,17 +32,21 @@ class Alert:
 Listener = Callable[[Alert], None]
 
 
+def _moment(alert: Alert) -> float:
+    return alert.at
+
+
 class Alerts:
     """The alerts of one run."""
 
     def __init__(self, write: Callable[[Alert], None]) -> None:
         self.listeners: list[Listener] = []
         self._write = write
-        self._kept: deque[Alert] = deque(maxlen=MAX_KEPT)
+        self._kept: dict[str, deque[Alert]] = {}  # by name: a flood of one hides no other
         self._known: dict[tuple[str, str], tuple[float, int]] = {}
 
     def all(self) -> list[Alert]:
-        return list(self._kept)
+        return sorted((one for kept in self._kept.values() for one in kept), key=_moment)
 
     def raised(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
         """Writes it down and tells the listeners. Raises JournalBroken."""
@@ -50,7 +54,7 @@ class Alerts:
         if not times:
             return
         alert = Alert(name, about, step, times=times)
-        self._kept.append(alert)
+        self._kept.setdefault(name, deque(maxlen=MAX_KEPT)).append(alert)
         self._write(alert)
         for listener in self.listeners:
             with contextlib.suppress(Exception):  # of whoever listens: the run goes on

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from paddock.model.action import Action, Decision, Outcome
 from paddock.model.sizes import parse_duration
@@ -34,6 +34,16 @@ class Done:
 
 Live = Callable[[Action], Awaitable[Done]]
 Preview = Callable[[Action], Awaitable[Any]]
+Rebuild = Callable[[Action, Mapping[str, Any]], Action]
+
+
+class Means(NamedTuple):
+    """How one action is carried out, tried out beforehand, and made anew from other arguments
+    (which raises InvalidInput for what cannot be)."""
+
+    live: Live
+    preview: Preview | None = None
+    rebuild: Rebuild | None = None
 
 
 class StandIn(Protocol):
@@ -66,5 +76,20 @@ async def inject(fault: Mapping[str, Any] | None) -> Done:
     return Done(outcome=Outcome.FAULTED, error=error)
 
 
+async def never(action: Action) -> Done:
+    """Of an action that is not carried out."""
+    return refusal("It was refused.")
+
+
 def refusal(why: str) -> Done:
     return Done(outcome=Outcome.REFUSED, error=Refused(why))
+
+
+def said_by(error: BaseException | str | None) -> str | None:
+    """What an error says; an exception of a tool may fail even at that."""
+    if error is None:
+        return None
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__

@@ -26,7 +26,19 @@ from paddock.gate.approvals import (
 )
 from paddock.gate.asking import Approver, wait_for_answer
 from paddock.gate.drafts import Drafts
-from paddock.gate.executors import Done, Live, Preview, Refused, StandIn, inject, refusal
+from paddock.gate.executors import (
+    Done,
+    Live,
+    Means,
+    Preview,
+    Rebuild,
+    Refused,
+    StandIn,
+    inject,
+    never,
+    refusal,
+    said_by,
+)
 from paddock.gate.ledger import NOTHING, Ledger, Reservation
 from paddock.gate.store import GateStore
 from paddock.gate.unmasking import restored
@@ -37,6 +49,7 @@ from paddock.journal.records import Type
 from paddock.journal.texts import decided_text, proposed_text, settled_text
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
+from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy, is_contained
 
 MAX_EDITS = 5  # of one action, one after the other
@@ -51,8 +64,7 @@ class _Crossing(NamedTuple):
     decision: Decision
     reservation: Reservation
     position: int  # of its last record
-    live: Live
-    preview: Preview | None
+    means: Means
     edits: int = 0
     answered_by: str | None = None
 
@@ -86,11 +98,17 @@ class Gate:
         self._observed: list[Entry] = []
         self._writing = threading.Lock()
 
-    async def cross(self, action: Action, live: Live, preview: Preview | None = None) -> Receipt:
+    async def cross(
+        self,
+        action: Action,
+        live: Live,
+        preview: Preview | None = None,
+        rebuild: Rebuild | None = None,
+    ) -> Receipt:
         """Carries out an action, or not. A blocked action is a receipt, not an exception."""
         step = next(self._steps)
         try:
-            return await self._finish(self._propose(step, action, live, preview))
+            return await self._finish(self._propose(step, action, Means(live, preview, rebuild)))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
             return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
@@ -105,7 +123,7 @@ class Gate:
             position = self._write(proposed, Entry(Type.DECIDED, decided_text(decision), step))
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
-        crossing = _Crossing(step, action, decision, NOTHING, position, _never, None)
+        crossing = _Crossing(step, action, decision, NOTHING, position, Means(never))
         return self._settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
@@ -155,9 +173,7 @@ class Gate:
             del self._observed[: len(observed)]
             return position
 
-    def _propose(
-        self, step: int, action: Action, live: Live, preview: Preview | None, edits: int = 0
-    ) -> _Crossing:
+    def _propose(self, step: int, action: Action, means: Means, edits: int = 0) -> _Crossing:
         action = action.at(step)
         decision, reservation = self._decide(action)
         proposed = Entry(Type.PROPOSED, proposed_text(action), step)
@@ -167,7 +183,7 @@ class Gate:
         except BaseException:
             self._give_back(reservation)
             raise
-        return _Crossing(step, action, decision, reservation, position, live, preview, edits)
+        return _Crossing(step, action, decision, reservation, position, means, edits)
 
     def _decide(self, action: Action) -> tuple[Decision, Reservation]:
         try:
@@ -178,11 +194,13 @@ class Gate:
             why = "It could not be decided, and that means no."
             return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
 
-    async def _finish(self, crossing: _Crossing) -> Receipt:
-        verdict = crossing.decision.verdict
+    async def _finish(self, crossing: _Crossing, approved_by: str | None = None) -> Receipt:
+        """To its end, whatever that is. An action that somebody has approved is not asked again."""
+        decision = crossing.decision
+        verdict = decision.verdict if approved_by is None else decision.once_approved
         try:
             if verdict is Verdict.ASK:
-                done = await self._ask(crossing)
+                done, approved_by = await self._ask(crossing)
             else:
                 done = await self._execute(crossing, verdict)
         except JournalBroken:
@@ -192,7 +210,9 @@ class Gate:
             with contextlib.suppress(JournalBroken):
                 self._settle(crossing, Done(outcome=Outcome.FAILED, error=why))
             raise
-        return self._settle(crossing, done)
+        if isinstance(done, Approval):
+            return await self._edited(crossing, done)
+        return self._settle(crossing._replace(answered_by=approved_by), done)
 
     async def _execute(self, crossing: _Crossing, verdict: Verdict) -> Done:
         try:
@@ -219,7 +239,7 @@ class Gate:
         if crossing.decision.effect.is_write and not is_contained(action):
             await self._journal.durable(crossing.position)  # the intent, before the effect
         try:
-            return await crossing.live(action)
+            return await crossing.means.live(action)
         except Exception as error:
             return Done(outcome=Outcome.FAILED, error=error)
 
@@ -235,23 +255,27 @@ class Gate:
         value = {"draft_id": draft_id, "preview": preview}
         return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
 
-    async def _ask(self, crossing: _Crossing) -> Done | Receipt:
+    async def _ask(self, crossing: _Crossing) -> tuple[Done | Approval, str | None]:
+        """What came of it and who said yes; or the answer that edits it."""
         try:
             approval = self._put_question(crossing, await self._previewed(crossing))
             answer = await wait_for_answer(self.approvals, approval, self._approvers)
             self._write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
             if answer.state not in YES:
-                return replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
-            if answer.state == EDITED:
-                return await self._edited(crossing, answer)
+                no = replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
+                return no, None
+            if approval.policy != self.policy.digest:
+                return refusal("The terms changed while it was asked. Try it again."), None
             self.approvals.use(answer, self._digest(crossing.action))
+            if answer.state == EDITED:
+                return answer, None
         except JournalBroken:
             raise
         except Exception as error:
             self._tell("asking", error, crossing.step)
-            return refusal("It could not be asked, and that means no.")
+            return refusal("It could not be asked, and that means no."), None
         done = await self._execute(crossing, crossing.decision.once_approved)
-        return self._settle(crossing._replace(answered_by=answer.answered_by), done)
+        return done, answer.answered_by
 
     def _put_question(self, crossing: _Crossing, preview: Any) -> Approval:
         from paddock.gate.proposals import asking_terms  # most runs ask nobody
@@ -278,33 +302,40 @@ class Gate:
             raise
         return approval
 
-    async def _edited(self, crossing: _Crossing, answer: Approval) -> Receipt | Done:
+    async def _edited(self, crossing: _Crossing, answer: Approval) -> Receipt:
         """The approver's own arguments are a new action, decided on like any other. The yes holds
         for what was asked; a rule that had not asked before asks again."""
+        by = answer.answered_by
+        try:
+            edited = self._rewritten(crossing, answer)
+        except Exception as error:
+            why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
+            self._tell("editing", error, crossing.step)
+            return self._settle(crossing, refusal(why))
+        self._settle(crossing, Done(outcome=Outcome.REFUSED, error=Refused(f"{by} edited it")))
+        new = self._propose(next(self._steps), edited, crossing.means, crossing.edits + 1)
+        is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
+        is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
+        return await self._finish(new, by if is_settled else None)
+
+    def _rewritten(self, crossing: _Crossing, answer: Approval) -> Action:
         assert answer.edited is not None
         if crossing.edits >= MAX_EDITS:
-            return refusal(f"It was edited more than {MAX_EDITS} times.")
-        self.approvals.use(answer, self._digest(crossing.action))
-        shown = self._masked_action(crossing.action).arguments
-        arguments = restored(answer.edited, shown, crossing.action.arguments)
-        edited = replace(crossing.action, arguments=arguments, parent=crossing.step)
-        by = answer.answered_by
-        why = f"{by} edited it"
-        self._settle(crossing, Done(outcome=Outcome.REFUSED, error=Refused(why)))
-        step = next(self._steps)
-        new = self._propose(step, edited, crossing.live, crossing.preview, crossing.edits + 1)
-        is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
-        if new.decision.verdict is not Verdict.ASK or is_asked_anew:
-            return await self._finish(new)
-        done = await self._execute(new, new.decision.once_approved)
-        return self._settle(new._replace(answered_by=by), done)
+            raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
+        action, rebuild = crossing.action, crossing.means.rebuild
+        shown = self._masked_action(action).arguments
+        arguments = restored(answer.edited, shown, action.arguments)
+        edited = (
+            replace(action, arguments=arguments) if rebuild is None else rebuild(action, arguments)
+        )
+        return replace(edited, parent=crossing.step)
 
     def _settle(self, crossing: _Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):
             return done  # it was settled as another step, or with an answer
         if done.outcome in _NOT_DONE:
             self._give_back(crossing.reservation)
-        error, said = done.error, _said(done.error)
+        error, said = done.error, said_by(done.error)
         receipt = Receipt(
             outcome=done.outcome,
             step=crossing.step,
@@ -336,12 +367,12 @@ class Gate:
 
     async def _previewed(self, crossing: _Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""
-        if crossing.preview is None:
+        if crossing.means.preview is None:
             return None
         try:
-            return self._masked(as_json(await crossing.preview(crossing.action)))
+            return self._masked(as_json(await crossing.means.preview(crossing.action)))
         except Exception as error:
-            return self._masked({"error": f"no preview: {_said(error)}"})
+            return self._masked({"error": f"no preview: {said_by(error)}"})
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
@@ -354,7 +385,7 @@ class Gate:
         """Writes down what went wrong with us. The agent is told that it did, not what: paths and
         states of the host are not its business."""
         with contextlib.suppress(Exception):
-            self.note({"what": f"failed while {doing}", "error": _said(error)}, step)
+            self.note({"what": f"failed while {doing}", "error": said_by(error)}, step)
 
     def _masked_action(self, action: Action) -> Action:
         """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
@@ -366,17 +397,3 @@ class Gate:
     def _masked(self, value: Any) -> Any:
         plain = as_json(value)
         return plain if self._masker is None else self._masker.mask(plain)
-
-
-async def _never(action: Action) -> Done:
-    return refusal("It was refused.")
-
-
-def _said(error: BaseException | str | None) -> str | None:
-    """What an error says; an exception of a tool may fail even at that."""
-    if error is None:
-        return None
-    try:
-        return str(error) or type(error).__name__
-    except Exception:
-        return type(error).__name__

@@ -1,12 +1,12 @@
-"""The records of every crossing as canonical text at once: making a body first, looking through it
-and spelling it out would take most of the time that a crossing takes. What each text says is defined
-by the body of the same name in `bodies`; values out of the ordinary take the way through it.
+"""The records of every crossing as canonical text at once: to make a body, look through it and spell
+it out would take most of the time that a crossing takes. What a text says is defined by the body of
+the same name in `bodies`; values out of the ordinary take the way through it.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from json.encoder import encode_basestring  # type: ignore[attr-defined]
+from json.encoder import encode_basestring
 from typing import Any
 
 from paddock.journal.bodies import MAX_VALUE_DEPTH, as_json, as_text, decided_body

@@ -15,6 +15,8 @@ from clients.network.certificates import ServerAuthority
 
 NAME = "db.example"
 START_S = 60
+# PostgreSQL wants a user with a name. In a namespace of its own, whoever runs this can have one.
+_AS_NOBODY = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
 _ADDRESSES = """
 hostssl all safe all scram-sha-256
 hostnossl all safe all reject
@@ -28,11 +30,14 @@ class Database:
     def __init__(self, authority: ServerAuthority) -> None:
         self._programs = _programs()
         self._owner: dict[str, Any] = {}
+        self._before: list[str] = []
         self._directory = Path(tempfile.mkdtemp(prefix="pdk-"))
         self._data = self._directory / "data"
         if os.geteuid() == 0:
             user = pwd.getpwnam("nobody")
             self._owner = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        elif not _has_name(os.geteuid()):
+            self._before = _AS_NOBODY
         self._give()
         self.port = _free_port()
         self._create(authority)
@@ -78,7 +83,7 @@ class Database:
 
     def _run(self, program: str, *words: str) -> None:
         """What it prints goes nowhere: a server that stays would hold a pipe open."""
-        command = [str(self._programs / program), *words]
+        command = [*self._before, str(self._programs / program), *words]
         done = subprocess.run(
             command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **self._owner
         )
@@ -103,6 +108,13 @@ def _programs() -> Path:
 
 def _version(path: Path) -> int:
     return int(path.parts[-3])
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(uid))
+    except KeyError:
+        return False
 
 
 def _free_port() -> int:

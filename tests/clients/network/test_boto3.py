@@ -66,6 +66,7 @@ def test_objects_are_put_got_listed_and_deleted(
         (HOST, "DELETE", path, 204, "allow"),
         (HOST, "GET", path, 404, "allow"),
     ]
+    assert box.alerts() == []
 
 
 def test_large_object_goes_in_parts_and_comes_in_ranges(

@@ -107,6 +107,7 @@ def test_clone_and_push_over_https(
     ]
     assert {one.host for one in journal} == {"git.example"}
     assert journal[-1].result["sent"]["bytes"] > 3_000_000
+    assert box.alerts() == []
 
 
 def test_rule_lets_an_agent_clone_and_not_push(

@@ -75,6 +75,7 @@ def test_calls_and_conversations_go_through(
     ]
     assert {one.outcome for one in journal} == {"done"}
     assert journal[1].result["sent"]["bytes"] > 3_000_000
+    assert box.alerts() == []
 
 
 def test_blocked_method_is_an_error_that_grpc_understands(

@@ -72,6 +72,7 @@ def test_fetch_calls_stream_and_are_journalled(box: Sandbox, envs: dict[str, str
     assert [seen(one) for one in journal] == SEEN
     assert journal[1].arguments["body"] == {"amount": 7}
     assert journal[3].result["sent"]["bytes"] == 2_000_000
+    assert box.alerts() == []
 
 
 def test_fetch_by_the_proxy_looks_up_no_name(box: Sandbox) -> None:

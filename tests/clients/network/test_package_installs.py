@@ -136,3 +136,4 @@ def test_npm_installs_from_a_registry(
         ("npm.example", "GET", "/paddock-greeting", 200, "allow"),
         ("npm.example", "GET", "/files/paddock-greeting-1.0.0.tgz", 200, "allow"),
     ]
+    assert box.alerts() == []

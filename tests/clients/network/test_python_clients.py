@@ -109,7 +109,9 @@ def shared_box(make_box: MakeBox, make_site: MakeSite) -> Sandbox:
 def _calls(box: Sandbox, program: str, envs: dict[str, str]) -> tuple[list[object], list[Crossing]]:
     """What the client saw of its calls, and what the journal has on them."""
     before = len(requests(box))
-    return python(box, program, envs), requests(box)[before:]
+    said = python(box, program, envs)
+    assert box.alerts() == []
+    return said, requests(box)[before:]
 
 
 def _check(said: list[object], journal: list[Crossing]) -> None:

@@ -77,7 +77,7 @@ def say_all(box: Sandbox, all_words: dict[str, dict[str, Any]]) -> dict[str, byt
         for name, words in all_words.items()
     }  # fmt: skip
     box.files.write("/tmp/words.json", json.dumps(plain))
-    found = probe(box, _SAY_ALL, "/tmp/words.json", timeout=100)  # noqa: S108 - of the sandbox
+    found = probe(box, _SAY_ALL, "/tmp/words.json", timeout=100)
     return {
         name: said.encode() if said.startswith("!") else base64.b64decode(said)
         for name, said in found.items()

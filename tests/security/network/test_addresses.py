@@ -42,8 +42,9 @@ WORLD = {
     "198.18.0.2": "198.18.0.2",  # the name server's
     "198.18.200.7": "198.18.200.7",  # stands for nothing
 }
-LOOPBACK = ("127.0.0.1", "localhost", "127.1", "0177.1", "2130706433", "0x7f000001", "0.0.0.0", "0",
-            "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:0:0:1")  # fmt: skip
+LOOPBACK = ("127.0.0.1", "localhost", "127.1", "0177.1", "2130706433", "0x7f000001", "0.0.0.0",
+            "0", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1",
+            "0:0:0:0:0:0:0:1")  # fmt: skip
 CONNECT = """
 import socket
 for name, port in json.loads(sys.argv[1]):
@@ -140,7 +141,9 @@ def test_the_listeners_own_port_leads_nowhere(box: Sandbox, hosts: Hosts) -> Non
     assert len(hosts.api.asked) == before
 
     def own() -> set[int]:
-        return {a["port"] for a in alerts(box, "egress.denied") if a["host"] in ("127.0.0.1", "::1")}
+        return {
+            a["port"] for a in alerts(box, "egress.denied") if a["host"] in ("127.0.0.1", "::1")
+        }
 
     eventually(lambda: ports <= own(), what=f"alerts about {ports}")
 

@@ -93,17 +93,19 @@ def test_two_hundred_slow_streams_do_not_keep_others_waiting(hosts: Hosts) -> No
                 break
     print(sum(b"data: 2" in part for part in parts), "ended", flush=True)
     """
-    with scripted(slow) as origin:
-        with Sandbox.create(network=_network(api=hosts.api, slow=origin)) as box:
-            assert status(_ask(box)) == 200
-            before = memory_bytes()
-            handle = background(box, program)
-            assert slow.count == 200  # a word of each arrived, and none was held back
-            assert status(_ask(box)) == 200
-            # The other end of each stream is a thread of this process, with a stack of its own.
-            assert memory_bytes() - before < 100 * MIB
-            slow.go_on.set()
-            assert "200 ended" in handle.wait().stdout
+    with (
+        scripted(slow) as origin,
+        Sandbox.create(network=_network(api=hosts.api, slow=origin)) as box,
+    ):
+        assert status(_ask(box)) == 200
+        before = memory_bytes()
+        handle = background(box, program)
+        assert slow.count == 200  # a word of each arrived, and none was held back
+        assert status(_ask(box)) == 200
+        # The other end of each stream is a thread of this process, with a stack of its own.
+        assert memory_bytes() - before < 100 * MIB
+        slow.go_on.set()
+        assert "200 ended" in handle.wait().stdout
 
 
 def _flood(sock: socket.socket) -> None:
@@ -127,15 +129,17 @@ def test_a_client_that_never_reads_holds_no_more_than_buffers(hosts: Hosts) -> N
     print("waited", flush=True)
     time.sleep(60)
     """
-    with scripted(_flood) as origin:
-        with Sandbox.create(network=_network(api=hosts.api, flood=origin)) as box:
-            assert status(_ask(box)) == 200
-            before = memory_bytes()
-            handle = background(box, program)
-            eventually(lambda: "waited" in handle.stdout)
-            assert memory_bytes() - before < 60 * MIB
-            assert status(_ask(box)) == 200
-            handle.kill()
+    with (
+        scripted(_flood) as origin,
+        Sandbox.create(network=_network(api=hosts.api, flood=origin)) as box,
+    ):
+        assert status(_ask(box)) == 200
+        before = memory_bytes()
+        handle = background(box, program)
+        eventually(lambda: "waited" in handle.stdout)
+        assert memory_bytes() - before < 60 * MIB
+        assert status(_ask(box)) == 200
+        handle.kill()
 
 
 def _reset(sock: socket.socket) -> None:
@@ -188,17 +192,19 @@ RUDE = {"reset": _reset, "nonsense": _nonsense, "endless head": _endless_head,
 def test_a_rude_server_is_an_error_of_the_gateway(hosts: Hosts) -> None:
     """One after the other at one name, which is dialled anew each time."""
     current = [_reset]
-    with scripted(lambda sock: current[0](sock)) as origin:
-        with Sandbox.create(network=_network(api=hosts.api, rude=origin)) as box:
-            for name, behaviour in RUDE.items():
-                current[0] = behaviour
-                assert (name, status(_ask(box, "rude"))) == (name, 502)
-            for behaviour in (_reset_midway, _end_midway):
-                current[0] = behaviour
-                answer = _ask(box, "rude")
-                assert status(answer) == 200  # it had begun
-                assert answer.endswith(b"<cut>") or not answer.endswith(b"0\r\n\r\n")
-            assert status(_ask(box)) == 200
+    with (
+        scripted(lambda sock: current[0](sock)) as origin,
+        Sandbox.create(network=_network(api=hosts.api, rude=origin)) as box,
+    ):
+        for name, behaviour in RUDE.items():
+            current[0] = behaviour
+            assert (name, status(_ask(box, "rude"))) == (name, 502)
+        for behaviour in (_reset_midway, _end_midway):
+            current[0] = behaviour
+            answer = _ask(box, "rude")
+            assert status(answer) == 200  # it had begun
+            assert answer.endswith(b"<cut>") or not answer.endswith(b"0\r\n\r\n")
+        assert status(_ask(box)) == 200
 
 
 def test_a_server_that_is_not_there_is_an_error_of_the_gateway(hosts: Hosts) -> None:
@@ -213,10 +219,12 @@ def test_a_server_that_never_answers_is_given_up(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_door, "Surroundings", partial(Surroundings, upstream_idle_s=1.0))
-    with scripted(_never) as origin:
-        with Sandbox.create(network=_network(api=hosts.api, never=origin)) as box:
-            assert status(_ask(box, "never")) == 504
-            assert status(_ask(box)) == 200
+    with (
+        scripted(_never) as origin,
+        Sandbox.create(network=_network(api=hosts.api, never=origin)) as box,
+    ):
+        assert status(_ask(box, "never")) == 504
+        assert status(_ask(box)) == 200
 
 
 def test_a_client_that_says_half_a_request_is_given_up(
@@ -229,7 +237,8 @@ def test_a_client_that_says_half_a_request_is_given_up(
     import select, socket
     starts = {"nothing": b"", "a letter": b"G", "half a head": b"GET / HTTP/1.1\\r\\nHost: api.exa",
               "a preface": b"PRI * HTTP", "half a hello": b"\\x16\\x03\\x01\\x02\\x00\\x01",
-              "half a body": b"POST / HTTP/1.1\\r\\nHost: api.example\\r\\nContent-Length: 9\\r\\n\\r\\nab"}
+              "half a body": b"POST / HTTP/1.1\\r\\nHost: api.example\\r\\n"
+                             b"Content-Length: 9\\r\\n\\r\\nab"}
     socks = {}
     for name, start in starts.items():
         socks[name] = socket.create_connection(("api.example", 80), 30)
@@ -284,20 +293,22 @@ def test_connections_beyond_the_limit_are_refused_and_the_door_goes_on(hosts: Ho
     print("opened", len(socks), "cut", cut, flush=True)
     time.sleep(60)
     """
-    with Sandbox.create(network=_network(api=hosts.api)) as box:
-        with Sandbox.create(network=_network(api=hosts.api)) as neighbour:
-            assert status(_ask(box)) == 200
-            before = memory_bytes()
-            half = str(MAX_CONNECTIONS // 2 + 40)  # one process may not have as many as the door
-            handles = [background(box, program, half, few) for few in ("0", "80")]
-            cut = [int(handle.stdout.split()[-1]) for handle in handles]
-            assert (cut[0], cut[1] >= 80) == (0, True)
-            assert memory_bytes() - before < MAX_CONNECTIONS * MIB // 2
-            assert status(_ask(neighbour)) == 200
-            assert status(_ask(box)) == 0
-            for handle in handles:
-                handle.kill()
-            eventually(lambda: status(_ask(box)) == 200)
+    with (
+        Sandbox.create(network=_network(api=hosts.api)) as box,
+        Sandbox.create(network=_network(api=hosts.api)) as neighbour,
+    ):
+        assert status(_ask(box)) == 200
+        before = memory_bytes()
+        half = str(MAX_CONNECTIONS // 2 + 40)  # one process may not have as many as the door
+        handles = [background(box, program, half, few) for few in ("0", "80")]
+        cut = [int(handle.stdout.split()[-1]) for handle in handles]
+        assert (cut[0], cut[1] >= 80) == (0, True)
+        assert memory_bytes() - before < MAX_CONNECTIONS * MIB // 2
+        assert status(_ask(neighbour)) == 200
+        assert status(_ask(box)) == 0
+        for handle in handles:
+            handle.kill()
+        eventually(lambda: status(_ask(box)) == 200)
 
 
 def test_a_handler_that_breaks_lets_nothing_out(
@@ -333,7 +344,7 @@ import socket, time
 while True:
     try:
         with socket.create_connection(("api.example", 80), 5) as sock:
-            sock.sendall(b"GET / HTTP/1.1\\\\r\\\\nHost: api.example\\\\r\\\\nConnection: close\\\\r\\\\n\\\\r\\\\n")
+            sock.sendall(b"GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n")
             sock.recv(100)
     except OSError:
         pass

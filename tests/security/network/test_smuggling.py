@@ -10,7 +10,7 @@ import pytest
 
 from paddock import Sandbox
 from security.network.conftest import Hosts
-from security.network.inside import say, status, steps
+from security.network.inside import alerts, refused, say, status, steps
 
 SECOND = b"GET /smuggled HTTP/1.1\r\nHost: other.example\r\n\r\n"
 HEAD = b"POST / HTTP/1.1\r\nHost: api.example\r\n"
@@ -33,7 +33,7 @@ REFUSED = {
     "a length in hex": _post(b"Content-Length: 0x0\r\n", SECOND),
     "a length with a space": _post(b"Content-Length: 0 0\r\n", SECOND),
     "a length of digits of another script":
-        _post("Content-Length: ٠\r\n".encode(), SECOND),
+        _post("Content-Length: \u0660\r\n".encode(), SECOND),
     "a huge length": _post(b"Content-Length: 18446744073709551616\r\n", SECOND),
     "an empty length": _post(b"Content-Length:\r\n", SECOND),
     "xchunked": _post(b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n" + SECOND),
@@ -93,12 +93,14 @@ def _nothing_smuggled(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_message_that_has_two_readings_is_refused(box: Sandbox, hosts: Hosts, name: str) -> None:
-    before = len(hosts.api.asked)
+    before, noted = len(hosts.api.asked), len(refused(box, "connect"))
     answer = say(box, host="api.example", port=80, data=REFUSED[name])
     assert status(answer) in (400, 405, 413, 501, 505), answer
     assert answer.count(b"\r\n\r\n") == 1  # nothing after it is read
     assert len(hosts.api.asked) == before
     _nothing_smuggled(hosts)
+    assert len(refused(box, "connect")) == noted + 1
+    assert "api.example" in {about["host"] for about in alerts(box, "egress.malformed")}
 
 
 @pytest.mark.parametrize("name", BAD_CHUNKS)

@@ -47,4 +47,12 @@ def test_memory_stays_bounded() -> None:
     for number in range(3 * alerts.MAX_KEPT):
         found.raised("x", {"n": number})
     assert len(found.all()) == alerts.MAX_KEPT
-    assert len(found._known) <= alerts.MAX_KEPT
+    assert len(found._known) <= alerts._MAX_KNOWN
+
+
+def test_a_flood_of_one_name_hides_no_other() -> None:
+    found = Alerts(lambda alert: None)
+    found.raised("secret.misplaced", {"secret": "KEY"})
+    for number in range(5 * alerts.MAX_KEPT):
+        found.raised("egress.denied", {"host": f"{number}.example"})
+    assert found.all()[0].name == "secret.misplaced"

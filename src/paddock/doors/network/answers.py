@@ -35,6 +35,8 @@ async def tell(exchange: Exchange, receipt: Receipt) -> None:
             await say(exchange, 202, "draft", body)
         case Outcome.SIMULATED:
             await stand_in(exchange, receipt.result)
+        case Outcome.FAILED:  # of ours: what it was is in the journal, and not for the agent
+            await failed(exchange, 502, "The request could not be carried out.")
         case _:
             await say(exchange, 403, "block", {"error": refused(receipt)})
 

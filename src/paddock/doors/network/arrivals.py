@@ -32,6 +32,7 @@ MALFORMED = "egress.malformed"
 PROXY = ("198.18.0.1", 3128)
 NAME_SERVER = "198.18.0.2"
 FIRST_BYTES_S = 30.0  # who calls a web server speaks first
+_LOOK_S, _MAX_LOOK_S = 0.005, 0.5
 _ALPN = ("h2", "http/1.1")
 _H2_PREFACE = b"PRI * HTTP/2.0\r\n"
 _SAY_TCP = "only HTTP and TLS pass here; write /tcp behind the port in network.allow for others"
@@ -93,13 +94,11 @@ class Arrival:
         """Enough to tell what is spoken; None of a client that says nothing."""
         try:
             async with asyncio.timeout(FIRST_BYTES_S):
-                start = await self.conn.peek(len(_H2_PREFACE))
+                start, pause_s = await self.conn.peek(len(_H2_PREFACE)), _LOOK_S
                 while start and (is_tls(start) is None or _may_become_h2(start)):
-                    await asyncio.sleep(0.005)  # rarely does a first segment end in there
-                    more = await self.conn.peek(len(_H2_PREFACE))
-                    if more == start and self.conn.is_closed:
-                        return None
-                    start = more
+                    await asyncio.sleep(pause_s)  # rarely does a first segment end in there
+                    pause_s = min(2 * pause_s, _MAX_LOOK_S)
+                    start = await self.conn.peek(len(_H2_PREFACE))
         except TimeoutError:
             return None
         return start or None
@@ -144,7 +143,7 @@ class Arrival:
 
     async def _by_foreign_tls(self, origin: Origin) -> None:
         """Not ended here, but the name that is asked for must be the one that was allowed."""
-        reader, seen = HelloReader(), 0
+        reader, seen, pause_s = HelloReader(), 0, _LOOK_S
         try:
             async with asyncio.timeout(FIRST_BYTES_S):
                 while True:
@@ -153,7 +152,8 @@ class Arrival:
                     if hello is not None:
                         break
                     if len(data) == seen:
-                        await asyncio.sleep(0.005)
+                        await asyncio.sleep(pause_s)
+                        pause_s = min(2 * pause_s, _MAX_LOOK_S)
                     seen = len(data)
         except (TimeoutError, BadHello, NotTls) as error:
             self._reject(origin, f"not a TLS hello: {error}")
@@ -222,7 +222,11 @@ class Arrival:
             await exchange.begin(200, [], b"Connection established")
             await Arrival(self.door, exchange.take_over(), self.parent).lead_to(host, port)
         else:
-            await cross(self.door.services, exchange, origin)
+            self.door.places[self.conn] = (host, port)
+            try:
+                await cross(self.door.services, exchange, origin)
+            finally:
+                self.door.places.pop(self.conn, None)
 
     async def _deny_proxied(self, exchange: Exchange, origin: Origin) -> None:
         services, why = self.door.services, f"{origin.place} is not in network.allow."

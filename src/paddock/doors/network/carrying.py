@@ -23,6 +23,7 @@ from paddock.doors.network.exchange import (
 from paddock.doors.network.filtering import AnswerFilter
 from paddock.doors.network.http1_client import Http1Upstream
 from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.http2_client import NotProcessed
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, shown_headers
@@ -36,11 +37,20 @@ from paddock.model.action import Action, Outcome
 MISPLACED = "secret.misplaced"
 REBINDING = "egress.rebinding"
 _BODYLESS = frozenset({204, 205, 304})
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _STATUSES = {Failure.TIMED_OUT: 504, Failure.NOT_ALLOWED: 403, Failure.BUSY: 503}
 
 
 class ClientGone(Exception):
     """The client does not take its answer."""
+
+
+class InTheClear(Exception):
+    """A secret was to be put into a request that anybody on its way can read."""
+
+    def __init__(self, name: str, host: str) -> None:
+        super().__init__(f"The secret {name} is sent to {host} by https only.")
+        self.name = name
 
 
 class Carrying:
@@ -72,7 +82,9 @@ class Carrying:
             self._exchange.abort()
             return self._failed(f"The client went away: {error}")
         except Misplaced as error:
-            return await self._misplaced(error, action)
+            return await self._misplaced(error.name, str(error), action)
+        except InTheClear as error:
+            return await self._misplaced(error.name, str(error), action)
         except Revoked as error:
             return await self._no_answer(403, str(error))
         except NoUpstream as error:
@@ -84,19 +96,28 @@ class Carrying:
             return await self._no_answer(status, f"{self._origin.place}: {error}")
 
     def _outgoing(self, action: Action) -> Outgoing:
-        return outgoing(self._services.custody, self._origin, self._proposal, action)
+        sent = outgoing(self._services.custody, self._origin, self._proposal, action)
+        place = sent.place
+        if sent.used and place.scheme == "http" and not self._services.is_staged(place.host):
+            raise InTheClear(sent.used[0], place.host)
+        return sent
 
     async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
         """A kept connection may have been closed meanwhile: what the server did not see is sent
         again on a new one."""
         if self._exchange.request.expects_continue and self._proposal.read is None:
             await self._to_client(self._exchange.proceed())
-        line = await self._services.upstreams.take(sent.place)
+        if self._exchange.is_gone():
+            raise ClientGone("before its request was sent")  # it may have asked again meanwhile
+        is_repeatable = sent.request.method in _REPEATABLE
+        line = await self._services.upstreams.take(sent.place, is_fresh=False,
+                                                   is_sure=not is_repeatable)  # fmt: skip
         try:
             return line, await self._sent(line, sent)
         except ConnLost as error:
-            is_unseen = bool(getattr(error, "is_stale", False)) and not line.is_new
-            if not is_unseen or self._proposal.read is None:
+            # A server that closes a connection may have read what was sent on it before.
+            is_unseen = isinstance(error, NotProcessed) or (error.is_stale and is_repeatable)
+            if line.is_new or not is_unseen or self._proposal.read is None:
                 raise
         line = await self._services.upstreams.take(sent.place, is_fresh=True)
         return line, await self._sent(line, self._outgoing(sent.action))
@@ -112,17 +133,20 @@ class Carrying:
         try:
             return await line.upstream.send(sent.request, headers)
         except BaseException:
+            self._services.custody.forget(line.conn)
             _give_up(line, None)
             raise
 
     async def _answer(self, sent: Outgoing, line: Line, response: Response) -> Done:
         if response.status == 101:
             return await self._upgraded(sent, line, response)
-        answer = AnswerFilter(self._services, sent, response, self._proposal.wire)
+        has_body = not _is_bodyless(sent, response)
+        wire = self._proposal.wire
+        answer = AnswerFilter(self._services, sent, response, wire, has_body=has_body)
         headers = answer.headers(end_to_end(response.headers))
         if answer.is_needed:
             headers = without(headers, b"content-length")
-        if self._is_bodyless(response):
+        if not has_body:
             await self._begin(response.status, headers, answer.reason(response.reason))
             await self._to_client(self._exchange.finish())
         else:
@@ -197,9 +221,6 @@ class Carrying:
             return Done(outcome=Outcome.FAILED, error=why, record=record)
         return Done(value=101, record=record)
 
-    def _is_bodyless(self, response: Response) -> bool:
-        return self._exchange.request.method == "HEAD" or response.status in _BODYLESS
-
     def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
         record: dict[str, Any] = {"status": response.status, "headers": shown_headers(headers)}
         record |= self._kept.record()
@@ -212,9 +233,9 @@ class Carrying:
             record["sent"] = sent.record()
         return record
 
-    async def _misplaced(self, error: Misplaced, action: Action) -> Done:
-        self._alert_misplaced(error.name, action)
-        return await self._no_answer(403, str(error))
+    async def _misplaced(self, name: str, why: str, action: Action) -> Done:
+        self._alert_misplaced(name, action)
+        return await self._no_answer(403, why)
 
     def _alert_misplaced(self, name: str, action: Action) -> None:
         about = {"secret": name, "host": self._origin.host, "port": self._origin.port}
@@ -241,7 +262,13 @@ class Carrying:
     def _failed(self, why: str, status: int | None = None) -> Done:
         self.is_answered = True
         record = self._kept.record() | ({} if status is None else {"status": status})
+        if self._proposal.sent is not None and self._proposal.sent.size:
+            record["sent"] = self._proposal.sent.record()
         return Done(outcome=Outcome.FAILED, error=why, record=record)
+
+
+def _is_bodyless(sent: Outgoing, response: Response) -> bool:
+    return sent.request.method == "HEAD" or response.status in _BODYLESS
 
 
 def _give_up(line: Line, response: Response | None) -> None:

@@ -22,6 +22,7 @@ _LINGER_BYTES = 64 << 20  # of what a client still sends after its answer: an up
 _TURN_READS = 32  # so many reads without a wait, then others have a turn
 _OTHER_READS_S = 0.01
 _RESET = struct.pack("ii", 1, 0)
+_TLS_ALERT = b"\x15"
 _WAITS = (BlockingIOError, ssl.SSLWantReadError)
 
 
@@ -43,6 +44,7 @@ class Conn:
         "_fd",
         "_held",
         "_is_reading",
+        "_is_unwanted",
         "_loop",
         "_read_deadline",
         "_reader",
@@ -66,6 +68,7 @@ class Conn:
         self._held = b""
         self._turns = 0
         self._is_reading = False  # whether the loop watches for input
+        self._is_unwanted = False  # whether input came since the last wait that nobody waited for
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._read_deadline = self._write_deadline = 0.0
@@ -137,6 +140,20 @@ class Conn:
                 await self._readable()
             except (OSError, ValueError) as error:
                 raise self._lost(error) from None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the peer has said goodbye, which nobody has read yet."""
+        if self.is_closed:
+            return True
+        try:
+            # Of the socket below TLS: a farewell is all that a client sends while it waits.
+            start = socket.socket.recv(self._sock, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError):
+            return True
+        return not start or (self.is_tls and start == _TLS_ALERT)
 
     async def write(self, data: bytes) -> None:
         """Returns when the kernel has all of it."""
@@ -267,7 +284,7 @@ class Conn:
             self._loop.add_reader(self._fd, self._input_came)
             self._is_reading = True
         waiter = self._reader = self._loop.create_future()
-        self._turns = 0
+        self._turns, self._is_unwanted = 0, False
         self._read_deadline = self._loop.time() + self.idle_s
         try:
             await waiter
@@ -277,11 +294,14 @@ class Conn:
 
     def _input_came(self) -> None:
         """The loop goes on watching after a wait: the next one then costs no system call. Input
-        that nobody waits for ends it."""
+        that nobody waits for ends it, when it is still there in the next turn: often somebody reads
+        it in this one."""
         waiter = self._reader
         if waiter is None:
-            self._loop.remove_reader(self._fd)
-            self._is_reading = False
+            if self._is_unwanted:
+                self._loop.remove_reader(self._fd)
+                self._is_reading = False
+            self._is_unwanted = True
         elif not waiter.done():
             waiter.set_result(None)
             self._reader = None

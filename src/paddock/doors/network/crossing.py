@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import MISPLACED, Carrying
 from paddock.doors.network.exchange import Exchange
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.requests import Origin, Proposal, decided_on_head, propose, reads_body
+from paddock.doors.network.requests import (
+    Origin,
+    Proposal,
+    decided_on_head,
+    overridden,
+    propose,
+    reads_body,
+    rebuilt,
+)
 from paddock.doors.network.services import Services
-from paddock.gate.executors import Done, refusal
+from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
@@ -19,6 +30,7 @@ from paddock.model.hosts import canonical_host
 
 DENIED = "egress.denied"
 MISMATCH = "egress.mismatch"
+_TLS_PORT = 443
 
 
 class Requests:
@@ -53,9 +65,18 @@ class Requests:
 async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     """One request to one destination."""
     request = exchange.request
+    if origin.port == _TLS_PORT and origin.scheme == "http":
+        await _in_clear(services, exchange, origin)
+        return
     if request.expects_continue and reads_body(request):
         await exchange.proceed()
     proposal = await propose(request, origin)
+    override = overridden(request)
+    if override is not None:
+        why = f"A {request.method} that asks to be taken for a {override} is not let through."
+        receipt = services.refuse(proposal.action, "protocol", why)
+        await say(exchange, 403, "block", {"error": refused(receipt)})
+        return
     name = services.custody.misplaced(proposal, origin.host)
     if name is not None:
         await _misplaced(services, exchange, proposal, origin, name)
@@ -86,21 +107,34 @@ async def _decided(gate: Gate, proposal: Proposal, origin: Origin, carrying: Car
     the rules for requests."""
     model = as_model_action(proposal, origin)
     if model is None:
-        return await gate.cross(proposal.action, carrying)
+        return await gate.cross(proposal.action, carrying, rebuild=partial(rebuilt, proposal))
     if gate.lets_pass(proposal.action):
-        return await gate.cross(model, carrying)
+        return await gate.cross(model, carrying, rebuild=_as_it_is)
     inner: list[Receipt] = []
 
     async def live(action: Action) -> Done:
-        if action.arguments is not proposal.action.arguments:
-            return refusal("A request to a model cannot be edited.")
         assert model is not None
-        inner.append(await gate.cross(replace(model, parent=action.step), carrying))
+        inner.append(
+            await gate.cross(replace(model, parent=action.step), carrying, rebuild=_as_it_is)
+        )
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
-    outer = await gate.cross(proposal.action, live)
+    outer = await gate.cross(proposal.action, live, rebuild=_as_it_is)
     return inner[0] if inner else outer
+
+
+async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> None:
+    """Plain HTTP where TLS is spoken. No server answers it, but the values of secrets would have
+    gone over the network for everybody to read."""
+    action = decided_on_head(exchange.request, origin)
+    why = f"{origin.place} is for TLS; this request came without."
+    receipt = services.refuse(action, "protocol", why)
+    await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+def _as_it_is(action: Action, words: Mapping[str, Any]) -> Action:
+    raise InvalidInput("A request to a model cannot be edited.")
 
 
 async def _misplaced(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class Custody:
         self._keeper = keeper
         self._injector = Injector(keeper)
         self._leaks = Leaks(keeper)
-        self._carriers: dict[str, set[Conn]] = {name: set() for name in keeper.names}
+        self._carriers: dict[str, Counter[Conn]] = {name: Counter() for name in keeper.names}
 
     def __bool__(self) -> bool:
         return bool(self._keeper)
@@ -80,16 +81,19 @@ class Custody:
     def carries(self, conn: Conn, used: tuple[str, ...]) -> None:
         """A connection that a value goes over; it ends when the secret is revoked."""
         for name in used:
-            self._carriers[name].add(conn)
+            self._carriers[name][conn] += 1
 
     def cut(self, name: str) -> None:
         """Ends all connections that the value went over."""
-        for conn in self._carriers.get(name, ()):
+        for conn in list(self._carriers.get(name, ())):
             conn.abort()
 
     def forget(self, conn: Conn) -> None:
         for conns in self._carriers.values():
-            conns.discard(conn)
+            if conn in conns:
+                conns[conn] -= 1
+                if conns[conn] <= 0:
+                    del conns[conn]
 
     def is_for(self, name: str, host: str) -> bool:
         return self._keeper.secret(name).terms.is_for(host)

@@ -36,6 +36,8 @@ from paddock.policy.network import NetworkTerms
 
 MAX_CONNECTIONS = 1024  # of one sandbox; beyond it a connection is refused
 _ACCEPTS = 64  # in one turn of the loop
+_PAUSE_S = 1.0
+_FAREWELL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,14 @@ class NetworkDoor:
 
     def update(self, network: NetworkTerms) -> None:
         """Other terms from now on. What they do not cover is cut."""
-        self.network = network
+        old, self.network = self.network, network
         upstreams = self.services.upstreams
         upstreams.dialer.network = network
         upstreams.ca = network.ca
-        upstreams.drop(lambda host, port: network.covers(host, port) is None)
+        is_other = _difference(old, network)
+        upstreams.renew(is_other)
         for conn, place in list(self.places.items()):
-            if network.covers(*place) is None:
+            if is_other(*place):
                 conn.abort()
 
     async def close(self) -> None:
@@ -100,11 +103,13 @@ class NetworkDoor:
             return
         self._is_closed = True
         self._stop_reading()
+        for conn in list(self._open.values()):
+            conn.abort()
+        if self._open:  # who was serving them then knows how it ended, and records it
+            await asyncio.wait(self._open, timeout=_FAREWELL_S)
         for task in [*self._serving, *self._open]:
             task.cancel()
         await asyncio.gather(*self._serving, *self._open, return_exceptions=True)
-        for conn in list(self._open.values()):
-            conn.abort()
         self.services.upstreams.close()
         self.services.custody.close()
         self._sockets.close()
@@ -120,15 +125,27 @@ class NetworkDoor:
                 sock, _peer = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptors left: what waits will be asked again
-                self.services.note({"what": "a connection could not be taken", "error": str(error)})
+            except OSError as error:
+                self._pause(listener, error)
                 return
             self._arrived(sock)
+
+    def _pause(self, listener: socket.socket, error: OSError) -> None:
+        """No descriptors are left, say. The listener stays readable: to ask at once again would
+        only take the time that others need to end."""
+        self._loop.remove_reader(listener.fileno())
+        self._loop.call_later(_PAUSE_S, self._resume, listener)
+        self.services.alert("door.exhausted", {"error": str(error)})
+
+    def _resume(self, listener: socket.socket) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def _arrived(self, sock: socket.socket) -> None:
         conn = Conn(sock, idle_s=self._around.idle_s)
         if len(self._open) >= MAX_CONNECTIONS:
             conn.abort()
+            self.services.alert("door.exhausted", {"connections": MAX_CONNECTIONS})
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = asyncio.ensure_future(self._serve(conn))
@@ -204,6 +221,24 @@ class NetworkDoor:
         self.services.note({"what": "secret revoked", "secret": name})
         self.services.upstreams.drop(lambda host, _: self.services.custody.is_for(name, host))
         self.services.custody.cut(name)
+
+
+def _difference(old: NetworkTerms, new: NetworkTerms) -> Callable[[str, int], bool]:
+    """Whether a connection to a host that was made under the old terms may not live under the new
+    ones: not allowed any more, or allowed in another way."""
+    is_moved = (old.private, old.ca) != (new.private, new.ca)
+
+    def is_other(host: str, port: int) -> bool:
+        entry = new.covers(host, port)
+        return (
+            is_moved
+            or entry is None
+            or entry != old.covers(host, port)
+            or old.hosts.get(host) != new.hosts.get(host)
+            or old.is_passthrough(host) != new.is_passthrough(host)
+        )
+
+    return is_other
 
 
 async def _let_through(action: Action) -> Done:

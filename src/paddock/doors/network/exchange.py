@@ -123,6 +123,10 @@ class Exchange(Protocol):
         """Cuts the answer so that the client sees that it is not whole."""
         ...
 
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the answer any more, as far as that can be told at once."""
+        ...
+
     def take_over(self) -> Conn:
         """The connection itself, after an answer of 101. HTTP/1 only."""
         ...

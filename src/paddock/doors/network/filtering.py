@@ -35,7 +35,13 @@ class AnswerFilter:
     """One answer. Most have nothing to filter, and pass as they are."""
 
     def __init__(
-        self, services: Services, sent: Outgoing, response: Response, wire: Wire | None
+        self,
+        services: Services,
+        sent: Outgoing,
+        response: Response,
+        wire: Wire | None,
+        *,
+        has_body: bool,
     ) -> None:
         self._services = services
         self._step = sent.action.step
@@ -48,9 +54,9 @@ class AnswerFilter:
         self._answer: Answer | None = None
         self._is_events = False
         self._model = str(sent.action.arguments.get("model") or "")
-        if self._stream is not None or self._wire is not None:
+        if has_body and (self._stream is not None or self._wire is not None):
             self._decoder = _decoder(response)
-        if self._wire is not None:
+        if self._wire is not None and has_body:
             self._listen(self._wire, response)
 
     @property

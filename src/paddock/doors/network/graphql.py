@@ -13,38 +13,42 @@ MAX_TOKENS = 5000
 MAX_BATCH = 50
 
 
-def effect_of(path: str, query: str, body: Any) -> Effect | None:
-    """None where the request is not GraphQL. What cannot be read is taken for a write."""
-    documents = _documents(path, query, body)
-    if documents is None:
+def effect_of(method: str, path: str, query: str, body: Any) -> Effect | None:
+    """None where the request is not GraphQL. What cannot be read is taken for a write, and so is
+    what two servers might take from two places."""
+    if method not in ("GET", "POST") or not _is_endpoint(path):
         return None
+    in_address = _in_address(query)
+    in_body = [] if method == "GET" and body is None else _in_body(body)
+    documents = [*in_address, *in_body]
     if not documents or len(documents) > MAX_BATCH:
         return Effect.WRITE
+    names = {name for _, name in documents if name is not None}
+    if in_address and in_body and len(names) > 1:
+        return Effect.WRITE  # nobody knows which of the two names holds
     return Effect.READ if all(map(_only_reads, documents)) else Effect.WRITE
 
 
-def _documents(path: str, query: str, body: Any) -> list[tuple[Any, Any]] | None:
+def _is_endpoint(path: str) -> bool:
+    return path.rstrip("/").rpartition("/")[2].lower() in ("graphql", "gql")
+
+
+def _in_body(body: Any) -> list[tuple[Any, Any]]:
     """The documents and the names of the operations to run."""
-    is_endpoint = path.rstrip("/").rpartition("/")[2].lower() in ("graphql", "gql")
-    if isinstance(body, Mapping) and "query" in body and (is_endpoint or _is_document(body)):
-        return [(body["query"], body.get("operationName"))]
-    if not is_endpoint:
-        return None
-    if isinstance(body, list):
-        return [(one.get("query"), one.get("operationName")) if isinstance(one, Mapping)
-                else (None, None) for one in body]  # fmt: skip
-    if "query=" in query:
-        fields = parse_qs(query)
-        names = fields.get("operationName", [None])
-        return [(text, names[0]) for text in fields.get("query", [None])]
-    return [(None, None)]  # a stored query, or none: nobody knows what it does
+    found = body if isinstance(body, list) else [body]
+    if not found:
+        return [(None, None)]
+    return [(one.get("query"), one.get("operationName")) if isinstance(one, Mapping)
+            else (None, None) for one in found]  # fmt: skip
 
 
-def _is_document(body: Mapping[str, Any]) -> bool:
-    text = body["query"]
-    if not isinstance(text, str):
-        return False
-    return "{" in text and not set(body) - {"query", "variables", "operationName", "extensions"}
+def _in_address(query: str) -> list[tuple[Any, Any]]:
+    fields = parse_qs(query, keep_blank_values=True)
+    names = fields.get("operationName", [None])
+    found: list[tuple[Any, Any]] = [(text, names[0]) for text in fields.get("query", [])]
+    if len(names) > 1 or (not found and {"extensions", "operationName"} & set(fields)):
+        return [(None, None)]
+    return found
 
 
 def _only_reads(document: tuple[Any, Any]) -> bool:

@@ -17,9 +17,9 @@ from paddock.doors.network.exchange import (
 from paddock.doors.network.http1_bodies import Chunked, Counted
 from paddock.doors.network.http1_exchange import Http1Exchange, refuse
 from paddock.doors.network.http1_messages import (
+    LastHead,
     RequestLine,
     checked_authority,
-    parse_request,
     read_head,
     same_authority,
     tokens,
@@ -48,10 +48,10 @@ async def serve(
 ) -> None:
     """Answers requests until the connection ends, and closes it unless it was taken over.
     `faulted` is told of what was no request, and of a handler that failed."""
-    forms = Forms(scheme, allow_absolute, allow_connect)
+    forms, last = Forms(scheme, allow_absolute, allow_connect), LastHead()
     count = 0
     try:
-        while await _serve_one(conn, handler, forms, faulted):
+        while await _serve_one(conn, handler, forms, faulted, last):
             count += 1
             if count % _TURN_REQUESTS == 0:
                 await asyncio.sleep(0)  # many requests at once do not keep others from their turn
@@ -62,14 +62,16 @@ async def serve(
         raise
 
 
-async def _serve_one(conn: Conn, handler: Handler, forms: Forms, faulted: Faulted) -> bool:
+async def _serve_one(
+    conn: Conn, handler: Handler, forms: Forms, faulted: Faulted, last: LastHead
+) -> bool:
     """Whether there can be another."""
     try:
         block = await read_head(conn)
         if block is None:
             conn.close()
             return False
-        exchange = read_request(conn, block, forms)
+        exchange = read_request(conn, block, forms, last)
     except BadMessage as error:
         faulted(error)
         await refuse(conn, error)
@@ -87,9 +89,9 @@ async def _serve_one(conn: Conn, handler: Handler, forms: Forms, faulted: Faulte
     return await exchange.settle()
 
 
-def read_request(conn: Conn, block: bytes, forms: Forms) -> Http1Exchange:
+def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http1Exchange:
     """The exchange that a head begins. Raises BadMessage."""
-    line, fields = parse_request(block)
+    line, fields = last.parse(block)
     authority = _authority(line, fields.one(b"host"), forms)
     length = fields.body_length(line.version)
     upgrade = None

@@ -103,6 +103,9 @@ class Http1Exchange:
         self._is_over = True
         self._conn.abort()
 
+    def is_gone(self) -> bool:
+        return self._conn.is_gone
+
     def take_over(self) -> Conn:
         if not self._may_change:
             raise RuntimeError("the client has not been told that the protocol changes")

@@ -5,8 +5,9 @@ parser could read differently is refused here. Bodies are in `http1_bodies`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from httptools import (
     HttpParserError,
@@ -39,6 +40,9 @@ _HOP_BY_HOP = frozenset(
 )
 # A client may not have these removed by naming them in its Connection header.
 _ALWAYS_KEPT = frozenset((b"host", b"content-length"))
+
+
+_Found = TypeVar("_Found")
 
 
 class Fields:
@@ -98,6 +102,50 @@ class Fields:
 
     def drop(self, *names: bytes) -> None:
         self.headers = [pair for pair in self.headers if pair[0].lower() not in names]
+
+
+class Repeated(list[tuple[bytes, bytes]]):
+    """Headers that a client may send again, word for word, with its next request. What was found
+    out about them is kept with them, so nobody may change them."""
+
+    __slots__ = ("known",)
+
+    def __init__(self, headers: Headers) -> None:
+        super().__init__(headers)
+        self.known: dict[object, Any] = {}
+
+
+def known(headers: Headers, find: Callable[[Headers], _Found]) -> _Found:
+    """What `find` says about the headers. It is asked once about those that repeat."""
+    if type(headers) is not Repeated:
+        return find(headers)
+    found = headers.known
+    if find not in found:
+        found[find] = find(headers)
+    return cast("_Found", found[find])
+
+
+class LastHead:
+    """The last head of a connection: a client's heads differ in their targets, and often in nothing
+    else. Then only the first line is read again."""
+
+    __slots__ = ("_fields", "_method", "_rest", "_version")
+
+    def __init__(self) -> None:
+        self._fields = Fields()
+        self._method = self._rest = self._version = b""
+
+    def parse(self, block: bytes) -> tuple[RequestLine, Fields]:
+        end = block.index(b"\r\n")
+        line, rest = block[:end], block[end:]
+        method, version = line.partition(b" ")[0], line[-9:]
+        if rest == self._rest and method == self._method and version == self._version:
+            return _request_line(line), self._fields
+        parsed = parse_request(block)
+        self._fields, self._rest = parsed[1], rest
+        self._method, self._version = method, version
+        self._fields.headers = Repeated(self._fields.headers)
+        return parsed
 
 
 @dataclass(slots=True)
@@ -251,17 +299,13 @@ def tokens(values: Iterable[bytes]) -> set[bytes]:
 
 def head_bytes(start: bytes, headers: Headers) -> bytes:
     """A head as it goes out. Whoever made the headers: nothing in them can end a line."""
-    lines = [start]
-    names = b""
-    for name, value in headers:
-        if not name:
-            raise BadMessage(502, "a header without a name")
-        names += name
-        lines.append(b"%b: %b" % (name, value))
-    block = b"\r\n".join((*lines, b"\r\n"))
-    ends = len(lines) + 1
+    names = [name for name, _ in headers]
+    if b"" in names:
+        raise BadMessage(502, "a header without a name")
+    block = b"\r\n".join([start, *[b"%b: %b" % pair for pair in headers], b"\r\n"])
+    ends = len(names) + 2
     if (
-        names.translate(None, _TOKEN)
+        b"".join(names).translate(None, _TOKEN)
         or block.translate(None, _IN_HEAD)
         or block.count(b"\n") != ends
         or block.count(b"\r") != ends
@@ -284,13 +328,16 @@ def request_line(request: Request) -> bytes:
 
 def end_to_end(headers: Headers) -> Headers:
     """Without what is for the next hop only. `TE: trailers` and a websocket's Upgrade stay."""
-    named = tokens(value for name, value in headers if name.lower() == b"connection")
-    dropped = (_HOP_BY_HOP | named) - _ALWAYS_KEPT
+    keys = [name.lower() for name, _ in headers]
+    dropped = _HOP_BY_HOP
+    if b"connection" in keys:
+        named = tokens(v for (_, v), key in zip(headers, keys, strict=True) if key == b"connection")
+        dropped = (_HOP_BY_HOP | named) - _ALWAYS_KEPT
     kept = []
-    for name, value in headers:
-        key = name.lower()
+    for pair, key in zip(headers, keys, strict=True):
+        name, value = pair
         if key not in dropped and not key.startswith(b"proxy-"):
-            kept.append((name, value))
+            kept.append(pair)
         elif key == b"te" and b"trailers" in tokens((value,)):
             kept.append((name, b"trailers"))
         elif key == b"upgrade" and value.lower() == b"websocket":

@@ -209,6 +209,9 @@ class _Exchange:
             out.send_head(stream, last, is_end=True) if last else out.send_end(stream)
         self.settle()
 
+    def is_gone(self) -> bool:
+        return self._stream.error is not None
+
     def abort(self) -> None:
         self._head = None
         self._link.reset(self._stream, INTERNAL_ERROR, ConnLost("the answer was cut off"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
-from urllib.parse import urlencode
 
 from paddock.doors.network.custody import Custody, Watch
 from paddock.doors.network.exchange import (
@@ -17,10 +15,9 @@ from paddock.doors.network.exchange import (
     Headers,
     NoBody,
     Request,
-    header,
     without,
 )
-from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.http1_messages import end_to_end, known
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.doors.network.scrub import ask_for_plain
@@ -48,7 +45,7 @@ def outgoing(custody: Custody, origin: Origin, proposal: Proposal, action: Actio
         asked, body, origin = _edited(proposal, action, origin)
     else:
         body = proposal.read
-    headers = without(end_to_end(asked.headers), *_NOT_SENT)
+    headers = known(asked.headers, _sendable)
     if asked.upgrade:
         headers = without(headers, b"sec-websocket-extensions", b"upgrade", b"connection")
         headers += [(b"Connection", b"Upgrade"), (b"Upgrade", asked.upgrade.encode())]
@@ -69,6 +66,10 @@ def outgoing(custody: Custody, origin: Origin, proposal: Proposal, action: Actio
         upgrade=asked.upgrade,
     )
     return Outgoing(action, place, request, headers, injected.used)
+
+
+def _sendable(headers: Headers) -> Headers:
+    return without(end_to_end(headers), *_NOT_SENT)
 
 
 class Streamed:
@@ -124,23 +125,12 @@ def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:
 def _edited(
     proposal: Proposal, action: Action, origin: Origin
 ) -> tuple[Request, bytes | None, Origin]:
-    """The request that an approver wrote. Headers stay the client's, but for the body's."""
+    """The request that an approver wrote: see `requests.rebuilt`. Headers stay the client's."""
     words, asked = action.arguments, proposal.request
-    if action.kind is Kind.MODEL:
-        raise BadMessage(403, "the arguments of a model call cannot be edited")
     query = words.get("query")
     target = f"{words['path']}?{query}" if query else str(words["path"])
-    body = proposal.read
-    if words.get("body") != proposal.action.arguments.get("body"):
-        body = _written(words["body"], asked.headers)
     changed = Origin(origin.scheme, str(words["host"]), int(words["port"]), origin.parent)
     request = Request(str(words["method"]), asked.scheme, None, target, asked.headers,
                       asked.version, NoBody(), upgrade=asked.upgrade)  # fmt: skip
+    body = proposal.read if proposal.edited is None else proposal.edited
     return request, body, changed
-
-
-def _written(body: Any, headers: Headers) -> bytes:
-    kind = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
-    if kind == b"application/x-www-form-urlencoded":
-        return urlencode(body, doseq=True).encode()
-    return json.dumps(body, separators=(",", ":")).encode()

@@ -10,19 +10,25 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from paddock.doors.network.exchange import Body, Buffered, Headers, Request, values_of
 from paddock.doors.network.graphql import effect_of
+from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.model_wire.wire import Wire
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
 
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
 MAX_FIELDS = 1000
+_OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
+_OF_BODY = frozenset({"body_bytes", "body_sha256"})
+_EDITABLE = _OF_BODY | {"method", "host", "port", "path", "query", "body"}
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Whatever their names, these carry credentials: the journal keeps that they were there.
@@ -73,12 +79,13 @@ class Proposal:
     sent: Kept | None = None  # of a body that is streamed
     wire: Wire | None = None  # of a request to a model
     model_arguments: Mapping[str, Any] | None = None
+    edited: bytes | None = None  # the body that an approver put in its place
 
 
 async def propose(request: Request, origin: Origin) -> Proposal:
     """Reads what rules may ask for. Raises BadMessage or ConnLost."""
     arguments = _arguments(request, origin)
-    kind = _content_kind(request.headers)
+    kind = known(request.headers, _content_kind)
     if kind is None or not _is_worth_reading(request):
         action = _action(request, origin, arguments, None)
         is_empty = request.body.length == 0
@@ -96,6 +103,58 @@ async def propose(request: Request, origin: Origin) -> Proposal:
         arguments["body"] = parsed
     action = _action(request, origin, arguments, parsed)
     return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw)
+
+
+def overridden(request: Request) -> str | None:
+    """The method that the request asks the server to take it for, if it is another one: rules and
+    the stage would be about the wrong one."""
+    for value in known(request.headers, _overrides):
+        if value.strip().upper() != request.method.encode():
+            return value.decode("latin-1")[:40]
+    return None
+
+
+def _overrides(headers: Headers) -> list[bytes]:
+    return [value for name, value in headers if name.lower() in _OVERRIDES]
+
+
+def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Action:
+    """The action that an approver's arguments make. Raises InvalidInput."""
+    old = action.arguments
+    if action.kind is not Kind.HTTP:
+        raise InvalidInput("A request to a model cannot be edited.")
+    changed = {key for key in {*old, *words} if _spelled(old, key) != _spelled(words, key)}
+    if odd := sorted(changed - _EDITABLE):
+        raise InvalidInput(f"{', '.join(odd)} of a request cannot be edited.")
+    arguments = {key: value for key, value in words.items() if key not in _OF_BODY}
+    raw = proposal.read
+    if "body" in changed:
+        raw = written(words.get("body"), proposal.request.headers)
+    if raw:
+        arguments["body_bytes"] = len(raw)
+        arguments["body_sha256"] = hashlib.sha256(raw).hexdigest()
+    proposal.edited = raw if "body" in changed else None
+    host, method = canonical_host(str(words.get("host"))), str(words.get("method"))
+    arguments |= {"host": host, "method": method}
+    effect = _effect(method, arguments, words.get("body"), proposal.request)
+    return replace(action, name=f"{method} {host}", arguments=arguments, effect=effect,
+                   is_reversible=effect is Effect.READ)  # fmt: skip
+
+
+def written(body: Any, headers: Headers) -> bytes:
+    """A body as bytes, in the format that the headers announce. Raises InvalidInput."""
+    if body is None:
+        return b""
+    if _content_kind(headers) != "form":
+        return json.dumps(body, separators=(",", ":")).encode()
+    if not isinstance(body, Mapping):
+        raise InvalidInput("The body of a form is a mapping of names to texts.")
+    return urlencode(body, doseq=True).encode()
+
+
+def _spelled(words: Mapping[str, Any], key: str) -> str:
+    """One and true are equal in Python, and two things in JSON."""
+    return json.dumps(words.get(key), sort_keys=True, default=repr)
 
 
 def decided_on_head(request: Request, origin: Origin) -> Action:
@@ -144,7 +203,7 @@ def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
         "host": origin.host,
         "port": origin.port,
         "path": path,
-        "headers": shown_headers(request.headers),
+        "headers": known(request.headers, shown_headers),
     }
     if query:
         arguments["query"] = query
@@ -156,13 +215,7 @@ def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
 
 
 def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], parsed: Any) -> Action:
-    effect = Effect.READ if request.method in _READS else Effect.WRITE
-    asked = effect_of(arguments["path"], arguments.get("query", ""), parsed)
-    if asked is not None:
-        # A query by POST only reads; a mutation by GET writes.
-        effect = asked
-    if request.upgrade:
-        effect = Effect.WRITE  # what is said afterwards, no rule will see
+    effect = _effect(request.method, arguments, parsed, request)
     return Action(
         Kind.HTTP,
         f"{request.method} {origin.host}",
@@ -171,6 +224,16 @@ def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], pars
         is_reversible=effect is Effect.READ,
         parent=origin.parent,
     )
+
+
+def _effect(method: str, arguments: Mapping[str, Any], parsed: Any, request: Request) -> Effect:
+    if request.upgrade:
+        return Effect.WRITE  # what is said afterwards, no rule will see
+    # A query by POST only reads; a mutation by GET writes.
+    asked = effect_of(method, arguments["path"], arguments.get("query", ""), parsed)
+    if asked is not None and (parsed is not None or request.body.length == 0):
+        return asked
+    return Effect.READ if method in _READS and asked is None else Effect.WRITE
 
 
 def _content_kind(headers: Headers) -> str | None:

@@ -44,6 +44,10 @@ class Services:
         with contextlib.suppress(JournalBroken, OSError):
             self.gate().alerts.raised(name, about, step or None)
 
+    def is_staged(self, host: str) -> bool:
+        """Whether the file says where this name is dialled; what is between is its author's."""
+        return host in self.upstreams.dialer.network.hosts
+
     def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
         with contextlib.suppress(JournalBroken, OSError):
             self.gate().note(body, step)

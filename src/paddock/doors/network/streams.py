@@ -57,8 +57,8 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
         server, address = await services.upstreams.dial(origin.host, origin.port)
     except DialError as error:
         if isinstance(error, Refused):
-            about = {"host": origin.host, "addresses": ", ".join(error.addresses)}
-            services.alert(REBINDING, about, action.step)
+            led_to = {"host": origin.host, "addresses": ", ".join(error.addresses)}
+            services.alert(REBINDING, led_to, action.step)
         return Done(outcome=Outcome.FAILED, error=error.why)
     watch = services.custody.watch(origin.host)
     try:

@@ -20,6 +20,7 @@ from paddock.model.errors import InvalidInput
 
 IDLE_S = 600.0  # a model may think for minutes before it says anything
 KEPT_S = 30.0
+_SURE_S = 2.0
 MAX_KEPT_PLACE = 16
 MAX_KEPT = 128
 Upstream = Http1Upstream | Http2Upstream
@@ -50,6 +51,7 @@ class Line:
     upstream: Upstream
     conn: Conn
     address: str
+    generation: int = 0  # of the terms that it was dialled under
     is_new: bool = True
     kept_at: float = 0.0
 
@@ -71,15 +73,21 @@ class Upstreams:
         self._kept: dict[Place, list[Line]] = {}
         self._shared: dict[Place, Line] = {}
         self._opening: dict[Place, asyncio.Lock] = {}
+        self._old: set[Place] = set()  # servers that have no HTTP/2
+        self._generation = 0
 
-    async def take(self, place: Place, *, is_fresh: bool = False) -> Line:
-        """A connection that a request can be sent on. Raises NoUpstream."""
+    async def take(self, place: Place, *, is_fresh: bool = False, is_sure: bool = False) -> Line:
+        """A connection that a request can be sent on. One that must not be sent twice wants to be
+        sure: a server closes what was idle for long. Raises NoUpstream or DialError."""
+        if place.is_h2 and place in self._old:
+            place = place._replace(is_h2=False)
         if place.is_h2:
             return await self._take_shared(place, is_fresh=is_fresh)
         kept = self._kept.get(place)
+        kept_s = _SURE_S if is_sure else KEPT_S
         while kept and not is_fresh:
             line = kept.pop()
-            if line.upstream.is_reusable and time.monotonic() - line.kept_at < KEPT_S:
+            if line.upstream.is_reusable and time.monotonic() - line.kept_at < kept_s:
                 line.is_new = False
                 return line
             line.close()
@@ -93,11 +101,17 @@ class Upstreams:
         total = sum(map(len, self._kept.values()))
         is_room = len(kept) < MAX_KEPT_PLACE and total < MAX_KEPT
         # Whether more came than was asked for is seen when it is taken.
-        if not line.upstream.is_free or not is_room:
+        is_current = line.generation == self._generation
+        if not line.upstream.is_free or not is_room or not is_current:
             line.close()
             return
         line.kept_at = time.monotonic()
         kept.append(line)
+
+    def renew(self, is_meant: Callable[[str, int], bool]) -> None:
+        """The terms have changed: what is kept for these is closed, what is lent is not kept."""
+        self._generation += 1
+        self.drop(is_meant)
 
     def drop(self, is_meant: Callable[[str, int], bool] = lambda host, port: True) -> None:
         """Closes what is kept for these hosts."""
@@ -126,6 +140,9 @@ class Upstreams:
                 line.is_new = False
                 return line
             line = await self._open(place)
+            if not line.is_h2:
+                self._old.add(place)  # it speaks HTTP/1 only: the next need not wait their turn
+                line.place = place._replace(is_h2=False)
             if isinstance(line.upstream, Http2Upstream):
                 old = self._shared.get(place)
                 if old is not None and isinstance(old.upstream, Http2Upstream):
@@ -134,6 +151,7 @@ class Upstreams:
             return line
 
     async def _open(self, place: Place) -> Line:
+        generation = self._generation
         conn, address = await self.dial(place.host, place.port)
         try:
             if place.scheme == "https":
@@ -145,7 +163,7 @@ class Upstreams:
         except BaseException:
             conn.close()
             raise
-        return Line(place, upstream, conn, address)
+        return Line(place, upstream, conn, address, generation)
 
     async def _secure(self, conn: Conn, place: Place) -> None:
         alpn = ("h2", "http/1.1") if place.is_h2 else ("http/1.1",)

@@ -15,7 +15,7 @@ MUTATION = "mutation B { deleteUser(id: 1) { id } }"
 
 
 def _posted(body: Any, path: str = "/graphql") -> Effect | None:
-    return effect_of(path, "", body)
+    return effect_of("POST", path, "", body)
 
 
 @pytest.mark.parametrize("text", ["{ a }", QUERY, "query($x: Int) { a(x: $x) }", "# c\n{ a }"])
@@ -60,22 +60,34 @@ def test_a_batch_writes_if_one_of_it_does() -> None:
 
 
 def test_a_mutation_by_get_writes() -> None:
-    assert effect_of("/graphql", urlencode({"query": QUERY}), None) is Effect.READ
-    assert effect_of("/graphql", urlencode({"query": MUTATION}), None) is Effect.WRITE
+    assert effect_of("GET", "/graphql", urlencode({"query": QUERY}), None) is Effect.READ
+    assert effect_of("GET", "/graphql", urlencode({"query": MUTATION}), None) is Effect.WRITE
     two = urlencode([("query", QUERY), ("query", MUTATION)])
-    assert effect_of("/graphql", two, None) is Effect.WRITE
+    assert effect_of("GET", "/graphql", two, None) is Effect.WRITE
+
+
+def test_what_stands_in_the_address_and_in_the_body_must_both_read() -> None:
+    reads, writes = urlencode({"query": "{ a }"}), urlencode({"query": "mutation { a }"})
+    assert effect_of("POST", "/graphql", reads, {"query": "{ a }"}) is Effect.READ
+    assert effect_of("POST", "/graphql", writes, {"query": "{ a }"}) is Effect.WRITE
+    assert effect_of("POST", "/graphql", reads, {"query": "mutation { a }"}) is Effect.WRITE
+    assert effect_of("POST", "/graphql", reads, None) is Effect.WRITE
+    named = urlencode({"query": f"{QUERY} {MUTATION}", "operationName": "A"})
+    body = {"query": f"{QUERY} {MUTATION}", "operationName": "B"}
+    assert effect_of("POST", "/graphql", named, body) is Effect.WRITE
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "HEAD"])
+def test_other_methods_are_what_they_are(method: str) -> None:
+    assert effect_of(method, "/graphql", "", {"query": "{ a }"}) is None
 
 
 def test_a_stored_query_that_nobody_can_read_writes() -> None:
     assert _posted({"extensions": {"persistedQuery": {"sha256Hash": "00"}}}) is Effect.WRITE
-    assert effect_of("/api/graphql/", "", None) is Effect.WRITE
+    assert effect_of("GET", "/api/graphql/", "", None) is Effect.WRITE
 
 
 def test_other_requests_are_not_graphql() -> None:
-    assert effect_of("/v1/search", "", {"query": "shoes"}) is None
-    assert effect_of("/v1/search", "query=shoes", None) is None
-    assert effect_of("/v1/search", "", {"query": "{ a }", "page": 1}) is None
-
-
-def test_a_document_at_another_path_is_still_one() -> None:
-    assert _posted({"query": MUTATION, "variables": {}}, "/api") is Effect.WRITE
+    assert effect_of("POST", "/v1/search", "", {"query": "shoes"}) is None
+    assert effect_of("GET", "/v1/search", "query=shoes", None) is None
+    assert effect_of("POST", "/v1/accounts/5/close", "", {"query": "{ a }"}) is None

@@ -180,8 +180,12 @@ def test_json_that_reads_in_one_way_is_what_was_sent(value: dict[str, Any]) -> N
 
 @pytest.mark.parametrize(
     ("origin", "authority"),
-    [(Origin("https", "a.example", 443), "a.example"), (Origin("http", "a.example", 443), "a.example:443"),
-     (Origin("http", "::1", 80), "[::1]"), (Origin("http", "::1", 81), "[::1]:81")],
-)  # fmt: skip
+    [
+        (Origin("https", "a.example", 443), "a.example"),
+        (Origin("http", "a.example", 443), "a.example:443"),
+        (Origin("http", "::1", 80), "[::1]"),
+        (Origin("http", "::1", 81), "[::1]:81"),
+    ],
+)
 def test_an_origin_is_spelled_as_clients_do(origin: Origin, authority: str) -> None:
     assert origin.authority == authority
