@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -59,16 +60,25 @@ def main(scratch: str) -> None:
     from paddock.cli.bench_network_rig import open_box, open_server
 
     with open_server(Path(scratch)) as server, open_box(server) as box:
-        _grown(box, server.ports[1], "/", _WARM, is_reading=False)
-        _grown(box, server.ports[1], "/drip", _WARM, is_reading=True)
+        port = server.ports[1]
+        for path in ("/", "/drip"):  # what is loaded once is no connection's
+            _held_mib(box, port, path, _WARM)
+        gc.collect()
+        before = _resident_mib()
         told = {
-            "idle": _grown(box, server.ports[1], "/", _IDLE, is_reading=False),
-            "streaming": _grown(box, server.ports[1], "/drip", _STREAMING, is_reading=True),
+            "streaming": _grown(before, _held_mib(box, port, "/drip", _STREAMING), _STREAMING),
+            "idle": _grown(before, _held_mib(box, port, "/", _IDLE), _IDLE),
         }
     print(json.dumps(told))
 
 
-def _grown(box: Any, port: int, path: str, count: int, *, is_reading: bool) -> dict[str, Any]:
+def _grown(before: float, after: float, count: int) -> dict[str, Any]:
+    grown = max(after - before, 0.0) / count
+    return {"mib": grown, "connections": count, "before_mib": before, "after_mib": after}
+
+
+def _held_mib(box: Any, port: int, path: str, count: int) -> float:
+    """The memory of this process while so many connections are open."""
     from paddock.cli.bench_network_rig import NAME, PYTHON
 
     words = {
@@ -77,28 +87,22 @@ def _grown(box: Any, port: int, path: str, count: int, *, is_reading: bool) -> d
         "connections": count,
         "seconds": _HOLD_S,
         "path": path,
-        "is_reading": is_reading,
+        "is_reading": path == "/drip",
     }
-    gc.collect()
-    before = _resident_mib()
-    holder = box.commands.run([*PYTHON, "load.py", json.dumps(words)], background=True, stdin=True)
-    _wait_for_output(holder)
+    is_open = threading.Event()
+    holder = box.commands.run(
+        [*PYTHON, "load.py", json.dumps(words)],
+        background=True,
+        stdin=True,
+        on_stdout=lambda _: is_open.set(),
+    )
+    if not is_open.wait(_HOLD_S):
+        raise HostCannot("the connections could not be opened")
     time.sleep(_SETTLE_S)
-    after = _resident_mib()
+    held = _resident_mib()
     holder.kill()
     time.sleep(_SETTLE_S)
-    grown = max(after - before, 0.0) / count
-    return {"mib": grown, "connections": count, "before_mib": before, "after_mib": after}
-
-
-def _wait_for_output(holder: Any) -> None:
-    end = time.monotonic() + _HOLD_S
-    for stdout, _, _ in holder:
-        if stdout:
-            return
-        if time.monotonic() > end:
-            break
-    raise HostCannot("the connections could not be opened")
+    return held
 
 
 def _resident_mib() -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 
 import pytest
 
+from clients.network.certificates import ServerAuthority
 from clients.network.conftest import WITHOUT_PROXY, MakeBox, MakeSite, StartServer
 from clients.network.crossings import crossings, requests, seen
 from clients.network.site import Answer, Asked, Site
@@ -67,12 +67,12 @@ def secured(make_site: MakeSite) -> Site:
 
 
 @pytest.fixture(scope="module")
-def h2(start_server: StartServer, authority) -> str:  # type: ignore[no-untyped-def]
+def h2(start_server: StartServer, authority: ServerAuthority) -> str:
     return start_server("echo_h2.py", *authority.files("two.example"))
 
 
 @pytest.fixture(scope="module")
-def shared_box(make_box: MakeBox, plain: Site, secured: Site, h2: str) -> Iterator[Sandbox]:
+def shared_box(make_box: MakeBox, plain: Site, secured: Site, h2: str) -> Sandbox:
     return make_box(
         {"plain.example:80": plain.place, "safe.example:443": secured.place, "two.example:443": h2}
     )
@@ -120,7 +120,9 @@ def test_http2_client_reaches_a_server_that_has_only_http1(shared_box: Sandbox) 
     assert seen(requests(shared_box)[-1]) == ("safe.example", "GET", "/h1", 200, "allow")
 
 
-def test_http2_without_tls_is_served_by_prior_knowledge(make_box: MakeBox, start_server) -> None:  # type: ignore[no-untyped-def]
+def test_http2_without_tls_is_served_by_prior_knowledge(
+    make_box: MakeBox, start_server: StartServer
+) -> None:
     box = make_box({"two.example:80": start_server("echo_h2.py")})
     command = "curl -sS --http2-prior-knowledge --noproxy '*' -d hi http://two.example/c"
     assert _run(box, command) == "2 POST /c hi"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sites(make_site: MakeSite, repository: Path) -> Iterator[dict[str, str]]:
+def sites(make_site: MakeSite, repository: Path) -> dict[str, str]:
     return {"git.example:443": make_site(Backend(repository.parent), "git.example").place}
 
 

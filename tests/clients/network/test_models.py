@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,6 +25,7 @@ from unit.doors.network.model_wire.streams import (
     responses_stream,
 )
 
+Serve = Callable[..., tuple[Sandbox, Site]]
 REFUSAL = "[paddock] The call of delete_user was refused: Users are never deleted."
 RULES = """
 tools:
@@ -154,7 +155,9 @@ def model() -> Model:
 
 
 @pytest.fixture
-def serve(model: Model, make_box: MakeBox, make_site: MakeSite, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def serve(
+    model: Model, make_box: MakeBox, make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> Serve:
     def make(host: str, rules: str = "") -> tuple[Sandbox, Site]:
         site = make_site(model, host)
         monkeypatch.setenv("KEY_OF_THE_TESTS", "sk-of-the-tests")
@@ -169,7 +172,9 @@ def serve(model: Model, make_box: MakeBox, make_site: MakeSite, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("wire", VENDORS)
-def test_calls_are_the_agents_own_where_no_rule_is_about_tools(wire: str, serve, model) -> None:  # type: ignore[no-untyped-def]
+def test_calls_are_the_agents_own_where_no_rule_is_about_tools(
+    wire: str, serve: Serve, model: Model
+) -> None:
     host, path, program = VENDORS[wire]
     box, _ = serve(host)
     called, said = python(box, program)
@@ -190,7 +195,9 @@ def test_calls_are_the_agents_own_where_no_rule_is_about_tools(wire: str, serve,
 
 
 @pytest.mark.parametrize("wire", VENDORS)
-def test_blocked_call_is_a_refusal_that_the_loop_goes_on_with(wire: str, serve, model) -> None:  # type: ignore[no-untyped-def]
+def test_blocked_call_is_a_refusal_that_the_loop_goes_on_with(
+    wire: str, serve: Serve, model: Model
+) -> None:
     host, _, program = VENDORS[wire]
     box, site = serve(host, RULES.replace("DECIDE", "block"))
     called, said = python(box, program)
@@ -206,7 +213,7 @@ def test_blocked_call_is_a_refusal_that_the_loop_goes_on_with(wire: str, serve, 
 
 
 @pytest.mark.parametrize("wire", VENDORS)
-def test_asked_call_is_held_until_somebody_answers(wire: str, serve) -> None:  # type: ignore[no-untyped-def]
+def test_asked_call_is_held_until_somebody_answers(wire: str, serve: Serve) -> None:
     host, _, program = VENDORS[wire]
     box, _ = serve(host, RULES.replace("DECIDE", "ask"))
     found: list[object] = []

@@ -51,8 +51,7 @@ socket.onclose = (event) => {
 
 
 @pytest.fixture
-def box(make_box: MakeBox, start_server: StartServer, authority: ServerAuthority) -> Sandbox:
-    """One name for both: what is dialled is decided by the port that the file allows."""
+def box(make_box: MakeBox, start_server: StartServer) -> Sandbox:
     return make_box({"chat.example:80": start_server("echo_websocket.py")})
 
 

@@ -16,7 +16,8 @@ PROXY = ("198.18.0.1", 3128)
 # Bytes to a place and all that comes back; TLS without asking who answers.
 SAY = """
 import base64, select, socket, ssl
-def say(host, port, data, sni=None, tunnel=None, alpn=None, is_open=False, wait=20):
+def say(host, port, data, sni=None, tunnel=None, alpn=None, wait=20, quiet=2,
+        is_done=False):
     sock = socket.create_connection((host, port), wait)
     if tunnel:
         sock.sendall(tunnel)
@@ -35,12 +36,17 @@ def say(host, port, data, sni=None, tunnel=None, alpn=None, is_open=False, wait=
             context.set_alpn_protocols(alpn)
         sock = context.wrap_socket(sock, server_hostname=sni or None)
     sock.sendall(data)
-    if not is_open and sni is None:
+    if is_done:
         sock.shutdown(socket.SHUT_WR)
     answer = b""
     while True:
         try:
             more = sock.recv(65536)
+            sock.settimeout(quiet)
+        except TimeoutError:
+            if not answer:
+                raise
+            return answer  # the connection is kept for a next request
         except (ConnectionResetError, ssl.SSLError) as error:
             return answer + b"<cut>"
         if not more:
@@ -96,6 +102,8 @@ def run_directory(box: Sandbox) -> Path:
 
 def steps(box: Sandbox, *kinds: str) -> list[Step]:
     """The journal's steps of these kinds."""
+    if not run_directory(box).exists():
+        return []  # nothing has happened yet
     found = Reader(run_directory(box)).steps()
     return [s for s in found if s.proposed is not None and s.proposed.body["kind"] in kinds]
 

@@ -94,7 +94,7 @@ def test_the_hosts_loopback_is_not_reached(box: Sandbox, service: Origin, way: s
         said = {
             one: _by_proxy(get(f"http://{one}/", one))
             if way == "absolute"
-            else _by_proxy(f"CONNECT {one} HTTP/1.1\r\nHost: {one}\r\n\r\n".encode())
+            else _by_proxy(_connect(one))
             for one in written
         }
         answers = say_all(box, said)
@@ -105,7 +105,7 @@ def test_the_hosts_loopback_is_not_reached(box: Sandbox, service: Origin, way: s
 
 def test_the_proxy_refuses_addresses_in_every_notation(box: Sandbox) -> None:
     places = [f"[{name}]:443" if ":" in name else f"{name}:443" for name in (*WORLD, *LOOPBACK)]
-    said = {one: _by_proxy(f"CONNECT {one} HTTP/1.1\r\nHost: {one}\r\n\r\n".encode())
+    said = {one: _by_proxy(_connect(one))
             for one in places}  # fmt: skip
     answers = say_all(box, said)
     assert {status(answer) for answer in answers.values()} <= {400, 403}, answers
@@ -116,7 +116,7 @@ def test_the_proxys_own_address_has_nothing_to_show(box: Sandbox) -> None:
         "plain": get("/", "198.18.0.1:3128"),
         "own": get("http://198.18.0.1:3128/", "198.18.0.1:3128"),
         "own name": get("http://localhost:3128/", "localhost:3128"),
-        "tunnel": b"CONNECT 198.18.0.1:3128 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "tunnel": _connect("198.18.0.1:3128"),
         "star": get("*", "198.18.0.1:3128", method="OPTIONS"),
         "trace": get("/", "198.18.0.1:3128", method="TRACE"),
         "https": get("https://api.example/", "api.example"),
@@ -192,6 +192,10 @@ def test_a_redirect_to_a_denied_host_is_a_new_request(hosts: Hosts, box: Sandbox
         hosts.api.answer = Origin("").answer
     assert "169.254.169.254" in _denied(box)
     assert "169.254.169.254" in {about["host"] for about in alerts(box, "egress.denied")}
+
+
+def _connect(place: str) -> bytes:
+    return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode()
 
 
 def _by_proxy(data: bytes) -> dict[str, object]:

@@ -22,7 +22,7 @@ from security.network.inside import (
     status,
 )
 
-CONNECT = b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n"
+CONNECT = b"CONNECT %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,8 @@ def nobody_heard(hosts: Hosts) -> bool:
 @pytest.mark.parametrize(
     "claimed",
     ["other.example", "evil.example", "API.example.evil.example", "api.example:81",
-     "api.example:443", "127.0.0.1", "[::1]", "api.example:80:80", "api.example,other.example", "user@api.example",
+     "api.example:443", "127.0.0.1", "[::1]", "api.example:80:80", "api.example,other.example",
+     "user@api.example",
      "api.example@evil.example", "api.example/evil.example", "api%2eexample", "api.example..",
      "api.example:", "", "xn--api.example", "\u0430pi.example"],
 )  # fmt: skip
@@ -217,7 +218,7 @@ def test_what_is_neither_http_nor_tls_does_not_pass_an_entry_without_tcp(
         "smtp": b"EHLO x\r\nMAIL FROM:<a@b>\r\n",
         "nothing": b"",
     }
-    answers = say_all(box, {k: {"host": "api.example", "port": 80, "data": v}
+    answers = say_all(box, {k: {"host": "api.example", "port": 80, "data": v, "is_done": True}
                             for k, v in said.items()})  # fmt: skip
     assert not any(b" 200 " in answer for answer in answers.values()), answers
     assert bytes(hosts.api.heard) == b""

@@ -13,7 +13,7 @@ from security.network.conftest import Hosts
 from security.network.inside import alerts, refused, say, status, steps
 
 SECOND = b"GET /smuggled HTTP/1.1\r\nHost: other.example\r\n\r\n"
-HEAD = b"POST / HTTP/1.1\r\nHost: api.example\r\n"
+HEAD = b"POST / HTTP/1.1\r\nHost: api.example\r\nConnection: close\r\n"
 CHUNKS = b"5\r\nhello\r\n0\r\n\r\n"
 
 
@@ -119,7 +119,7 @@ def test_bad_chunks_end_the_request_before_it_is_whole(
 WELL_FRAMED = {
     "a request as a body": (_post(b"Content-Length: %d\r\n" % len(SECOND), SECOND), ["/"]),
     "a body of a GET": (
-        b"GET /cl0 HTTP/1.1\r\nHost: api.example\r\nContent-Length: %d\r\n\r\n" % len(SECOND)
+        b"GET /cl0 HTTP/1.0\r\nHost: api.example\r\nContent-Length: %d\r\n\r\n" % len(SECOND)
         + SECOND,
         ["/cl0"],
     ),

@@ -24,7 +24,7 @@ from paddock.doors.network.filtering import AnswerFilter
 from paddock.doors.network.http1_client import Http1Upstream
 from paddock.doors.network.http1_messages import end_to_end
 from paddock.doors.network.http2_client import NotProcessed
-from paddock.doors.network.kept import Kept
+from paddock.doors.network.kept import MAX_HASHED, Kept
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, shown_headers
 from paddock.doors.network.secrets import Revoked
@@ -64,7 +64,7 @@ class Carrying:
         self._exchange = exchange
         self._origin = origin
         self._proposal = proposal
-        self._kept = Kept()
+        self._kept = Kept(hashed=MAX_HASHED)
 
     async def __call__(self, action: Action) -> Done:
         """Sends what was decided on, and nothing else."""

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 from typing import Any
 
 MAX_KEPT = 256 << 10  # of one body; what is longer is known by its digest
+# Of one answer. To hash takes longer than all else that is done with the bytes of a long download.
+MAX_HASHED = 64 << 20
 
 
 class Kept:
     """Fed with the parts of a body as they pass."""
 
-    __slots__ = ("_digest", "_parts", "_room", "size")
+    __slots__ = ("_digest", "_parts", "_room", "_unhashed", "size")
 
-    def __init__(self, most: int = MAX_KEPT) -> None:
+    def __init__(self, most: int = MAX_KEPT, *, hashed: int = sys.maxsize) -> None:
         self._digest = hashlib.sha256()
         self._parts: list[bytes] = []
         self._room = most
+        self._unhashed = hashed
         self.size = 0
 
     def feed(self, data: bytes) -> None:
         self.size += len(data)
-        self._digest.update(data)
+        if self._unhashed > 0:
+            self._digest.update(data[: self._unhashed])
+            self._unhashed -= len(data)
         if self._room > 0:
             part = data[: self._room]
             self._parts.append(part)
@@ -35,6 +41,8 @@ class Kept:
             return record
         raw = b"".join(self._parts)
         record["sha256"] = self._digest.hexdigest()
+        if self._unhashed < 0:
+            record["hashed_bytes"] = self.size + self._unhashed
         if len(raw) < self.size:
             record["is_cut"] = True
         try:
