@@ -1,6 +1,6 @@
-"""The records of every crossing as canonical text at once: to make a body, look through it and spell
-it out would take most of the time that a crossing takes. What a text says is defined by the body of
-the same name in `bodies`; values out of the ordinary take the way through it.
+"""The records of every crossing as canonical text at once: to make a body, look through it and
+spell it out would take most of the time that a crossing takes. What a text says is defined by the
+body of the same name in `bodies`; values out of the ordinary take the way through it.
 """
 
 from __future__ import annotations

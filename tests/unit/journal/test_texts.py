@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -11,13 +9,13 @@ from hypothesis import strategies as st
 
 from paddock.journal.bodies import decided_body, proposed_body, settled_body
 from paddock.journal.canonical import canonical_text
-from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
 from paddock.journal.reader import Reader
 from paddock.journal.records import Type
 from paddock.journal.texts import Canonical, decided_text, proposed_text, settled_text
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, RuleHit, Verdict
+from unit.journal.conftest import Opener
 
 TEXTS = st.text(alphabet=st.characters(), max_size=8)  # halves of surrogate pairs too
 VALUES: Any = st.recursive(
@@ -94,22 +92,15 @@ def test_values_nested_too_deep_are_cut_alike() -> None:
     assert proposed_text(action) == canonical_text(proposed_body(action))
 
 
-def test_secrets_are_masked_in_a_body_that_is_text(tmp_path: Path) -> None:
-    key = SigningKey.generate()
-    opened = {"run": "r", "agent": "a"}
-    masker = Masker({"KEY": "sk_live_123456"})
-    journal = Journal.create(tmp_path / "j", opened=opened, key=key, masker=masker)
+def test_secrets_are_masked_in_a_body_that_is_text(opener: Opener) -> None:
+    journal = opener(masker=Masker({"KEY": "sk_live_123456"}))
     journal.extend([Entry(Type.NOTED, Canonical('{"said":"it is sk_live_123456"}'))])
     last = list(Reader(journal.directory).records())[-1]
     assert last.body == {"said": "it is {{secret:KEY}}"}
-    journal.abandon()
 
 
-def test_a_large_value_of_a_body_that_is_text_is_set_aside(tmp_path: Path) -> None:
-    opened = {"run": "r", "agent": "a"}
-    journal = Journal.create(tmp_path / "j", opened=opened, key=SigningKey.generate())
-    large = "x" * 100_000
-    journal.extend([Entry(Type.NOTED, Canonical(json.dumps({"said": large})))])
+def test_a_large_value_of_a_body_that_is_text_is_set_aside(opener: Opener) -> None:
+    journal, large = opener(), "x" * 100_000
+    journal.extend([Entry(Type.NOTED, Canonical(f'{{"said":"{large}"}}'))])
     last = list(Reader(journal.directory).records())[-1]
     assert [blob.size_bytes for blob in last.blobs] == [len(large)]
-    journal.abandon()

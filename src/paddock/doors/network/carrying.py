@@ -6,12 +6,13 @@ in on the way out and taken out on the way back; the journal gets neither.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import Any
 
 from paddock.doors.network.answers import failed
-from paddock.doors.network.conn import ConnLost
+from paddock.doors.network.conn import ConnIdle, ConnLost
 from paddock.doors.network.dial import DialError, Failure, Refused
 from paddock.doors.network.exchange import (
     BadMessage,
@@ -37,6 +38,7 @@ from paddock.model.action import Action, Outcome
 MISPLACED = "secret.misplaced"
 REBINDING = "egress.rebinding"
 _BODYLESS = frozenset({204, 205, 304})
+_HELD_S = 1.0  # from the request to its sending; longer, and a person was asked
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _STATUSES = {Failure.TIMED_OUT: 504, Failure.NOT_ALLOWED: 403, Failure.BUSY: 503}
 
@@ -65,6 +67,7 @@ class Carrying:
         self._origin = origin
         self._proposal = proposal
         self._kept = Kept(hashed=MAX_HASHED)
+        self._made_at = time.monotonic()
 
     async def __call__(self, action: Action) -> Done:
         """Sends what was decided on, and nothing else."""
@@ -92,8 +95,7 @@ class Carrying:
         except DialError as error:
             return await self._not_dialled(error, action)
         except (ConnLost, BadMessage) as error:
-            status = 504 if "nothing came" in str(error) else 502
-            return await self._no_answer(status, f"{self._origin.place}: {error}")
+            return await self._broken(error)
 
     def _outgoing(self, action: Action) -> Outgoing:
         sent = outgoing(self._services.custody, self._origin, self._proposal, action)
@@ -107,7 +109,7 @@ class Carrying:
         again on a new one."""
         if self._exchange.request.expects_continue and self._proposal.read is None:
             await self._to_client(self._exchange.proceed())
-        if self._exchange.is_gone():
+        if time.monotonic() - self._made_at > _HELD_S and self._exchange.is_gone():
             raise ClientGone("before its request was sent")  # it may have asked again meanwhile
         is_repeatable = sent.request.method in _REPEATABLE
         line = await self._services.upstreams.take(sent.place, is_fresh=False,
@@ -246,6 +248,13 @@ class Carrying:
             about = {"host": self._origin.host, "addresses": ", ".join(error.addresses)}
             self._services.alert(REBINDING, about, action.step)
         return await self._no_answer(_STATUSES.get(error.kind, 502), error.why)
+
+    async def _broken(self, error: ConnLost | BadMessage) -> Done:
+        fault = self._proposal.fault
+        if fault is not None:
+            return await self._no_answer(fault.status, f"The request is malformed: {fault}.")
+        status = 504 if isinstance(error, ConnIdle) else 502
+        return await self._no_answer(status, f"{self._origin.place}: {error}")
 
     async def _no_answer(self, status: int, why: str) -> Done:
         """Says so while that is possible; an answer that has begun is cut."""

@@ -12,7 +12,8 @@ import select
 import socket
 import ssl
 import struct
-import weakref
+
+from paddock.doors.network.waits import watch
 
 IDLE_S = 300.0
 READ_BYTES = 1 << 16
@@ -80,7 +81,7 @@ class Conn:
         self.alpn: str | None = None
         self.sni: str | None = None
         self.is_closed = False
-        _watch(self._loop, self)
+        watch(self._loop, self)
 
     @property
     def sock(self) -> socket.socket:
@@ -371,37 +372,3 @@ async def pump(source: Conn, target: Conn) -> None:
 def _let_go(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-class _Sweeper:
-    """One timer for the waits of all connections of a loop: a timer each would cost more than the
-    wait itself."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._conns: weakref.WeakSet[Conn] = weakref.WeakSet()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, conn: Conn) -> None:
-        self._conns.add(conn)
-        if self._timer is None:
-            self._timer = self._loop.call_later(1.0, self._sweep)
-
-    def _sweep(self) -> None:
-        now = self._loop.time()
-        live = [conn for conn in self._conns if not conn.is_closed]
-        for conn in live:
-            conn.check(now)
-        self._timer = self._loop.call_later(1.0, self._sweep) if live else None
-
-
-_sweepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Sweeper] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _watch(loop: asyncio.AbstractEventLoop, conn: Conn) -> None:
-    sweeper = _sweepers.get(loop)
-    if sweeper is None:
-        sweeper = _sweepers[loop] = _Sweeper(loop)
-    sweeper.add(conn)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import enum
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -151,8 +151,14 @@ async def serve_udp(sock: socket.socket, answerer: DnsAnswerer) -> None:
         while True:
             await slots.acquire()
             packet, peer = await _receive(loop, sock)
-            task = group.create_task(_reply(sock, answerer, packet, peer))
+            task = group.create_task(_guarded(_reply(sock, answerer, packet, peer)))
             task.add_done_callback(lambda _: slots.release())
+
+
+async def _guarded(reply: Coroutine[Any, Any, None]) -> None:
+    """One question must not end the answers to all others."""
+    with contextlib.suppress(Exception):
+        await reply
 
 
 async def serve_tcp(conn: Conn, answerer: DnsAnswerer) -> None:

@@ -15,20 +15,19 @@ MAX_HASHED = 64 << 20
 class Kept:
     """Fed with the parts of a body as they pass."""
 
-    __slots__ = ("_digest", "_parts", "_room", "_unhashed", "size")
+    __slots__ = ("_digest", "_hashed", "_parts", "_room", "size")
 
     def __init__(self, most: int = MAX_KEPT, *, hashed: int = sys.maxsize) -> None:
         self._digest = hashlib.sha256()
         self._parts: list[bytes] = []
         self._room = most
-        self._unhashed = hashed
+        self._hashed = hashed
         self.size = 0
 
     def feed(self, data: bytes) -> None:
+        if self.size < self._hashed:
+            self._digest.update(data[: self._hashed - self.size])
         self.size += len(data)
-        if self._unhashed > 0:
-            self._digest.update(data[: self._unhashed])
-            self._unhashed -= len(data)
         if self._room > 0:
             part = data[: self._room]
             self._parts.append(part)
@@ -41,8 +40,8 @@ class Kept:
             return record
         raw = b"".join(self._parts)
         record["sha256"] = self._digest.hexdigest()
-        if self._unhashed < 0:
-            record["hashed_bytes"] = self.size + self._unhashed
+        if self.size > self._hashed:
+            record["hashed_bytes"] = self._hashed
         if len(raw) < self.size:
             record["is_cut"] = True
         try:

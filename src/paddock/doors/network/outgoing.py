@@ -75,10 +75,11 @@ def _sendable(headers: Headers) -> Headers:
 class Streamed:
     """A body that was not read before the decision: counted, and watched for placeholders."""
 
-    __slots__ = ("_body", "_kept", "_watch", "found")
+    __slots__ = ("_body", "_kept", "_proposal", "_watch")
 
-    def __init__(self, body: Body, kept: Kept, watch: Watch | None) -> None:
-        self._body = body
+    def __init__(self, proposal: Proposal, kept: Kept, watch: Watch | None) -> None:
+        self._proposal = proposal
+        self._body = proposal.body
         self._kept = kept
         self._watch = watch
 
@@ -91,7 +92,11 @@ class Streamed:
         return self._body.trailers
 
     async def read(self) -> bytes:
-        data = await self._body.read()
+        try:
+            data = await self._body.read()
+        except BadMessage as error:
+            self._proposal.fault = error  # of the client's, whoever hears of it first
+            raise
         self._kept.feed(data)
         if self._watch is not None and not self._watch.is_clean(data or self._end()):
             raise Misplaced(str(self._watch.found))
@@ -115,7 +120,7 @@ def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | No
     if read is not None:
         return Buffered([read]) if read else NoBody()
     proposal.sent = Kept(0)
-    return Streamed(proposal.body, proposal.sent, custody.watch(origin.host))
+    return Streamed(proposal, proposal.sent, custody.watch(origin.host))
 
 
 def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from paddock.doors.network.exchange import Body, Buffered, Headers, Request, values_of
+from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, Request, values_of
 from paddock.doors.network.graphql import effect_of
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Kept
@@ -80,6 +80,7 @@ class Proposal:
     wire: Wire | None = None  # of a request to a model
     model_arguments: Mapping[str, Any] | None = None
     edited: bytes | None = None  # the body that an approver put in its place
+    fault: BadMessage | None = None  # of the client's, in a body that is streamed
 
 
 async def propose(request: Request, origin: Origin) -> Proposal:

@@ -193,8 +193,12 @@ class Doorway:
         if tls is not None:
             context = ssl.create_default_context(cadata=self.door.authority.ca_pem.decode())
             context.minimum_version = context.maximum_version = ssl.TLSVersion[tls]
-        sock, name = self.socket_to(wanted), HOST if tls else None
-        opened = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=name)
+        return await self.adopt(self.socket_to(wanted), context)
+
+    async def adopt(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> Client:
+        """A client on a socket that is connected."""
+        name = HOST if tls is not None else None
+        opened = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
         self.clients.append(Client(*opened))
         return self.clients[-1]
 

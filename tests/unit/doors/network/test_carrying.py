@@ -156,7 +156,9 @@ class _Refusing:
         self.refusals = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        conn = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        conn = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        )
         conn.initiate_connection()
         with contextlib.suppress(OSError):
             while True:
@@ -182,7 +184,9 @@ class _Refusing:
 
 async def _by_h2(client: Client, asked: list[tuple[str, str]]) -> list[int]:
     """Requests of a client that speaks HTTP/2, one after the other; their statuses."""
-    conn = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    conn = h2.connection.H2Connection(
+        h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
+    )
     conn.initiate_connection()
     statuses: list[int] = []
     for method, path in asked:
@@ -297,7 +301,7 @@ def test_what_was_sent_of_a_request_that_failed_is_in_the_journal(tmp_path: Path
             (step,) = way.steps("http")
             assert step.settled is not None
             assert step.settled.body["outcome"] == "failed"
-            assert step.settled.body["result"]["sent"]["body_bytes"] == size
+            assert step.settled.body["result"]["sent"]["bytes"] == size
 
     asyncio.run(play())
 
@@ -314,7 +318,7 @@ def test_what_was_sent_before_a_client_left_is_in_the_journal(tmp_path: Path) ->
             client.close()
             (step,) = await way.settled("http")
             assert step.settled is not None
-            assert step.settled.body["result"]["sent"]["body_bytes"] == 5
+            assert step.settled.body["result"]["sent"]["bytes"] == 5
 
     asyncio.run(play())
 
