@@ -85,7 +85,7 @@ def parse_mode(value: Any) -> Mode:
 
 
 def parse_destination(value: Any) -> Destination:
-    """`host:port`, `host:8000-8010`, `[::1]:80`, each with `/tcp` or without."""
+    """`host:port`, `host:8000-8010`, `[2001:db8::1]:80`, each with `/tcp` or without."""
     text = text_of(value, "write host:port, as in api.example.com:443")
     if "://" in text:
         raise InvalidInput(f"{text[:60]!r} is a URL", hint="write host:port only")
@@ -96,6 +96,7 @@ def parse_destination(value: Any) -> Destination:
     pattern = HostPattern.parse(host)
     if is_address(pattern.host):
         _check_address(pattern.host)
+    _check_outside(pattern.host)
     first, last = _ports(ports, pattern)
     return Destination(pattern, first, last, Transport.TCP if slash else Transport.ANY)
 
@@ -178,6 +179,16 @@ def _port(text: str, whole: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536:
         return int(text)
     raise InvalidInput(f"{whole[:60]!r} has no port", hint="write a number, or 8000-8010")
+
+
+def _check_outside(address: str) -> None:
+    """What leads to loopback never leaves the sandbox, so to allow it would do nothing."""
+    is_name = address.rpartition(".")[2] == "localhost"
+    if is_name or (is_address(address) and ip_address(address).is_loopback):
+        raise InvalidInput(
+            f"{address} is the sandbox itself, seen from inside",
+            hint="give the host's service a name, as in hosts: {api.local: 127.0.0.1:8080}",
+        )
 
 
 def _check_address(address: str) -> None:

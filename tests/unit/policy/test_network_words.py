@@ -31,7 +31,7 @@ HEAD = "version: 1\nagent: a\nstage: broad\n"
         ("*.internal.example:8000-8010", "*.internal.example", (8000, 8010), Transport.ANY),
         ("db.example:5432/tcp", "db.example", (5432, 5432), Transport.TCP),
         ("10.0.0.5:80", "10.0.0.5", (80, 80), Transport.ANY),
-        ("[::1]:80", "::1", (80, 80), Transport.ANY),
+        ("[fd00::1]:80", "fd00::1", (80, 80), Transport.ANY),
         ("[2001:DB8::1]:1-65535/tcp", "2001:db8::1", (1, 65535), Transport.TCP),
         ("[::ffff:10.0.0.5]:80", "10.0.0.5", (80, 80), Transport.ANY),
     ],
@@ -47,7 +47,7 @@ def test_an_entry_names_hosts_and_ports(
     [
         ("api.example.com", "write api.example.com:443"),
         ("*.internal.example", "write *.internal.example:443"),
-        ("[::1]", "write [::1]:443"),
+        ("[fd00::1]", "write [fd00::1]:443"),
         ("api.example.com:", "write api.example.com:443"),
         ("api.example.com:*", "write a number"),
         ("api.example.com:https", "write a number"),
@@ -67,6 +67,10 @@ def test_an_entry_names_hosts_and_ports(
         ("127.1:80", "four numbers"),
         ("198.18.0.1:3128", "write the name"),
         ("0.0.0.0:80", None),
+        ("127.0.0.1:80", "give the host's service a name"),
+        ("[::1]:80", "give the host's service a name"),
+        ("localhost:80", "give the host's service a name"),
+        ("api.localhost:80", "give the host's service a name"),
         ("[::]:80", None),
         ("224.0.0.1:80", None),
         ("user@api.example.com:443", "the name only"),
@@ -113,7 +117,7 @@ def test_words_that_are_wrong_name_their_key(words: Any, key: str) -> None:
 
 def test_words_of_a_caller_and_of_a_file_mean_the_same() -> None:
     words = {
-        "allow": ["api.example.com:443", "*.internal.example:1-9/tcp", "[::1]:80"],
+        "allow": ["api.example.com:443", "*.internal.example:1-9/tcp", "[fd00::1]:80"],
         "tls": {"passthrough": ["pinned.example"], "ca": "ca.pem"},
         "hosts": {"API.example.com": "127.0.0.1:8443", "b.example": "[::1]:1", "c.example": "::1"},
         "private": ["10.0.0.0/8", "fd00::/8"],
@@ -121,7 +125,7 @@ def test_words_of_a_caller_and_of_a_file_mean_the_same() -> None:
     written = """\
 network:
   private: ["fd00::/8", 10.0.0.0/8]
-  allow: ["[::1]:80", "*.internal.example:1-9/tcp", api.example.com:443]
+  allow: ["[fd00::1]:80", "*.internal.example:1-9/tcp", api.example.com:443]
   tls: {ca: ca.pem, passthrough: [pinned.example]}
   hosts: {api.example.com: "127.0.0.1:8443", b.example: "[::1]:1", c.example: "::1"}
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ DB = "db.example"
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(4096):
-        writer.write(data)
+    with contextlib.suppress(OSError):
+        while data := await reader.read(4096):
+            writer.write(data)
+    writer.close()
 
 
 def _network(port: int, entry: str = f"{DB}:5432/tcp") -> dict[str, Any]:

@@ -66,6 +66,11 @@ async def _used(upstreams: Upstreams, place: Place = PLAIN, **how: bool) -> Line
     return line
 
 
+async def _hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await reader.read()
+
+
 def _move(upstreams: Upstreams, server: Server) -> None:
     upstreams.dialer.network = _terms(server.place)
     upstreams.renew(lambda host, port: True)
@@ -119,12 +124,7 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
     authority: Authority, ca: str
 ) -> None:
     async def play() -> None:
-        seen = []
         came = asyncio.Event()
-
-        async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            seen.append(writer)
-            await reader.read()
 
         async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             came.set()
@@ -134,7 +134,7 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
 
         async with (
             listening(slow) as old,
-            listening(hold, _tls(authority, "h2")) as new,
+            listening(_hold, _tls(authority, "h2")) as new,
             _upstreams(f"127.0.0.1:{old}", ca) as upstreams,
         ):
             opening = asyncio.ensure_future(upstreams.take(SECURE))
@@ -167,11 +167,13 @@ def test_a_server_that_has_no_http2_is_dialled_once_for_requests_one_by_one(
     authority: Authority, ca: str
 ) -> None:
     async def play() -> None:
-        async with origin(tls=_tls(authority, "http/1.1")) as server:
-            async with _upstreams(server.place, ca) as upstreams:
-                for _ in range(5):
-                    assert not (await _used(upstreams, SECURE)).is_h2
-                assert (server.connections, len(server.seen)) == (1, 5)
+        async with (
+            origin(tls=_tls(authority, "http/1.1")) as server,
+            _upstreams(server.place, ca) as upstreams,
+        ):
+            for _ in range(5):
+                assert not (await _used(upstreams, SECURE)).is_h2
+            assert (server.connections, len(server.seen)) == (1, 5)
 
     asyncio.run(play())
 
@@ -180,44 +182,37 @@ def test_requests_at_once_to_a_server_without_http2_do_not_wait_for_each_other(
     authority: Authority, ca: str
 ) -> None:
     async def play() -> None:
-        async with origin(tls=_tls(authority, "http/1.1")) as server:
-            async with _upstreams(server.place, ca) as upstreams:
-                await _used(upstreams, SECURE)
-                lines = [await upstreams.take(SECURE) for _ in range(3)]
-                assert len({id(line) for line in lines}) == 3
-                for line in lines:
-                    upstreams.give_back(line)
-                assert server.connections == 3
+        async with (
+            origin(tls=_tls(authority, "http/1.1")) as server,
+            _upstreams(server.place, ca) as upstreams,
+        ):
+            await _used(upstreams, SECURE)
+            lines = [await upstreams.take(SECURE) for _ in range(3)]
+            assert len({line.conn for line in lines}) == 3
+            for line in lines:
+                line.close()
 
     asyncio.run(play())
 
 
 def test_a_server_that_has_http2_shares_one_connection(authority: Authority, ca: str) -> None:
     async def play() -> None:
-        count = []
-
-        async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            count.append(writer)
-            await reader.read()
-
-        async with listening(hold, _tls(authority, "h2")) as port:
-            async with _upstreams(f"127.0.0.1:{port}", ca) as upstreams:
-                first = await upstreams.take(SECURE)
-                assert first.is_h2
-                assert await upstreams.take(SECURE) is first
-                assert len(count) == 1
+        async with (
+            listening(_hold, _tls(authority, "h2")) as port,
+            _upstreams(f"127.0.0.1:{port}", ca) as upstreams,
+        ):
+            first = await upstreams.take(SECURE)
+            assert first.is_h2
+            assert await upstreams.take(SECURE) is first
 
     asyncio.run(play())
 
 
 def test_a_server_in_another_place_is_asked_anew_for_http2(authority: Authority, ca: str) -> None:
     async def play() -> None:
-        async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-
         async with (
             origin(tls=_tls(authority, "http/1.1")) as old,
-            listening(hold, _tls(authority, "h2")) as new,
+            listening(_hold, _tls(authority, "h2")) as new,
             _upstreams(old.place, ca) as upstreams,
         ):
             await _used(upstreams, SECURE)
