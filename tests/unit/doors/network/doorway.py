@@ -197,8 +197,10 @@ class Doorway:
 
     async def adopt(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> Client:
         """A client on a socket that is connected."""
-        name = HOST if tls is not None else None
-        opened = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
+        more: dict[str, Any] = {}
+        if tls is not None:  # a client that leaves says so, and does not wait for an answer
+            more = {"ssl": tls, "server_hostname": HOST, "ssl_shutdown_timeout": 0.1}
+        opened = await asyncio.open_connection(sock=sock, **more)
         self.clients.append(Client(*opened))
         return self.clients[-1]
 

@@ -13,6 +13,7 @@ import h2.connection
 import h2.events
 import pytest
 
+from paddock.doors.network import carrying
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.dial import Dialer
 from unit.doors.network.doorway import (
@@ -231,6 +232,12 @@ def _server_tls(authority: Authority) -> ssl.SSLContext:
     return context
 
 
+@pytest.fixture
+def _is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the client is there is looked at, however short a person was asked for."""
+    monkeypatch.setattr(carrying, "_HELD_S", 0.0, raising=False)
+
+
 async def _leave_while_asked(way: Doorway, client: Client) -> None:
     await client.send(written("POST /ask", b"pay"))
     one = await way.asked()
@@ -245,6 +252,7 @@ async def _leave_while_asked(way: Doorway, client: Client) -> None:
     assert "client went away" in step.settled.body["error"]
 
 
+@pytest.mark.usefixtures("_is_looked_for")
 def test_an_approved_request_whose_client_has_left_is_not_sent(tmp_path: Path) -> None:
     async def play() -> None:
         async with origin() as server, doorway(tmp_path, staged(server), ASK) as way:
@@ -254,6 +262,7 @@ def test_an_approved_request_whose_client_has_left_is_not_sent(tmp_path: Path) -
     asyncio.run(play())
 
 
+@pytest.mark.usefixtures("_is_looked_for")
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 def test_an_approved_request_whose_client_left_by_tls_is_not_sent(
     tmp_path: Path, authority: Authority, version: str
@@ -272,6 +281,19 @@ def test_an_approved_request_whose_client_left_by_tls_is_not_sent(
     asyncio.run(play())
 
 
+def test_a_client_that_asks_and_ends_its_side_is_answered(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with origin() as server, doorway(tmp_path, staged(server)) as way:
+            client = await way.dial()
+            client.writer.write(written("POST /a", b"text"))
+            client.writer.write_eof()
+            assert (await client.told()).status == 200
+            assert len(server.seen) == 1
+
+    asyncio.run(play())
+
+
+@pytest.mark.usefixtures("_is_looked_for")
 def test_an_approved_request_whose_client_waits_is_sent(
     tmp_path: Path, authority: Authority
 ) -> None:

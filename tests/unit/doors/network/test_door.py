@@ -123,7 +123,7 @@ def test_a_connection_that_stops_in_its_first_bytes_is_rarely_looked_at(
         async with origin() as server, doorway(tmp_path, staged(server)) as way:
             client = await way.dial()
             await client.send(first)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.6)
             assert 2 <= len(looks) <= 12
 
     asyncio.run(play())
@@ -147,7 +147,7 @@ def test_the_beginning_of_a_foreign_hello_is_rarely_looked_at(
             async with doorway(tmp_path, network) as way:
                 client = await way.dial(port=443)
                 await client.send(b"\x16\x03\x01\x02\x00")
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(0.6)
                 assert 2 <= len(looks) <= 14
 
     asyncio.run(play())
@@ -228,7 +228,7 @@ def test_an_answer_by_the_proxy_lives_on_when_other_hosts_change(tmp_path: Path)
             await client.reader.readuntil(b"tick")
             way.update(**_staged_at(port, HOST, "more.example"))
             async with asyncio.timeout(20):
-                for _ in range(50):
+                for _ in range(10):
                     await client.reader.readuntil(b"tick")
 
     asyncio.run(play())

@@ -80,7 +80,7 @@ def test_an_open_connection_is_cut_when_its_terms_change(tmp_path: Path, change:
                 "transport": _network(port, f"{DB}:5432"),
                 "address": _network(other),
                 "gone": _network(port, "more.example:80"),
-                "mode": {**_network(port), "mode": "none"},
+                "mode": {"mode": "none"},
                 "passthrough": {**_network(port), "tls": {"passthrough": [DB]}},
             }[change]
             way.update(**words)

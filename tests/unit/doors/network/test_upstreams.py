@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -124,27 +126,21 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
     authority: Authority, ca: str
 ) -> None:
     async def play() -> None:
-        came = asyncio.Event()
-
-        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            came.set()
-            await asyncio.sleep(0.2)  # the terms change now
-            await writer.start_tls(_tls(authority, "h2"))
-            await reader.read()
-
-        async with (
-            listening(slow) as old,
-            listening(_hold, _tls(authority, "h2")) as new,
-            _upstreams(f"127.0.0.1:{old}", ca) as upstreams,
-        ):
+        tls = _tls(authority, "h2")
+        late = socket.create_server(("127.0.0.1", 0))
+        place = f"127.0.0.1:{late.getsockname()[1]}"
+        async with listening(_hold, tls) as new, _upstreams(place, ca) as upstreams:
             opening = asyncio.ensure_future(upstreams.take(SECURE))
-            await came.wait()
+            while not select.select([late], [], [], 0)[0]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
             upstreams.dialer.network = _terms(f"127.0.0.1:{new}")
             upstreams.renew(lambda host, port: True)
-            first = await opening
-            second = await upstreams.take(SECURE)
-            assert second is not first
-            assert second.conn.sock.getpeername()[1] == new
+            async with await asyncio.start_server(_hold, sock=late, ssl=tls):
+                first = await opening
+                second = await upstreams.take(SECURE)
+                assert second is not first
+                assert second.conn.sock.getpeername()[1] == new
+                first.close()
 
     asyncio.run(play())
 
