@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
-from paddock.doors.machine.networking import BoxNetwork, load_door, wants_network
+from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.passage import Passage
 from paddock.doors.machine.volumes import quotas
 from paddock.fence.base import Place
@@ -81,7 +81,7 @@ class Box:
     async def create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
         """A sandbox with everything that its terms want in force."""
         if wants_network(policy.network):
-            engine.remember(asyncio.ensure_future(offload(load_door)))
+            prepare_door(engine)
         box = await cls._create(engine, spec, policy)
         return await box._connected(None)
 

@@ -39,6 +39,7 @@ class Engine:
         self.boxes: dict[str, Any] = {}
         self.pool: Any = None
         self.control: Any = None
+        self.credentials: asyncio.Future[Any] | None = None  # for the next network door
         self._bases: dict[str, int] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[ContainerDriver] | None = None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from typing import TYPE_CHECKING
 
 from paddock.fence.guest import agreed
+from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError
 from paddock.policy.network import Mode, NetworkTerms
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
+    from paddock.doors.machine.engine import Engine
+    from paddock.doors.network.credentials import Credentials
     from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.secrets import SecretKeeper
 
@@ -21,6 +25,7 @@ _JAVA = "/run/paddock/ca.p12"
 _NAME_SERVER = "nameserver 198.18.0.2\n"
 _NO_NETWORK = "none: only loopback"
 _DOOR = "paddock.doors.network"
+_SPARE_S = 0.1  # the new sandbox goes first
 
 
 class BoxNetwork:
@@ -71,7 +76,6 @@ class BoxNetwork:
 
     async def _load_secrets(self, parent: BoxNetwork | None) -> None:
         from paddock.doors.network.secrets import SecretKeeper
-        from paddock.fence.offload import offload
 
         terms = self._box.passage.policy.secrets
         if parent is not None and parent._keeper is not None:
@@ -89,39 +93,45 @@ class BoxNetwork:
 
         box = self._box
         assert self._keeper is not None
-        sockets = open_door(box.machine.network_sockets)
         around = Surroundings(
             gate=lambda: box.passage.gate,
             policy=lambda: box.passage.policy,
             step_of=self._step_of,
         )
-        self._door = NetworkDoor(sockets, network, Custody(self._keeper), around)
-        await self._furnish(self._door)
-        self._door.open()
+        held = await _credentials(box.engine)
+        has_roots = bool(network.passthrough)
+        furnishing = asyncio.ensure_future(self._furnish(held, has_roots=has_roots))
+        try:  # the guest writes files while the kernel takes the rules
+            sockets = await offload(open_door, box.machine.network_sockets)
+            custody = Custody(self._keeper)
+            self._door = NetworkDoor(sockets, network, custody, around, held.authority)
+            self._door.open()
+        finally:
+            await furnishing
         box.machine.enforcement["network"] = _enforced(network)
 
-    async def _furnish(self, door: NetworkDoor) -> None:
+    async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""
-        from paddock.doors.network.trust import (
-            TrustPaths,
-            bundle,
-            environment,
-            java_truststore,
-        )
+        from paddock.doors.network.trust import TrustPaths, environment, java_truststore
 
-        files, ca = self._box.files, door.authority.ca_pem
-        java = java_truststore(ca, with_roots=bool(door.network.passthrough))
-        # It stands there as a link to the host's own roots, which is read-only.
-        await files.write(f"{_BUNDLE}.new", bundle(ca))
-        await files.rename(f"{_BUNDLE}.new", _BUNDLE)
-        await files.write(_CA, ca)
+        java = java_truststore(held.ca) if has_roots else held.java
+        files = self._box.files
+        writes = [self._replace_bundle(held.bundle), files.write(_CA, held.ca), self._resolve()]
         if java is not None:
-            await files.write(_JAVA, java)
-        with contextlib.suppress(PaddockError):  # a template may have a resolv.conf of its own
-            await files.write(agreed.RESOLVER, _NAME_SERVER)
+            writes.append(files.write(_JAVA, java))
+        await asyncio.gather(*writes)
         variables = environment(TrustPaths(_BUNDLE, _CA, None if java is None else _JAVA))
         assert self._keeper is not None
         self.environment = {**variables, **self._keeper.environment()}
+
+    async def _replace_bundle(self, bundle: bytes) -> None:
+        """It stands there as a link to the host's own roots, which is read-only."""
+        await self._box.files.write(f"{_BUNDLE}.new", bundle)
+        await self._box.files.rename(f"{_BUNDLE}.new", _BUNDLE)
+
+    async def _resolve(self) -> None:
+        with contextlib.suppress(PaddockError):  # a template may have a resolv.conf of its own
+            await self._box.files.write(agreed.RESOLVER, _NAME_SERVER)
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""
@@ -133,12 +143,31 @@ class BoxNetwork:
         return self._box.passage.step_of_process(pid)
 
 
-def load_door() -> None:
-    """Loads what the first door of a process needs; it takes a while, a machine boots meanwhile."""
+def prepare_door(engine: Engine) -> None:
+    """Begins to make what the next door needs: a machine boots meanwhile. For the first door of a
+    process that is also the code."""
+    if engine.credentials is None:
+        engine.credentials = asyncio.ensure_future(offload(_made))
+
+
+async def _credentials(engine: Engine) -> Credentials:
+    """Each is given out once."""
+    prepare_door(engine)
+    held, engine.credentials = engine.credentials, None
+    assert held is not None
+    engine.loop.call_later(_SPARE_S, prepare_door, engine)
+    made: Credentials = await held
+    return made
+
+
+def _made() -> Credentials:
     from importlib import import_module
 
-    for name in ("cryptography.x509", "dns.message", f"{_DOOR}.door", f"{_DOOR}.trust"):
+    for name in ("dns.message", f"{_DOOR}.door"):
         import_module(name)
+    from paddock.doors.network.credentials import Credentials
+
+    return Credentials.make()
 
 
 def wants_network(network: NetworkTerms | None) -> bool:

@@ -55,11 +55,16 @@ class NetworkDoor:
     """Runs on the loop that opened it."""
 
     def __init__(
-        self, sockets: DoorSockets, network: NetworkTerms, custody: Custody, around: Surroundings
+        self,
+        sockets: DoorSockets,
+        network: NetworkTerms,
+        custody: Custody,
+        around: Surroundings,
+        authority: Authority | None = None,
     ) -> None:
         self.network = network
         self.table = NameTable()
-        self.authority = Authority()
+        self.authority = authority or Authority()
         self.answerer = DnsAnswerer(self.table, self._judge_name, refused=self._no_name)
         dialer = Dialer(network)
         upstreams = Upstreams(dialer, ca=network.ca, idle_s=around.upstream_idle_s)

@@ -1,0 +1,25 @@
+"""The authority of a run with all that makes a sandbox trust it, made before it is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.doors.network.authority import Authority
+from paddock.doors.network.trust import bundle, java_truststore
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """For one run, and never for a second one."""
+
+    authority: Authority
+    bundle: bytes
+    ca: bytes
+    java: bytes | None  # without the system's roots
+
+    @classmethod
+    def make(cls) -> Credentials:
+        """From any thread; it takes some milliseconds."""
+        authority = Authority()
+        ca = authority.ca_pem
+        return cls(authority, bundle(ca), ca, java_truststore(ca, with_roots=False))
