@@ -199,7 +199,11 @@ def test_where_a_run_went_is_learned_as_a_list_of_hosts() -> None:
     policy = load(learn(went))
     assert policy.network is not None
     assert {str(one) for one in policy.network.allow} == {
-        "api.example.com:443", "db.example:5432/tcp", "model.example:443", "[fd00::1]:80"}  # fmt: skip
+        "api.example.com:443",
+        "db.example:5432/tcp",
+        "model.example:443",
+        "[fd00::1]:80",
+    }
     assert all(policy.decide(one.action).verdict is Verdict.ALLOW for one in went)
     assert policy.decide(spoken(Kind.HTTP, "api.example.com", 80)).verdict is Verdict.BLOCK
     # Only what changes something is granted by a rule.

@@ -116,7 +116,8 @@ def overridden(request: Request) -> str | None:
 
 
 def _overrides(headers: Headers) -> list[bytes]:
-    return [value for name, value in headers if name.lower() in _OVERRIDES]
+    # A server behind CGI reads both kinds of dash as one.
+    return [v for name, v in headers if name.lower().replace(b"_", b"-") in _OVERRIDES]
 
 
 def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Action:
@@ -128,13 +129,14 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
     if odd := sorted(changed - _EDITABLE):
         raise InvalidInput(f"{', '.join(odd)} of a request cannot be edited.")
     arguments = {key: value for key, value in words.items() if key not in _OF_BODY}
-    raw = proposal.read
+    raw = proposal.read if proposal.edited is None else proposal.edited
     if "body" in changed:
-        raw = written(words.get("body"), proposal.request.headers)
+        raw = proposal.edited = written(words.get("body"), proposal.request.headers)
     if raw:
         arguments["body_bytes"] = len(raw)
         arguments["body_sha256"] = hashlib.sha256(raw).hexdigest()
-    proposal.edited = raw if "body" in changed else None
+    if not isinstance(words.get("method"), str):
+        raise InvalidInput("A request has a method.")
     host, method = canonical_host(str(words.get("host"))), str(words.get("method"))
     arguments |= {"host": host, "method": method}
     effect = _effect(method, arguments, words.get("body"), proposal.request)

@@ -111,6 +111,7 @@ class Upstreams:
     def renew(self, is_meant: Callable[[str, int], bool]) -> None:
         """The terms have changed: what is kept for these is closed, what is lent is not kept."""
         self._generation += 1
+        self._old.clear()
         self.drop(is_meant)
 
     def drop(self, is_meant: Callable[[str, int], bool] = lambda host, port: True) -> None:
@@ -136,7 +137,8 @@ class Upstreams:
     async def _take_shared(self, place: Place, *, is_fresh: bool) -> Line:
         async with self._opening.setdefault(place, asyncio.Lock()):
             line = self._shared.get(place)
-            if line is not None and line.upstream.is_reusable and not is_fresh:
+            is_current = line is not None and line.generation == self._generation
+            if line is not None and is_current and line.upstream.is_reusable and not is_fresh:
                 line.is_new = False
                 return line
             line = await self._open(place)

@@ -14,7 +14,8 @@ import pytest
 
 from paddock.doors.network import dial, lookups
 from paddock.doors.network.dial import Dialer, DialError, Failure, Refused, is_own
-from paddock.policy.network import NetworkTerms
+from paddock.model.hosts import HostPattern
+from paddock.policy.network import Destination, NetworkTerms
 from paddock.policy.network_words import network_of
 
 LIMIT_S = 20.0
@@ -220,7 +221,7 @@ def test_a_range_of_the_file_opens_nothing_beside_it() -> None:
 def test_an_address_that_the_file_names_is_dialled_and_only_at_its_port() -> None:
     async def scene() -> None:
         with listening() as (server, port), listening() as (other, other_port):
-            network = network_of({"allow": [f"127.0.0.1:{port}"]})
+            network = NetworkTerms(allow=(Destination(HostPattern("127.0.0.1"), port, port),))
             (await Dialer(network).connect("127.0.0.1", port)).close()
             assert not is_unreached(server)
             with pytest.raises(Refused):
@@ -425,6 +426,6 @@ def test_a_number_that_is_no_port_is_refused(port: int) -> None:
 
 
 def test_the_hosts_own_resolver_is_checked_like_any() -> None:
-    network = network_of({"allow": ["localhost:1-65535"]})
+    network = NetworkTerms(allow=(Destination(HostPattern("localhost"), 1, 65535),))
     with pytest.raises(Refused):
         run(Dialer(network).connect("localhost", 443))
