@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
-from paddock.model.errors import PaddockError
+from paddock.model.errors import HostCannot
 from paddock.policy.network import Mode, NetworkTerms
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _BUNDLE = agreed.CERTIFICATES
 _CA = "/run/paddock/ca.pem"
 _JAVA = "/run/paddock/ca.p12"
-_NAME_SERVER = "nameserver 198.18.0.2\n"
+_NAME_SERVER = b"nameserver 198.18.0.2\n"
 _NO_NETWORK = "none: only loopback"
 _DOOR = "paddock.doors.network"
 _SPARE_S = 0.1  # the new sandbox goes first
@@ -115,23 +114,20 @@ class BoxNetwork:
         from paddock.doors.network.trust import TrustPaths, environment, java_truststore
 
         java = java_truststore(held.ca) if has_roots else held.java
-        files = self._box.files
-        writes = [self._replace_bundle(held.bundle), files.write(_CA, held.ca), self._resolve()]
+        is_usual = self._box.spec.template == "host"
+        bundle = [held.ca, agreed.HOST_CERTIFICATES] if is_usual else [held.bundle]
+        files: list[list[Any]] = [[_BUNDLE, bundle], [_CA, [held.ca]]]
+        files.append([agreed.RESOLVER, [_NAME_SERVER]])
         if java is not None:
-            writes.append(files.write(_JAVA, java))
-        await asyncio.gather(*writes)
+            files.append([_JAVA, [java]])
+        answer = await self._box.channel.ask("furnish", files=files)
+        failed = {path: why for path, why in answer["failed"].items() if path != agreed.RESOLVER}
+        if failed:  # a template may have a resolv.conf of its own, and nothing else of these
+            path, why = next(iter(failed.items()))
+            raise HostCannot(f"the network door cannot be furnished: {path}: {why}")
         variables = environment(TrustPaths(_BUNDLE, _CA, None if java is None else _JAVA))
         assert self._keeper is not None
         self.environment = {**variables, **self._keeper.environment()}
-
-    async def _replace_bundle(self, bundle: bytes) -> None:
-        """It stands there as a link to the host's own roots, which is read-only."""
-        await self._box.files.write(f"{_BUNDLE}.new", bundle)
-        await self._box.files.rename(f"{_BUNDLE}.new", _BUNDLE)
-
-    async def _resolve(self) -> None:
-        with contextlib.suppress(PaddockError):  # a template may have a resolv.conf of its own
-            await self._box.files.write(agreed.RESOLVER, _NAME_SERVER)
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""

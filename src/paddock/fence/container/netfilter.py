@@ -45,7 +45,7 @@ _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
 _NEW_TABLE, _NEW_CHAIN, _NEW_RULE, _GET_RULE = (_TABLES | n for n in (0, 3, 6, 7))
 _LOGGED_PACKET, _LOG_CONFIG = _LOG, _LOG | 1
 _COPY_PACKET = 2
-_NEW = REQUEST | ACK | CREATE | EXCL
+_NEW = REQUEST | CREATE | EXCL
 _INET = 1
 _HOOK_INPUT, _HOOK_OUTPUT = 1, 3
 _BEFORE_TRACKING, _BEFORE_FILTERS, _AT_FILTERS = -300, -100, 0
@@ -106,8 +106,10 @@ def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
 
 
 def batch(rules: Mapping[str, Sequence[bytes]]) -> list[Message]:
-    """The messages for what `chains` gives."""
-    numbered = enumerate(((chain, rule) for chain in rules for rule in rules[chain]), 1)
+    """The messages for what `chains` gives. The kernel does all of them or none, and tells of what
+    it cannot do anyway: the last one alone asks for an answer."""
+    numbered = list(enumerate(((chain, rule) for chain in rules for rule in rules[chain]), 1))
+    last = len(numbered)
     return [
         Message("begin of the rules", _BATCH_BEGIN, _header(0, _TABLES >> 8), REQUEST),
         Message("a table", _NEW_TABLE, _header() + text(1, TABLE), _NEW),
@@ -116,7 +118,7 @@ def batch(rules: Mapping[str, Sequence[bytes]]) -> list[Message]:
         # On the way in, as a port at which nobody listens: a program sees the errors that it
         # knows. On the way out the sending itself would fail, with EPERM.
         _chain("refuse", "filter", (_HOOK_INPUT, _AT_FILTERS), ex.DROP),
-        *(_rule(chain, rule, number) for number, (chain, rule) in numbered),
+        *(_rule(chain, rule, n, is_last=n == last) for n, (chain, rule) in numbered),
         Message("end of the rules", _BATCH_END, _header(0, _TABLES >> 8), REQUEST),
     ]
 
@@ -190,9 +192,10 @@ def _chain(name: str, kind: str, where: tuple[int, int], policy: int) -> Message
     return Message(f"a chain of type {kind}", _NEW_CHAIN, body, _NEW)
 
 
-def _rule(chain: str, rule: bytes, number: int) -> Message:
+def _rule(chain: str, rule: bytes, number: int, *, is_last: bool) -> Message:
     body = _rule_start(chain) + nested(_RULE_EXPRESSIONS, rule)
-    return Message(f"rule {number} ({chain})", _NEW_RULE, body, REQUEST | ACK | CREATE | APPEND)
+    flags = REQUEST | CREATE | APPEND | (ACK if is_last else 0)
+    return Message(f"rule {number} ({chain})", _NEW_RULE, body, flags)
 
 
 @cache

@@ -118,7 +118,8 @@ def exchange(sock: socket.socket, messages: Sequence[Message]) -> list[Answer]:
     sock.settimeout(_ANSWER_S)
     numbered = {next(_numbers) & _MAX_NUMBER: message for message in messages}
     sock.send(packed(numbered))
-    waiting = {n for n, m in numbered.items() if m.flags & (ACK | DUMP)}
+    # Not any bit of DUMP: one of them means something else where something is made.
+    waiting = {n for n, m in numbered.items() if m.flags & ACK or m.flags & DUMP == DUMP}
     got: list[Answer] = []
     for _ in range(_MAX_DATAGRAMS):
         for answer in answers(sock.recv(_MAX_DATAGRAM)):

@@ -98,6 +98,7 @@ def operations(loop, table):
         "signal": table.signal,
         "read": files.read,
         "write": files.write,
+        "furnish": files.furnish,
         "stat": files.stat,
         "list": files.listing,
         "make_dir": files.make_dir,
