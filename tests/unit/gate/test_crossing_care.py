@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from paddock.gate.approvals import Approval, Approvals
 from paddock.journal.errors import JournalBroken
 from paddock.journal.reader import Reader
 from paddock.journal.records import Type
+from paddock.journal.writer import Entry
 from paddock.model.action import Action, Outcome
 from unit.gate.conftest import Opener
 from unit.gate.gates import REFUNDS, Tool, answered, refund
@@ -97,14 +99,14 @@ def test_question_that_could_not_be_recorded_does_not_stay_open(
     opener: Opener, approvals: Approvals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, tool = opener(), Tool()
-    append = gate._journal.append
+    extend = gate._journal.extend
 
-    def fail(type: Type, *rest: Any) -> int:
-        if type is Type.ASKED:
+    def fail(entries: Sequence[Entry]) -> int:
+        if any(entry.type is Type.ASKED for entry in entries):
             raise JournalBroken("full")
-        return append(type, *rest)
+        return extend(entries)
 
-    monkeypatch.setattr(gate._journal, "append", fail)
+    monkeypatch.setattr(gate._journal, "extend", fail)
     receipt = asyncio.run(gate.cross(refund(9000), tool))
     assert (receipt.outcome, tool.calls) == (Outcome.REFUSED, [])
     assert approvals.all() == []
