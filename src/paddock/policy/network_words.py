@@ -27,6 +27,7 @@ from paddock.policy.words import (
 )
 
 _STAND_INS = IPv4Network("198.18.0.0/15")  # addresses that stand for names inside a sandbox
+_ENDING = "only /tcp can be said; paths are for rules, and ranges of addresses cannot be allowed"
 _NARROWEST = {4: 8, 6: 7}  # 10.0.0.0/8 and fc00::/7 are the widest private ranges there are
 
 
@@ -88,10 +89,10 @@ def parse_destination(value: Any) -> Destination:
     """`host:port`, `host:8000-8010`, `[2001:db8::1]:80`, each with `/tcp` or without."""
     text = text_of(value, "write host:port, as in api.example.com:443")
     if "://" in text:
-        raise InvalidInput(f"{text[:60]!r} is a URL", hint="write host:port only")
+        raise InvalidInput(f"{text[:60]!r} is a URL", hint=_without_url(text))
     where, slash, transport = text.partition("/")
     if slash and transport != "tcp":
-        raise InvalidInput(f"{text[:60]!r} ends in /{transport[:20]}", hint="only /tcp can be said")
+        raise InvalidInput(f"{text[:60]!r} ends in /{transport[:20]}", hint=_ENDING)
     host, ports = _parted(where)
     pattern = HostPattern.parse(host)
     if is_address(pattern.host):
@@ -128,7 +129,7 @@ def parse_staged(value: Any) -> str:
     _check_address(address)
     if not port:
         return address
-    number = _port(port, text)
+    number = _port(port, port)
     return f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
 
 
@@ -149,6 +150,16 @@ def parse_path(value: Any) -> str:
     if "\0" in text:
         raise InvalidInput("a path has no NUL in it")
     return text
+
+
+def _without_url(text: str) -> str:
+    """What to write for a URL, as far as it can be told."""
+    scheme, _, rest = text.partition("://")
+    place = rest.partition("/")[0][:60]
+    usual = {"https": 443, "http": 80}.get(scheme.lower())
+    if ":" in place or not place or usual is None:
+        return "write host:port only"
+    return f"write {place}:{usual}"
 
 
 def _parted(where: str) -> tuple[str, str]:
@@ -178,7 +189,7 @@ def _ports(text: str, pattern: HostPattern) -> tuple[int, int]:
 def _port(text: str, whole: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536:
         return int(text)
-    raise InvalidInput(f"{whole[:60]!r} has no port", hint="write a number, or 8000-8010")
+    raise InvalidInput(f"{whole[:60]!r} is not a port", hint="write a number, or 8000-8010")
 
 
 def _check_outside(address: str) -> None:
@@ -187,7 +198,8 @@ def _check_outside(address: str) -> None:
     if is_name or (is_address(address) and ip_address(address).is_loopback):
         raise InvalidInput(
             f"{address} is the sandbox itself, seen from inside",
-            hint="give the host's service a name, as in hosts: {api.local: 127.0.0.1:8080}",
+            hint="for a service of the host allow a name, as in api.local:80, and say in a file or"
+            " in Python where it is: network: {hosts: {api.local: 127.0.0.1:8080}, ...}",
         )
 
 

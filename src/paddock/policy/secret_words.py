@@ -24,7 +24,11 @@ _QUERY_NAME = re.compile(r"[A-Za-z0-9_.~\[\]-]{1,100}")
 _NOT_FOR_SECRETS = frozenset({"host", "content-length", "transfer-encoding", "connection", "te",
                               "trailer", "upgrade", "expect", "proxy-connection"})  # fmt: skip
 _SOURCES = "write env:VAR, file:PATH, command:WORDS or keyring:SERVICE/USER; never the value"
-_PLACES = "write header:NAME, header:NAME=SCHEME, basic:USER, query:NAME or body"
+_PLACES = (
+    "write header:NAME, header:NAME=SCHEME (as in header:Authorization=Bearer), basic:USER,"
+    " query:NAME or body"
+)
+_HOSTS = "write to: [api.example.com]"
 
 
 def secrets_of(words: Mapping[str, Mapping[str, Any]]) -> dict[str, SecretTerms]:
@@ -67,7 +71,7 @@ def parse_patterns(value: Any) -> tuple[HostPattern, ...]:
     """The hosts that a secret goes to: one, or a list."""
     found = value if isinstance(value, list | tuple) else [value]
     if not 0 < len(found) <= MAX_ENTRIES:
-        raise InvalidInput("needs at least one host", hint="write to: [api.example.com]")
+        raise InvalidInput("needs at least one host", hint=_HOSTS)
     return tuple(sorted({HostPattern.parse(one) for one in found}))
 
 
@@ -115,9 +119,9 @@ def _secret(name: Any, words: Any) -> SecretTerms:
     path = ("secrets", str(name)[:100])
     within(path, parse_name, name)
     given = known_keys(words, ("from", "to", "as"), path)
-    for key in ("from", "to"):
+    for key, hint in (("from", _SOURCES), ("to", _HOSTS)):
         if key not in given:
-            raise InvalidInput(f"{spell_path(path)}: {key} is missing", hint=_SOURCES)
+            raise InvalidInput(f"{spell_path(path)}: {key} is missing", hint=hint)
     return SecretTerms(
         name=name,
         source=within((*path, "from"), parse_source, given["from"]),

@@ -110,7 +110,8 @@ async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIte
     finally:
         server.close()
         for writer in tasks.values():
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # early 3.11 forgets one that is gone
+                writer.transport.abort()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
