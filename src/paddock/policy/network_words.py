@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from typing import Any
@@ -27,6 +28,7 @@ from paddock.policy.words import (
 )
 
 _STAND_INS = IPv4Network("198.18.0.0/15")  # addresses that stand for names inside a sandbox
+_BARE = re.compile(r"[A-Za-z0-9.-]{1,60}")
 _ENDING = "only /tcp can be said; paths are for rules, and ranges of addresses cannot be allowed"
 _NARROWEST = {4: 8, 6: 7}  # 10.0.0.0/8 and fc00::/7 are the widest private ranges there are
 
@@ -153,13 +155,12 @@ def parse_path(value: Any) -> str:
 
 
 def _without_url(text: str) -> str:
-    """What to write for a URL, as far as it can be told."""
+    """What to write in place of a URL, as far as that is known."""
     scheme, _, rest = text.partition("://")
-    place = rest.partition("/")[0][:60]
-    usual = {"https": 443, "http": 80}.get(scheme.lower())
-    if ":" in place or not place or usual is None:
+    place, port = rest.partition("/")[0], {"https": 443, "http": 80}.get(scheme.lower())
+    if port is None or not _BARE.fullmatch(place):
         return "write host:port only"
-    return f"write {place}:{usual}"
+    return f"write {place}:{port}"
 
 
 def _parted(where: str) -> tuple[str, str]:
@@ -198,8 +199,8 @@ def _check_outside(address: str) -> None:
     if is_name or (is_address(address) and ip_address(address).is_loopback):
         raise InvalidInput(
             f"{address} is the sandbox itself, seen from inside",
-            hint="for a service of the host allow a name, as in api.local:80, and say in a file or"
-            " in Python where it is: network: {hosts: {api.local: 127.0.0.1:8080}, ...}",
+            hint="give the host's service a name: allow api.local:80, and write"
+            " hosts: {api.local: 127.0.0.1:8080} under network",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from typing import Any
 
@@ -58,7 +59,11 @@ def test_an_entry_names_hosts_and_ports(
         ("api.example.com:90-80", "write 80-90"),
         ("api.example.com:443/udp", "only /tcp"),
         ("api.example.com/v1", "only /tcp"),
-        ("https://api.example.com", "write host:port"),
+        ("https://api.example.com", "write api.example.com:443"),
+        ("HTTP://api.example.com/v1", "write api.example.com:80"),
+        ("https://user:word@api.example.com", "write host:port only"),
+        ("ftp://api.example.com", "write host:port only"),
+        ("10.0.0.0/8:443", "ranges of addresses cannot be allowed"),
         ("*:443", "name the hosts"),
         ("*.com:443", "a domain you know"),
         ("a.*.example:443", "write *.example.com"),
@@ -83,6 +88,12 @@ def test_a_bad_entry_is_refused_with_what_to_write(text: Any, hint: str | None) 
     with pytest.raises(InvalidInput) as caught:
         parse_destination(text)
     assert hint is None or hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("port", ["https", "*", "0", "65536", "80-"])
+def test_a_bad_port_is_said_to_be_one(port: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(f"{port!r} is not a port")):
+        parse_destination(f"api.example.com:{port}")
 
 
 @pytest.mark.parametrize(

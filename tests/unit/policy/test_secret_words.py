@@ -115,6 +115,12 @@ def test_a_place_that_is_none_is_refused(placed: Any) -> None:
         secrets_of(secret(**{"as": placed}))
 
 
+def test_what_is_missing_is_what_the_hint_is_about() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        secrets_of({"KEY": {"from": "env:A"}})
+    assert caught.value.hint == "write to: [api.example.com]"
+
+
 @pytest.mark.parametrize(
     ("words", "key"),
     [
