@@ -142,6 +142,21 @@ def test_network_words_take_effect_while_the_sandbox_runs(
     assert _curl(box, "http://other.example/")[0] == 0
 
 
+def test_an_update_keeps_what_it_does_not_name(make_box: MakeBox, origin: Origin) -> None:
+    box = make_box(network=_reach(origin, "api.example", "other.example"))
+    box.update_network(["other.example:80"])
+    assert _curl(box, "http://other.example/")[0] == 200
+    assert _curl(box, "http://api.example/")[0] == 0
+
+
+def test_a_file_of_authorities_that_is_not_there_refuses_the_sandbox(
+    make_box: MakeBox, origin: Origin, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "none.pem")
+    with pytest.raises(InvalidInput, match=r"none\.pem"):
+        make_box(network={**_reach(origin, "api.example"), "tls": {"ca": missing}})
+
+
 def test_an_open_connection_is_cut_when_its_host_is_no_longer_allowed(
     make_box: MakeBox, origin: Origin
 ) -> None:

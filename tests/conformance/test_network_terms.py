@@ -208,7 +208,7 @@ def test_a_secret_does_not_leave_by_plain_http(
     assert _curl(box, "http://api.example:443/")[0] == 403
     assert _curl(box, "http://api.example:443/", PROXIED)[0] == 403
     assert origin.seen == []
-    box.update_network(["api.example:80"])
+    box.update_network(["api.example:80"], hosts={})
     status, body = _curl(box, "http://api.example/")
     assert (status, "https only" in body) == (403, True)
     assert [one.name for one in box.alerts()] == ["secret.misplaced"]

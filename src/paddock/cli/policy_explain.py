@@ -14,6 +14,7 @@ from paddock.cli.output import say, say_json
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
+from paddock.policy.reach import usually_reversible
 
 HOME_DIRECTORY = "/home/user"
 _MAX_JSON = 1 << 20
@@ -69,7 +70,8 @@ def _outside(options: argparse.Namespace) -> Action:
     provider, slash, model = options.model.partition("/")
     if not slash or not provider or not model:
         raise InvalidInput(f"--model: {options.model!r} is not PROVIDER/MODEL")
-    return Action(Kind.MODEL, model, {"provider": provider, "model": model})
+    where = {"host": f"api.{provider}.com", "port": 443}
+    return Action(Kind.MODEL, model, {"provider": provider, "model": model, **where})
 
 
 def _exec(text: str) -> Action:
@@ -117,14 +119,16 @@ def _http(method: str, url: str) -> Action:
         "headers": {},
         "body": {},
     }
-    return Action(Kind.HTTP, parts.hostname, arguments, effect)
+    is_reversible = usually_reversible(Kind.HTTP, effect)
+    return Action(Kind.HTTP, parts.hostname, arguments, effect, is_reversible)
 
 
 def _connect(text: str) -> Action:
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or len(port) > 5:
         raise InvalidInput(f"--connect: {text!r} is not HOST:PORT")
-    return Action(Kind.CONNECT, host, {"host": host, "port": int(port)}, Effect.WRITE)
+    place = {"host": host, "port": int(port)}
+    return Action(Kind.CONNECT, host, place, Effect.WRITE, is_reversible=False)
 
 
 def _from_json(text: str) -> Action:
@@ -162,7 +166,8 @@ def _whole(kind: Kind, content: Mapping[str, Any]) -> Action:
         name,
         arguments,
         Effect(effect),
-        is_reversible=content.get("is_reversible", True) is True,
+        is_reversible=content.get("is_reversible", usually_reversible(kind, Effect(effect)))
+        is True,
         is_contained=content.get("is_contained", False) is True,
         context=context,
     )

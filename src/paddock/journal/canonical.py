@@ -145,11 +145,15 @@ def _deeper(depth: int) -> int:
 
 
 def _integer(value: int) -> str:
-    if not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise InvalidInput(
-            "an integer beyond 2^53 has no exact JSON spelling", hint="pass it as a string"
-        )
-    return int.__repr__(value)
+    text = int.__repr__(value)
+    if -MAX_INTEGER <= value <= MAX_INTEGER:
+        return text
+    # What `number` writes without a point is read back as an integer: 1e20 must stay what it is.
+    if abs(value) < 10**21 and number(float(value)) == text:
+        return text
+    raise InvalidInput(
+        "an integer beyond 2^53 has no exact JSON spelling", hint="pass it as a string"
+    )
 
 
 def number(value: float) -> str:

@@ -15,6 +15,7 @@ from paddock.policy.decide import CONTAINED_KINDS, BadAmount, amount_of
 from paddock.policy.expressions import ExpressionError
 from paddock.policy.fields import FIELDS, Unmatchable
 from paddock.policy.problems import suggest
+from paddock.policy.reach import usually_reversible
 from paddock.policy.rules import Example, Rule
 from paddock.policy.subject import HTTP_NAMES, Subject
 
@@ -89,7 +90,7 @@ def action_of(kind: Kind, values: Mapping[str, Any]) -> Action:
         name=name,
         arguments=arguments,
         effect=Effect(effect),
-        is_reversible=values.get("reversible", True) is True,
+        is_reversible=values.get("reversible", usually_reversible(kind, Effect(effect))) is True,
         is_contained=kind in CONTAINED_KINDS,
         context=context,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.model.action import Action, Kind
+from paddock.model.action import Action, Effect, Kind
 from paddock.policy.fields import host_of, port_of
 from paddock.policy.globs import any_of, is_literal
 from paddock.policy.network import Mode, NetworkTerms
@@ -22,6 +22,11 @@ def refusal(network: NetworkTerms, action: Action) -> str | None:
         return None
     shown = f"[{host}]" if ":" in host else host
     return f"{shown}:{port} is not in network.allow."
+
+
+def usually_reversible(kind: Kind, effect: Effect) -> bool:
+    """What the network door says of an action of its own: what was sent cannot be called back."""
+    return kind not in NETWORK_KINDS or effect is Effect.READ
 
 
 def could_reach(network: NetworkTerms, pattern: str) -> bool:

@@ -51,7 +51,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--http", "get", "https://api.example.com/v1/users?x=1"], "allow", "api"),
         (["--http", "POST", "https://api.example.com/v1/users"], "block", "default"),
         (["--http", "GET", "http://other.example.com"], "block", "default"),
-        (["--connect", "mail.example.com:25"], "allow", "mail"),
+        (["--connect", "mail.example.com:25"], "ask", "stage:narrow"),
         (["--dns", "a.example.com"], "allow", "name"),
         (["--dns", "example.org"], "block", "default"),
         (["--model", "acme/large"], "allow", "llm"),

@@ -233,3 +233,9 @@ def _nested(depth: int) -> list[Any]:
 def test_relatives_of_plain_types_are_spelled_like_them() -> None:
     value = {"a": Colour.RED, "b": MappingProxyType({"c": (1, True)}), Colour.RED: 2.0}
     assert canonical(value) == b'{"a":"red","b":{"c":[1,true]},"red":2}'
+
+
+@pytest.mark.parametrize("value", [1e20, -1e20, 2.0**53, 2.0**60, 123456789012345680000.0])
+def test_canonical_text_reads_back_as_the_same_text(value: float) -> None:
+    text = canonical_text({"n": value})
+    assert canonical_text(json.loads(text)) == text

@@ -40,6 +40,7 @@ class Engine:
         self.pool: Any = None
         self.control: Any = None
         self.credentials: asyncio.Future[Any] | None = None  # for the next network door
+        self.spare_timer: asyncio.TimerHandle | None = None
         self._bases: dict[str, int] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[ContainerDriver] | None = None
@@ -160,6 +161,10 @@ class Engine:
                 self.loop.close()
 
     async def _close(self) -> None:
+        if self.spare_timer is not None:
+            self.spare_timer.cancel()
+        if self.credentials is not None:
+            await asyncio.gather(self.credentials, return_exceptions=True)
         if self.pool is not None:
             await self.pool.drain()
         stops = [box.end("the host process is closing") for box in list(self.boxes.values())]

@@ -101,19 +101,26 @@ class BoxCalls:
 
     async def update_network(
         self,
-        allow: Sequence[str] = (),
+        allow: Sequence[str] | None = None,
         *,
-        mode: str = "filtered",
+        mode: str | None = None,
         tls: Mapping[str, Any] | None = None,
         hosts: Mapping[str, str] | None = None,
-        private: Sequence[str] = (),
+        private: Sequence[str] | None = None,
     ) -> None:
-        """Puts these terms, as in a paddock file, in the place of the ones that held so far. What
-        they do not allow is cut at once."""
-        words = {"allow": list(allow), "mode": mode, "tls": tls, "hosts": hosts}
-        words["private"] = list(private)
-        given = {name: value for name, value in words.items() if value not in (None, [])}
-        await self.box.network.update(network_of(given))
+        """Puts what is given, as in a paddock file, in the place of what held so far; the rest
+        stays. What is then not allowed is cut at once."""
+        given = {"allow": allow, "mode": mode, "tls": tls, "hosts": hosts, "private": private}
+        words = self.box.network.words()
+        words |= {name: value for name, value in given.items() if value is not None}
+        if mode == "none" and allow is None:
+            words.pop("allow", None)
+        elif mode is None and allow:
+            words["mode"] = "filtered"
+        for name in ("allow", "private"):
+            if isinstance(words.get(name), tuple):
+                words[name] = list(words[name])
+        await self.box.network.update(network_of(words))
 
     async def alerts(self) -> list[Alert]:
         """What somebody should look at, oldest first: attempts that were stopped."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
 from paddock.model.errors import HostCannot
-from paddock.policy.network import Mode, NetworkTerms
+from paddock.policy.network import Mode, NetworkTerms, plain_network
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -55,6 +55,11 @@ class BoxNetwork:
         await self._load_secrets(parent)
         await self._open(network)
 
+    def words(self) -> dict[str, Any]:
+        """The terms that hold, as a file writes them."""
+        network = self._box.passage.policy.network
+        return {} if network is None else dict(plain_network(network))
+
     async def update(self, network: NetworkTerms) -> None:
         """Other terms for a sandbox that runs."""
         passage = self._box.passage
@@ -88,6 +93,7 @@ class BoxNetwork:
     async def _open(self, network: NetworkTerms) -> None:
         from paddock.doors.network.custody import Custody
         from paddock.doors.network.door import NetworkDoor, Surroundings
+        from paddock.doors.network.upstream_tls import client_context
         from paddock.fence.container.network import open_door
 
         box = self._box
@@ -97,6 +103,8 @@ class BoxNetwork:
             policy=lambda: box.passage.policy,
             step_of=self._step_of,
         )
+        if network.ca is not None:  # a file that is not there is said now, not at a request
+            await offload(client_context, network.ca, ("http/1.1",))
         held = await _credentials(box.engine)
         has_roots = bool(network.passthrough)
         furnishing = asyncio.ensure_future(self._furnish(held, has_roots=has_roots))
@@ -151,7 +159,7 @@ async def _credentials(engine: Engine) -> Credentials:
     prepare_door(engine)
     held, engine.credentials = engine.credentials, None
     assert held is not None
-    engine.loop.call_later(_SPARE_S, prepare_door, engine)
+    engine.spare_timer = engine.loop.call_later(_SPARE_S, prepare_door, engine)
     made: Credentials = await held
     return made
 

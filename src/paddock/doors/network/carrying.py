@@ -80,7 +80,7 @@ class Carrying:
                 _give_up(line, response)
                 raise
             finally:
-                self._services.custody.forget(line.conn)
+                self._services.custody.forget(line.conn, sent.used)
         except ClientGone as error:
             self._exchange.abort()
             return self._failed(f"The client went away: {error}")
@@ -125,17 +125,20 @@ class Carrying:
         return line, await self._sent(line, self._outgoing(sent.action))
 
     async def _sent(self, line: Line, sent: Outgoing) -> Response:
-        self._services.custody.carries(line.conn, sent.used)
-        headers = sent.headers
+        custody, headers = self._services.custody, sent.headers
         if line.is_h2:
             headers = [(name.lower(), value) for name, value in headers]
         else:
             host = (b"Host", (sent.request.authority or "").encode("latin-1"))
             headers = [host, *_joined_cookies(headers)]
+        custody.carries(line.conn, sent.used)
         try:
+            for name in sent.used:  # it may have been revoked while the server was dialled
+                if custody.is_revoked(name):
+                    raise Revoked(name)
             return await line.upstream.send(sent.request, headers)
         except BaseException:
-            self._services.custody.forget(line.conn)
+            custody.forget(line.conn, sent.used)
             _give_up(line, None)
             raise
 
@@ -258,6 +261,9 @@ class Carrying:
 
     async def _no_answer(self, status: int, why: str) -> Done:
         """Says so while that is possible; an answer that has begun is cut."""
+        scrubber = self._services.custody.scrubber(self._origin.host)
+        if scrubber is not None:  # whatever a server said may be part of the reason
+            why = scrubber.scrub(why.encode()).decode("utf-8", "replace")
         if self.is_answered:
             self._exchange.abort()
             return self._failed(why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.trust import bundle, java_truststore
@@ -12,10 +12,10 @@ from paddock.doors.network.trust import bundle, java_truststore
 class Credentials:
     """For one run, and never for a second one."""
 
-    authority: Authority
-    bundle: bytes
-    ca: bytes
-    java: bytes | None  # without the system's roots
+    authority: Authority = field(repr=False)
+    bundle: bytes = field(repr=False)
+    ca: bytes = field(repr=False)
+    java: bytes | None = field(repr=False)  # without the system's roots
 
     @classmethod
     def make(cls) -> Credentials:

@@ -88,12 +88,16 @@ class Custody:
         for conn in list(self._carriers.get(name, ())):
             conn.abort()
 
-    def forget(self, conn: Conn) -> None:
-        for conns in self._carriers.values():
-            if conn in conns:
-                conns[conn] -= 1
-                if conns[conn] <= 0:
-                    del conns[conn]
+    def forget(self, conn: Conn, used: tuple[str, ...]) -> None:
+        """One request that these went with is over; others may go on over the same connection."""
+        for name in used:
+            conns = self._carriers[name]
+            conns[conn] -= 1
+            if conns[conn] <= 0:
+                del conns[conn]
+
+    def is_revoked(self, name: str) -> bool:
+        return self._keeper.is_revoked(name)
 
     def is_for(self, name: str, host: str) -> bool:
         return self._keeper.secret(name).terms.is_for(host)

@@ -178,6 +178,6 @@ def _decoder(response: Response) -> Decoder:
     coding = b", ".join(codings)  # of several, none is known
     decoder = decoder_for(coding)
     if decoder is None:
-        shown = coding.decode("latin-1")[:40]
-        raise BadMessage(502, f"the answer is compressed as {shown!r}, which cannot be looked into")
+        # Its name is not repeated: a server may have put anything there, a value too.
+        raise BadMessage(502, "the answer is compressed in a way that cannot be looked into")
     return decoder

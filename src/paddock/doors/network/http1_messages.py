@@ -125,6 +125,9 @@ def known(headers: Headers, find: Callable[[Headers], _Found]) -> _Found:
     return cast("_Found", found[find])
 
 
+_MAX_KEPT_HEAD = 8192
+
+
 class LastHead:
     """The last head of a connection: a client's heads differ in their targets, and often in nothing
     else. Then only the first line is read again."""
@@ -142,6 +145,8 @@ class LastHead:
         if rest == self._rest and method == self._method and version == self._version:
             return _request_line(line), self._fields
         parsed = parse_request(block)
+        if len(rest) > _MAX_KEPT_HEAD:
+            return parsed
         self._fields, self._rest = parsed[1], rest
         self._method, self._version = method, version
         self._fields.headers = Repeated(self._fields.headers)

@@ -23,7 +23,7 @@ from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Headers
 from paddock.doors.network.http2_heads import read_trailers
 from paddock.doors.network.http2_meter import MAX_FRAME_BYTES, MAX_HEAD_BYTES, Flood, FrameMeter
-from paddock.doors.network.http2_outflow import Outflow
+from paddock.doors.network.http2_outflow import MAX_PENDING, Outflow
 from paddock.doors.network.http2_streams import (
     CANCEL,
     ENHANCE_YOUR_CALM,
@@ -63,6 +63,12 @@ class Windows:
 
 class _Protocol(h2.connection.H2Connection):
     MAX_CLOSED_STREAMS = 1024  # enough for frames that were under way
+
+    def _begin_new_stream(self, stream_id: int, allowed_ids: Any) -> Any:
+        """A length that is wrong ends its stream, which our own looks after, and not all others."""
+        stream = super()._begin_new_stream(stream_id, allowed_ids)
+        stream._initialize_content_length = lambda headers: None  # type: ignore[method-assign]
+        return stream
 
 
 class Link:
@@ -169,16 +175,21 @@ class Link:
         try:
             while data := await self._read_some():
                 self._receive(data)
-                await self.out.drained()  # who reads no answers is not read either
+                # Who reads no answers is not read either. Twice the backlog, or two ends that wait
+                # for each other to read would wait for ever.
+                await self.out.drained(2 * MAX_PENDING)
             return ConnLost("the connection was closed")
         except ConnLost:
             raise
         except Flood as error:
             return await self._part(ENHANCE_YOUR_CALM, f"too much was sent: {error}")
         except h2.exceptions.ProtocolError as error:
-            return await self._part(None, f"the protocol was broken: {error}")
+            # Not in the library's words: they repeat what the peer sent, which may be a secret.
+            return await self._part(None, f"the protocol was broken ({type(error).__name__})")
         except Exception as error:  # of the library, on input that nobody thought of
-            return await self._part(INTERNAL_ERROR, f"it could not be read: {error!r}")
+            return await self._part(
+                INTERNAL_ERROR, f"it could not be read ({type(error).__name__})"
+            )
 
     async def _read_some(self) -> bytes:
         """A connection is idle only while no stream is open: each of those has its own limit."""

@@ -70,23 +70,27 @@ class Outflow:
         """Waits for the stream's window, and for its turn at what streams share. Raises
         ConnLost."""
         left, has_turn = memoryview(data), False
-        while left:
-            _check(stream)
-            window = self.window(stream)
-            if window <= 0 < self._h2.outbound_flow_control_window:
+        try:
+            while left:
+                _check(stream)
+                window = self.window(stream)
+                if window <= 0 < self._h2.outbound_flow_control_window:
+                    self.pass_on()
+                    has_turn = False
+                    await self._wait_for_room(stream)
+                    continue
+                shared = self._shared_room()
+                if shared <= 0 or (self._queue and not has_turn):
+                    await self._wait_for_turn(stream)
+                    has_turn = True
+                    continue
+                size = min(len(left), window, shared)
+                self._send_part(stream, left[:size])
+                left, has_turn = left[size:], False
                 self.pass_on()
-                has_turn = False
-                await self._wait_for_room(stream)
-                continue
-            shared = self._shared_room()
-            if shared <= 0 or (self._queue and not has_turn):
-                await self._wait_for_turn(stream)
-                has_turn = True
-                continue
-            size = min(len(left), window, shared)
-            self._send_part(stream, left[:size])
-            left, has_turn = left[size:], False
-            self.pass_on()
+        finally:
+            if has_turn:
+                self.pass_on()  # it was given, and nobody used it
 
     def send_end(self, stream: Stream) -> None:
         _check(stream)

@@ -206,7 +206,7 @@ def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
         "host": origin.host,
         "port": origin.port,
         "path": path,
-        "headers": known(request.headers, shown_headers),
+        "headers": dict(known(request.headers, shown_headers)),
     }
     if query:
         arguments["query"] = query

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wsproto.connection import Connection
 
 INSPECTED_BYTES = 1 << 20  # of a message that are looked at as one
-OVERLAP_BYTES = 4 << 10  # that two parts of a longer message are looked at with
+OVERLAP_BYTES = 64 << 10  # that two parts of a longer message are looked at with
 _MAX_CONTROL = 123  # bytes of a farewell's reason; a ping may have two more
 _CLOSING_S = 10.0  # for the second half of a farewell
 _VIOLATION, _BROKEN, _POLICY = 1002, 1011, 1008

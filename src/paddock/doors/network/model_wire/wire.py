@@ -7,6 +7,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 
 class Api(enum.StrEnum):
@@ -40,15 +41,23 @@ def recognise(
     method: str, path: str, content_type: str | None, body: Mapping[str, Any] | None, host: str
 ) -> Wire | None:
     """The wire of a request to a model; None for every other request, embeddings and files too."""
-    bare = path.partition("?")[0].rstrip("/")
+    bare = unquote(path.partition("?")[0]).rstrip("/")
     if method == "GET":
         return _stored(bare, host)
-    if method != "POST" or not isinstance(body, Mapping) or not _is_json(content_type):
+    if method != "POST":
         return None
     for ending, api in _ENDINGS:
-        if bare.endswith(ending) and _has_shape(api, body):
+        if bare.endswith(ending) and _may_be(api, body, host):
             return Wire(api, _provider(api, host))
     return None
+
+
+def _may_be(api: Api, body: Mapping[str, Any] | None, host: str) -> bool:
+    """A body that nobody read, because it is long or can be read in two ways, may be anything: the
+    calls in the answer must not pass because of that."""
+    if body is None:
+        return api is Api.CHAT or is_vendor(host)  # the other paths are other things elsewhere
+    return _has_shape(api, body)
 
 
 def _stored(path: str, host: str) -> Wire | None:
@@ -58,11 +67,6 @@ def _stored(path: str, host: str) -> Wire | None:
         if name.startswith(prefix) and any(parent.endswith(e) for e, a in _ENDINGS if a is api):
             return Wire(api, _provider(api, host), is_retrieval=True)
     return None
-
-
-def _is_json(content_type: str | None) -> bool:
-    # Servers of models parse a body that is not declared as anything.
-    return content_type is None or "json" in content_type.lower()
 
 
 def _has_shape(api: Api, body: Mapping[str, Any]) -> bool:

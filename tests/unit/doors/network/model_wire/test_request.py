@@ -46,6 +46,19 @@ def test_request_to_a_model_is_recognised(
 
 
 @pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        ("/v1/chat/completions", "llm.example"),
+        ("/v1/chat/completion%73", "llm.example"),
+        ("/v1/messages", "api.anthropic.com"),
+        ("/v1/responses", "api.openai.com"),
+    ],
+)
+def test_a_question_that_nobody_could_read_is_still_one(path: str, host: str) -> None:
+    assert recognise("POST", path, "text/plain", None, host) is not None
+
+
+@pytest.mark.parametrize(
     ("method", "path", "content_type", "body"),
     [
         ("POST", "/v1/embeddings", JSON, {"model": "m", "input": "hi"}),
@@ -54,7 +67,6 @@ def test_request_to_a_model_is_recognised(
         ("POST", "/v1/messages", JSON, {"to": "ada", "text": "hi"}),
         ("POST", "/v1/messages", JSON, None),
         ("POST", "/forms/responses", JSON, {"answer": 4}),
-        ("POST", "/v1/chat/completions", "multipart/form-data", CHATTY),
         ("PUT", "/v1/chat/completions", JSON, CHATTY),
         ("GET", "/v1/responses", None, None),
         ("GET", "/resp_1", None, None),
