@@ -1,0 +1,61 @@
+"""Values are cut off with their secret, whoever else uses the connection; our words hold none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.doors.network.custody import Custody
+from paddock.doors.network.exchange import BadMessage, NoBody, Response
+from paddock.doors.network.filtering import _decoder
+from paddock.state.home import Home
+from paddock.state.revocations import revoke
+from unit.doors.network.keepers import make_keeper, terms_of
+
+
+class _Line:
+    """A connection, as far as it can be cut."""
+
+    is_cut = False
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+
+def test_a_request_that_ends_takes_nothing_from_others_on_its_connection(tmp_path: Path) -> None:
+    custody = Custody(make_keeper(tmp_path, terms_of("KEY"), terms_of("OTHER")))
+    line: Any = _Line()
+    custody.carries(line, ("KEY",))
+    custody.carries(line, ("OTHER",))
+    custody.forget(line, ("OTHER",))
+    custody.carries(line, ())
+    custody.forget(line, ())
+    custody.cut("KEY")
+    assert line.is_cut
+
+
+def test_a_connection_is_forgotten_with_the_last_request_on_it(tmp_path: Path) -> None:
+    custody = Custody(make_keeper(tmp_path, terms_of("KEY")))
+    line: Any = _Line()
+    for _ in range(2):
+        custody.carries(line, ("KEY",))
+    custody.forget(line, ("KEY",))
+    custody.forget(line, ("KEY",))
+    custody.cut("KEY")
+    assert not line.is_cut
+
+
+def test_what_is_revoked_is_known_at_once(tmp_path: Path) -> None:
+    custody = Custody(make_keeper(tmp_path, terms_of("KEY")))
+    assert not custody.is_revoked("KEY")
+    revoke(Home(tmp_path / "home"), "KEY")
+    assert custody.is_revoked("KEY")
+
+
+def test_a_compression_that_is_none_is_not_repeated_to_the_agent() -> None:
+    headers = [(b"content-encoding", b"sk_live_2f9c1d7ab3e4")]
+    with pytest.raises(BadMessage) as caught:
+        _decoder(Response(200, b"", headers, NoBody(), "1.1"))
+    assert "sk_live" not in str(caught.value)
