@@ -21,13 +21,14 @@ from typing import Any
 
 from paddock import Sandbox
 from paddock.cli import bench_network_load, bench_network_origin
+from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.model.errors import HostCannot
 
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path
 NAME = "bench.example"  # what the server is called inside a sandbox
 _LOAD = Path(bench_network_load.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]  # the same interpreter inside and outside
-_DOOR_PROXY = ("198.18.0.1", 3128)
+_DOOR_PROXY = (PROXY_ADDRESS, PROXY_PORT)
 _READY_S = 30.0
 _LOAD_S = 300.0
 Words = dict[str, Any]

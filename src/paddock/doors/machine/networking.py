@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.secrets import SecretKeeper
 
-_BUNDLE = agreed.CERTIFICATES
-_CA = "/run/paddock/ca.pem"
 _JAVA = "/run/paddock/ca.p12"
-_NAME_SERVER = b"nameserver 198.18.0.2\n"
 _NO_NETWORK = "none: only loopback"
 _DOOR = "paddock.doors.network"
 _SPARE_S = 0.1  # the new sandbox goes first
@@ -119,13 +116,15 @@ class BoxNetwork:
 
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""
+        from paddock.doors.network.names import NAME_SERVER_ADDRESS
         from paddock.doors.network.trust import TrustPaths, environment, java_truststore
 
         java = java_truststore(held.ca) if has_roots else held.java
+        paths = TrustPaths(java=None if java is None else _JAVA)
         is_usual = self._box.spec.template == "host"
         bundle = [held.ca, agreed.HOST_CERTIFICATES] if is_usual else [held.bundle]
-        files: list[list[Any]] = [[_BUNDLE, bundle], [_CA, [held.ca]]]
-        files.append([agreed.RESOLVER, [_NAME_SERVER]])
+        files: list[list[Any]] = [[paths.bundle, bundle], [paths.ca, [held.ca]]]
+        files.append([agreed.RESOLVER, [f"nameserver {NAME_SERVER_ADDRESS}\n".encode()]])
         if java is not None:
             files.append([_JAVA, [java]])
         answer = await self._box.channel.ask("furnish", files=files)
@@ -133,9 +132,8 @@ class BoxNetwork:
         if failed:  # a template may have a resolv.conf of its own, and nothing else of these
             path, why = next(iter(failed.items()))
             raise HostCannot(f"the network door cannot be furnished: {path}: {why}")
-        variables = environment(TrustPaths(_BUNDLE, _CA, None if java is None else _JAVA))
         assert self._keeper is not None
-        self.environment = {**variables, **self._keeper.environment()}
+        self.environment = {**environment(paths), **self._keeper.environment()}
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""

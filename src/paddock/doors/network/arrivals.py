@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, cast
 
 from paddock.doors.network import http1, http2
 from paddock.doors.network.answers import refused, say
-from paddock.doors.network.carrying import MISPLACED
 from paddock.doors.network.conn import Conn
-from paddock.doors.network.crossing import DENIED, MISMATCH, Requests, cross, split_authority
+from paddock.doors.network.crossing import Requests, cross, split_authority
 from paddock.doors.network.dns import serve_tcp
 from paddock.doors.network.exchange import BadMessage, Exchange
 from paddock.doors.network.hello import BadHello, HelloReader, NotTls, is_tls
+from paddock.doors.network.names import NAME_SERVER_ADDRESS, PROXY_ADDRESS, PROXY_PORT
 from paddock.doors.network.requests import Origin
+from paddock.doors.network.services import DENIED, MALFORMED, MISMATCH, MISPLACED
 from paddock.doors.network.streams import connect_action, pass_through
+from paddock.model.action import Receipt
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
 from paddock.policy.network import Transport
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.authority import EndedSocket
     from paddock.doors.network.door import NetworkDoor
 
-MALFORMED = "egress.malformed"
-PROXY = ("198.18.0.1", 3128)
-NAME_SERVER = "198.18.0.2"
+PROXY = (PROXY_ADDRESS, PROXY_PORT)
 FIRST_BYTES_S = 30.0  # who calls a web server speaks first
 _LOOK_S, _MAX_LOOK_S = 0.005, 0.5
 _ALPN = ("h2", "http/1.1")
@@ -50,7 +50,7 @@ class Arrival:
         """Serves a connection that was meant for this address."""
         if (address, port) == PROXY:
             await self._serve_proxy()
-        elif (address, port) == (NAME_SERVER, 53):
+        elif (address, port) == (NAME_SERVER_ADDRESS, 53):
             await serve_tcp(self.conn, self.door.answerer)
         else:
             name = self.door.table.name_of(address)
@@ -63,7 +63,7 @@ class Arrival:
         self.door.places[self.conn] = (host, port)
         entry = self.door.network.covers(host, port)
         if entry is None:
-            self.deny(origin, is_literal=is_literal)
+            self._deny(origin, is_literal=is_literal)
             self.conn.abort()
         elif (secret := self.door.services.custody.in_name(host)) is not None:
             self._misplaced(origin, secret)
@@ -72,14 +72,14 @@ class Arrival:
         else:
             await self._by_first_bytes(origin)
 
-    def deny(self, origin: Origin, *, transport: str = "tcp", is_literal: bool = False) -> None:
+    def _deny(self, origin: Origin, *, is_literal: bool = False) -> Receipt:
         """Writes down an attempt to reach what is not allowed, and raises an alert."""
         why = f"{origin.place} is not in network.allow"
         if is_literal:
             why += ": an address that no allowed name stands for"
-        receipt = self.door.services.refuse(connect_action(origin, transport), "network", why + ".")
-        about = {"host": origin.host, "port": origin.port, "transport": transport}
-        self.door.services.alert(DENIED, about, receipt.step)
+        about = {"host": origin.host, "port": origin.port, "transport": "tcp"}
+        action = connect_action(origin, "tcp")
+        return self.door.services.stop(action, "network", f"{why}.", DENIED, about)
 
     async def _by_first_bytes(self, origin: Origin) -> None:
         start = await self._first_bytes()
@@ -137,9 +137,9 @@ class Arrival:
             said = f"{type(error).__name__}: {error}"
             services.note({"what": "failed while handling a request", "error": said})
             return
-        receipt = services.refuse(connect_action(origin, origin.scheme), "protocol", f"{error}.")
         about = {"host": origin.host, "port": origin.port, "why": str(error)}
-        services.alert(MALFORMED, about, receipt.step)
+        action = connect_action(origin, origin.scheme)
+        services.stop(action, "protocol", f"{error}.", MALFORMED, about)
 
     async def _by_foreign_tls(self, origin: Origin) -> None:
         """Not ended here, but the name that is asked for must be the one that was allowed."""
@@ -176,18 +176,17 @@ class Arrival:
 
     def _mismatch(self, origin: Origin, asked: str) -> None:
         why = f"The connection leads to {origin.place}, but TLS asks for {asked[:200]!r}."
-        services = self.door.services
-        receipt = services.refuse(connect_action(origin, "tls"), "mismatch", why)
         about = {"host": origin.host, "port": origin.port, "claimed": asked[:200]}
-        services.alert(MISMATCH, about, receipt.step)
+        action = connect_action(origin, "tls")
+        self.door.services.stop(action, "mismatch", why, MISMATCH, about)
         self.conn.abort()
 
     def _misplaced(self, origin: Origin, secret: str) -> None:
         """To look the name up would tell whoever owns the domain."""
-        services, why = self.door.services, f"The placeholder of {secret} is in the host's name."
-        receipt = services.refuse(connect_action(origin, "tcp"), "secrets", why)
+        why = f"The placeholder of {secret} is in the host's name."
         about = {"secret": secret, "host": origin.host, "port": origin.port}
-        services.alert(MISPLACED, about, receipt.step)
+        action = connect_action(origin, "tcp")
+        self.door.services.stop(action, "secrets", why, MISPLACED, about)
         self.conn.abort()
 
     def _reject(self, origin: Origin, why: str) -> None:
@@ -217,7 +216,8 @@ class Arrival:
         scheme = "https" if is_tunnel else "http"
         origin = Origin(scheme, host, port, self.parent)
         if self.door.network.covers(host, port) is None:
-            await self._deny_proxied(exchange, origin)
+            receipt = self._deny(origin)
+            await say(exchange, 403, "block", {"error": refused(receipt)})
         elif is_tunnel:
             await exchange.begin(200, [], b"Connection established")
             await Arrival(self.door, exchange.take_over(), self.parent).lead_to(host, port)
@@ -227,13 +227,6 @@ class Arrival:
                 await cross(self.door.services, exchange, origin)
             finally:
                 self.door.places.pop(self.conn, None)
-
-    async def _deny_proxied(self, exchange: Exchange, origin: Origin) -> None:
-        services, why = self.door.services, f"{origin.place} is not in network.allow."
-        receipt = services.refuse(connect_action(origin, "tcp"), "network", why)
-        about = {"host": origin.host, "port": origin.port, "transport": "tcp"}
-        services.alert(DENIED, about, receipt.step)
-        await say(exchange, 403, "block", {"error": refused(receipt)})
 
     @contextlib.contextmanager
     def _holding(self, name: str | None):  # type: ignore[no-untyped-def]

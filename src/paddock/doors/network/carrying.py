@@ -29,14 +29,12 @@ from paddock.doors.network.kept import MAX_HASHED, Kept
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, shown_headers
 from paddock.doors.network.secrets import Revoked
-from paddock.doors.network.services import Services
+from paddock.doors.network.services import MISPLACED, REBINDING, Services
 from paddock.doors.network.upstreams import Line, NoUpstream
 from paddock.doors.network.websocket import relay
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Outcome
 
-MISPLACED = "secret.misplaced"
-REBINDING = "egress.rebinding"
 _BODYLESS = frozenset({204, 205, 304})
 _HELD_S = 1.0  # from the request to its sending; longer, and a person was asked
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -112,8 +110,7 @@ class Carrying:
         if time.monotonic() - self._made_at > _HELD_S and self._exchange.is_gone():
             raise ClientGone("before its request was sent")  # it may have asked again meanwhile
         is_repeatable = sent.request.method in _REPEATABLE
-        line = await self._services.upstreams.take(sent.place, is_fresh=False,
-                                                   is_sure=not is_repeatable)  # fmt: skip
+        line = await self._services.upstreams.take(sent.place, is_sure=not is_repeatable)
         try:
             return line, await self._sent(line, sent)
         except ConnLost as error:
@@ -164,7 +161,7 @@ class Carrying:
         exchange, kept, body = self._exchange, self._kept, response.body
         reason = answer.reason(response.reason)
         if answer.is_needed:
-            await self._stream_filtered(answer, response, headers)
+            await self._stream_filtered(answer, response, headers, reason)
         else:
             await self._begin(response.status, headers, reason)
             while data := await body.read():
@@ -173,9 +170,8 @@ class Carrying:
         await self._to_client(exchange.finish(answer.headers(body.trailers)))
 
     async def _stream_filtered(
-        self, answer: AnswerFilter, response: Response, headers: Headers
+        self, answer: AnswerFilter, response: Response, headers: Headers, reason: bytes
     ) -> None:
-        reason = answer.reason(response.reason)
         if not answer.is_held:
             await self._begin(response.status, headers, reason)
         async with aclosing(answer.parts(response.body)) as parts:

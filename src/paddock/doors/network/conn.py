@@ -151,9 +151,7 @@ class Conn:
             return True
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             return True
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._polled(select.POLLIN)
 
     async def peek(self, limit: int = 16) -> bytes:
         """What has come, without taking it. Not for TLS."""
@@ -173,8 +171,11 @@ class Conn:
         if self.is_closed:
             return True
         # Not by what there is to read: in TLS 1.3 a farewell looks like any other record.
+        return self._polled(select.POLLRDHUP)
+
+    def _polled(self, event: int) -> bool:
         poll = select.poll()
-        poll.register(self._fd, select.POLLRDHUP)
+        poll.register(self._fd, event)
         return bool(poll.poll(0))
 
     async def write(self, data: bytes) -> None:

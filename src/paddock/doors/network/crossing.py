@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from paddock.doors.network.answers import refused, say, tell
-from paddock.doors.network.carrying import MISPLACED, Carrying
+from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.exchange import Exchange
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.requests import (
@@ -20,7 +20,7 @@ from paddock.doors.network.requests import (
     reads_body,
     rebuilt,
 )
-from paddock.doors.network.services import Services
+from paddock.doors.network.services import DENIED, MISMATCH, MISPLACED, Services
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
@@ -28,8 +28,6 @@ from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
 
-DENIED = "egress.denied"
-MISMATCH = "egress.mismatch"
 _TLS_PORT = 443
 
 
@@ -56,9 +54,8 @@ class Requests:
         origin, claimed = self._origin, str(exchange.request.authority)[:200]
         action = decided_on_head(exchange.request, origin)
         why = f"The connection leads to {origin.place}, but the request is for {claimed!r}."
-        receipt = self._services.refuse(action, "mismatch", why)
         about = {"host": origin.host, "port": origin.port, "claimed": claimed}
-        self._services.alert(MISMATCH, about, receipt.step)
+        receipt = self._services.stop(action, "mismatch", why, MISMATCH, about)
         await say(exchange, 421, "block", {"error": refused(receipt)})
 
 
@@ -142,9 +139,8 @@ async def _misplaced(
 ) -> None:
     """A placeholder on its way to a host that it is not for."""
     why = f"The placeholder of {name} is not for {origin.host}."
-    receipt = services.refuse(proposal.action, "secrets", why)
     about = {"secret": name, "host": origin.host, "port": origin.port}
-    services.alert(MISPLACED, about, receipt.step)
+    receipt = services.stop(proposal.action, "secrets", why, MISPLACED, about)
     await say(exchange, 403, "block", {"error": refused(receipt)})
 
 

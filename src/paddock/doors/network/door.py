@@ -17,14 +17,14 @@ from typing import Any
 from paddock.doors.network.arrivals import Arrival
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.crossing import DENIED, is_out_of_reach
+from paddock.doors.network.crossing import is_out_of_reach
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.dial import Dialer
 from paddock.doors.network.dns import DnsAnswerer, serve_udp
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.names import NameTable
 from paddock.doors.network.requests import Origin
-from paddock.doors.network.services import Services
+from paddock.doors.network.services import DENIED, EXHAUSTED, Services
 from paddock.doors.network.streams import connect_action
 from paddock.doors.network.upstreams import IDLE_S, Upstreams
 from paddock.fence.container.network import Attempt, DoorSockets, original_destination
@@ -140,7 +140,7 @@ class NetworkDoor:
         only take the time that others need to end."""
         self._loop.remove_reader(listener.fileno())
         self._loop.call_later(_PAUSE_S, self._resume, listener)
-        self.services.alert("door.exhausted", {"error": str(error)})
+        self.services.alert(EXHAUSTED, {"error": str(error)})
 
     def _resume(self, listener: socket.socket) -> None:
         if not self._is_closed:
@@ -150,7 +150,7 @@ class NetworkDoor:
         conn = Conn(sock, idle_s=self._around.idle_s)
         if len(self._open) >= MAX_CONNECTIONS:
             conn.abort()
-            self.services.alert("door.exhausted", {"connections": MAX_CONNECTIONS})
+            self.services.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = asyncio.ensure_future(self._serve(conn))
@@ -182,9 +182,9 @@ class NetworkDoor:
         """Somebody inside found the port of the listener. There is nothing for them there."""
         conn.abort()
         origin = Origin("https", "127.0.0.1", int(conn_port(conn) or 1))
-        action = connect_action(origin, "tcp")
-        receipt = self.services.refuse(action, "network", "That port is the door's own.")
-        self.services.alert(DENIED, {"host": "127.0.0.1", "port": origin.port}, receipt.step)
+        about = {"host": origin.host, "port": origin.port}
+        why = "That port is the door's own."
+        self.services.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
 
     async def _judge_name(self, name: str, qtype: str) -> bool:
         """A question for a name, as an action."""
@@ -199,8 +199,8 @@ class NetworkDoor:
         """A question that names nothing, and may have carried something."""
         arguments = {"host": name[:300], "name": name[:300], "type": qtype}
         action = Action(Kind.DNS, name[:80], arguments, Effect.READ)
-        receipt = self.services.refuse(action, "network", f"{why}.")
-        self.services.alert(DENIED, {"host": name[:100], "transport": "dns"}, receipt.step)
+        about = {"host": name[:100], "transport": "dns"}
+        self.services.stop(action, "network", f"{why}.", DENIED, about)
 
     def _read_attempts(self) -> None:
         try:
@@ -215,11 +215,11 @@ class NetworkDoor:
         """Something that is neither TCP nor a question for a name; the kernel has refused it."""
         origin = Origin("https", attempt.address, attempt.port or 0)
         why = f"{attempt.protocol.upper()} does not leave the sandbox."
-        receipt = self.services.refuse(connect_action(origin, attempt.protocol), "network", why)
         about: dict[str, Any] = {"host": attempt.address, "transport": attempt.protocol}
         if attempt.port is not None:
             about["port"] = attempt.port
-        self.services.alert(DENIED, about, receipt.step)
+        action = connect_action(origin, attempt.protocol)
+        self.services.stop(action, "network", why, DENIED, about)
 
     def _revoked(self, name: str) -> None:
         """Connections that carried the secret are cut, kept and busy ones alike."""

@@ -52,6 +52,23 @@ class NoBody:
         return b""
 
 
+class Wrapped:
+    """A body around another: `read` is for who wraps it to say."""
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    @property
+    def length(self) -> int | None:
+        return self._body.length
+
+    @property
+    def trailers(self) -> Headers:
+        return self._body.trailers
+
+
 class Buffered:
     """A body of which parts are in memory already, and the rest, if any, comes from another."""
 

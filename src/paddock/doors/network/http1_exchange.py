@@ -7,7 +7,7 @@ import contextlib
 from http import HTTPStatus
 
 from paddock.doors.network.conn import Conn
-from paddock.doors.network.exchange import BadMessage, Body, Headers, Request
+from paddock.doors.network.exchange import BadMessage, Body, Headers, Request, Wrapped
 from paddock.doors.network.http1_bodies import Chunked, Counted, as_chunk, last_chunk
 from paddock.doors.network.http1_messages import head_bytes, is_length
 
@@ -188,22 +188,14 @@ class Http1Exchange:
             kept.append((b"Content-Length", b"%d" % length))
 
 
-class _Awaited:
+class _Awaited(Wrapped):
     """The body of a client that waits to be told to send it: whoever reads it, tells."""
 
-    __slots__ = ("_body", "_exchange")
+    __slots__ = ("_exchange",)
 
     def __init__(self, exchange: Http1Exchange, body: Body) -> None:
+        super().__init__(body)
         self._exchange = exchange
-        self._body = body
-
-    @property
-    def length(self) -> int | None:
-        return self._body.length
-
-    @property
-    def trailers(self) -> Headers:
-        return self._body.trailers
 
     async def read(self) -> bytes:
         await self._exchange.proceed()

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 STAND_INS = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: no host of the internet
 PROXY_ADDRESS = "198.18.0.1"
+PROXY_PORT = 3128
 NAME_SERVER_ADDRESS = "198.18.0.2"
 MAX_NAMES = 65536  # half of the addresses, so that as many can wait for the end of their grace
 GRACE_S = 300.0  # clients keep an answer for a minute; some of them longer than they are told

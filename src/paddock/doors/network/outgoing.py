@@ -15,6 +15,7 @@ from paddock.doors.network.exchange import (
     Headers,
     NoBody,
     Request,
+    Wrapped,
     without,
 )
 from paddock.doors.network.http1_messages import end_to_end, known
@@ -73,24 +74,16 @@ def _sendable(headers: Headers) -> Headers:
     return without(end_to_end(headers), *_NOT_SENT)
 
 
-class Streamed:
+class Streamed(Wrapped):
     """A body that was not read before the decision: counted, and watched for placeholders."""
 
-    __slots__ = ("_body", "_kept", "_proposal", "_watch")
+    __slots__ = ("_kept", "_proposal", "_watch")
 
     def __init__(self, proposal: Proposal, kept: Kept, watch: Watch | None) -> None:
+        super().__init__(proposal.body)
         self._proposal = proposal
-        self._body = proposal.body
         self._kept = kept
         self._watch = watch
-
-    @property
-    def length(self) -> int | None:
-        return self._body.length
-
-    @property
-    def trailers(self) -> Headers:
-        return self._body.trailers
 
     async def read(self) -> bytes:
         try:

@@ -19,6 +19,7 @@ from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, 
 from paddock.doors.network.graphql import effect_of
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Kept
+from paddock.doors.network.model_wire.reading import Unreadable, load
 from paddock.doors.network.model_wire.wire import Wire
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
@@ -97,13 +98,18 @@ async def propose(request: Request, origin: Origin) -> Proposal:
         return Proposal(action, request, Buffered(parts, request.body))
     raw = b"".join(parts)
     parsed = parse(kind, raw)
-    if raw:
-        arguments["body_bytes"] = len(raw)
-        arguments["body_sha256"] = hashlib.sha256(raw).hexdigest()
+    arguments |= _measured(raw)
     if parsed is not None:
         arguments["body"] = parsed
     action = _action(request, origin, arguments, parsed)
     return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw)
+
+
+def _measured(raw: bytes | None) -> dict[str, Any]:
+    """What is said of a body besides what is in it."""
+    if not raw:
+        return {}
+    return {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
 
 
 def overridden(request: Request) -> str | None:
@@ -132,9 +138,7 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
     raw = proposal.read if proposal.edited is None else proposal.edited
     if "body" in changed:
         raw = proposal.edited = written(words.get("body"), proposal.request.headers)
-    if raw:
-        arguments["body_bytes"] = len(raw)
-        arguments["body_sha256"] = hashlib.sha256(raw).hexdigest()
+    arguments |= _measured(raw)
     if not isinstance(words.get("method"), str):
         raise InvalidInput("A request has a method.")
     host, method = canonical_host(str(words.get("host"))), str(words.get("method"))
@@ -173,11 +177,8 @@ def reads_body(request: Request) -> bool:
 def parse(kind: str, raw: bytes) -> Any:
     """The body as rules see it; None where two readers might see two things in it."""
     try:
-        text = raw.decode("utf-8")
-        if kind == "form":
-            return _form(text)
-        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        return _form(raw.decode()) if kind == "form" else load(raw)
+    except (ValueError, Unreadable):
         return None
 
 
@@ -288,18 +289,6 @@ def _form(text: str) -> dict[str, Any]:
         else:
             form[name] = value
     return form
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """One reader takes the first of two equal keys, another the last."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice")
-    return found
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _without_credential(value: str) -> str:

@@ -16,6 +16,14 @@ from paddock.policy.decide import Policy
 
 _UNKNOWN_STEP = 0
 
+# The alerts of the door.
+DENIED = "egress.denied"
+MISMATCH = "egress.mismatch"
+MALFORMED = "egress.malformed"
+REBINDING = "egress.rebinding"
+MISPLACED = "secret.misplaced"
+EXHAUSTED = "door.exhausted"
+
 
 @dataclass(slots=True)
 class Services:
@@ -38,6 +46,14 @@ class Services:
             decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
             return Receipt(Outcome.REFUSED, _UNKNOWN_STEP, error=why, decision=decision,
                            exception=error)  # fmt: skip
+
+    def stop(
+        self, action: Action, decided_by: str, why: str, alert: str, about: Mapping[str, Any]
+    ) -> Receipt:
+        """A no that somebody should hear of."""
+        receipt = self.refuse(action, decided_by, why)
+        self.alert(alert, about, receipt.step)
+        return receipt
 
     def alert(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
         """Tells whoever watches. The refusal does not depend on it."""

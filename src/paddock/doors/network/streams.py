@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from paddock.doors.network.carrying import MISPLACED, REBINDING
-from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost
-from paddock.doors.network.crossing import DENIED, is_out_of_reach
+from paddock.doors.network.conn import BULK_BYTES, Conn, ConnLost, pump
+from paddock.doors.network.crossing import is_out_of_reach
 from paddock.doors.network.custody import Watch
 from paddock.doors.network.dial import DialError, Refused
 from paddock.doors.network.requests import Origin
-from paddock.doors.network.services import Services
+from paddock.doors.network.services import DENIED, MISPLACED, REBINDING, Services
 from paddock.gate.executors import Done
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome
@@ -87,13 +86,12 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
 
 async def relay(client: Conn, server: Conn, watch: Watch | None = None) -> str | None:
     """Moves bytes both ways. Gives how it ended, if not by the end of both."""
-    is_clean = watch.is_clean if watch is not None else None
     ended: str | None = None
     async with _ended_when_idle(client, server):
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_move(client, server, is_clean))
-                both.create_task(_move(server, client, None))
+                both.create_task(_moved(client, server, watch))
+                both.create_task(pump(server, client))
         except* (ConnLost, _Stopped) as group:
             client.abort()
             server.abort()
@@ -105,12 +103,15 @@ class _Stopped(Exception):
     """Something was on its way that must not go."""
 
 
-async def _move(source: Conn, target: Conn, is_clean: Callable[[bytes], bool] | None) -> None:
-    while data := await source.read(BULK_BYTES):
-        if is_clean is not None and not is_clean(data):
+async def _moved(client: Conn, server: Conn, watch: Watch | None) -> None:
+    if watch is None:
+        await pump(client, server)
+        return
+    while data := await client.read(BULK_BYTES):
+        if not watch.is_clean(data):
             raise _Stopped("a placeholder was on its way to where it is not for")
-        await target.write(data)
-    target.write_eof()
+        await server.write(data)
+    server.write_eof()
 
 
 @asynccontextmanager

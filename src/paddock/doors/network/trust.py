@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
+from paddock.fence.guest import agreed
+
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-PROXY = "http://198.18.0.1:3128"
+PROXY = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"
 # Where systems keep their bundle, the most usual first. In a sandbox, ours belongs there as well.
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine
@@ -63,7 +66,7 @@ _PROXIED = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
 class TrustPaths:
     """Where the files are, as the sandbox sees them."""
 
-    bundle: str = "/run/paddock/ca-bundle.pem"  # of `bundle`
+    bundle: str = agreed.CERTIFICATES  # of `bundle`; where the system looks, too
     ca: str = "/run/paddock/ca.pem"  # the run's own certificate alone
     java: str | None = None  # of `java_truststore`, where there is one
 
