@@ -106,7 +106,7 @@ setup_venv() {
     say "installing Python packages into $dir (about a minute the first time)"
     (
         umask 022 # Sandboxes of root run under other uids, which must be able to execute bwrap.
-        cd "$ROOT" && logged "$dir/bin/python" -m pip install --quiet --no-input -e '.[code,dev]'
+        cd "$ROOT" && logged "$dir/bin/python" -m pip install --quiet --no-input -e '.[code,world,dev]'
     ) || die "pip could not install the packages of pyproject.toml; see the lines above"
     echo "$stamp" >"$dir/.paddock-setup"
 }

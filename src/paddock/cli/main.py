@@ -29,6 +29,8 @@ COMMANDS = {
     "runs": "list runs, newest first",
     "show": "what a run did, step by step",
     "net": "what a run sent through the network door, and the alerts about it",
+    "world": "the stand-ins of a run: their state, what changed, and how true they are",
+    "verdicts": "for each fault on purpose in a run, what the agent did after it",
     "verify": "whether a journal or a proof is sound, and where it breaks",
     "prove": "a proof of one step that verifies alone",
     "export": "a run for other programs: otel, har, jsonl or csv",

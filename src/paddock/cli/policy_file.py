@@ -28,5 +28,6 @@ def read_policy(path: Path, stage: str | None = None) -> Policy:
     from paddock.policy.decide import Policy
     from paddock.policy.file import load
 
-    policy = load(read_text(path), str(path))
+    base = None if path == STDIN else str(path.absolute().parent)
+    policy = load(read_text(path), str(path), base)
     return policy if stage is None else Policy.of(replace(policy.terms, stage=Stage(stage)))

@@ -14,6 +14,7 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
 from paddock.policy.network_words import network_of
 from paddock.policy.secret_words import secrets_of
+from paddock.policy.world_words import world_of
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
@@ -25,32 +26,37 @@ class CreateWords(SpecWords, total=False):
 
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
     secrets: Mapping[str, Mapping[str, Any]] | None  # as in a paddock file: from, to, as
+    world: Mapping[str, Any] | None  # as in a paddock file: host: service
 
 
 def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
     """The policy, and the spec that its file and the caller's words give together."""
     words = dict(words)
-    network, secrets = words.pop("network", None), words.pop("secrets", None)
-    if policy is None and network is None and secrets is None:
+    said_outside = {word: words.pop(word, None) for word in ("network", "secrets", "world")}
+    if policy is None and not any(one is not None for one in said_outside.values()):
         return _usual(), Spec.parse(**words)
-    decided = _with_network(policy, network, secrets)
+    decided = _with_words(policy, **said_outside)
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
 
 
-def _with_network(
+def _with_words(
     policy: PolicyWord,
     network: Mapping[str, Any] | None,
     secrets: Mapping[str, Mapping[str, Any]] | None,
+    world: Mapping[str, Any] | None,
 ) -> Policy:
     """The words take the place of what the file says about the same."""
+    stood_in = None if world is None else world_of(world)
     reach = None if network is None else network_of(network)
     named = None if secrets is None else secrets_of(secrets)
     if policy is None:
-        return default_policy(network=reach, secrets=named)
+        return default_policy(network=reach, secrets=named, world=stood_in)
     decided = policy_of(policy)
+    if stood_in is not None:
+        decided = decided.with_world(stood_in)
     if reach is None and named is None:
         return decided
     reach = reach or decided.network
@@ -68,7 +74,7 @@ def policy_of(policy: PolicyWord) -> Policy:
 
 def load_file(path: str | os.PathLike[str]) -> Policy:
     """The policy of a paddock file. Raises InvalidInput with all that is wrong with it."""
-    return load(read_file(path), Path(path).name)
+    return load(read_file(path), Path(path).name, str(Path(path).absolute().parent))
 
 
 def read_file(path: str | os.PathLike[str]) -> str:

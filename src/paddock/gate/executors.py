@@ -35,15 +35,19 @@ class Done:
 Live = Callable[[Action], Awaitable[Done]]
 Preview = Callable[[Action], Awaitable[Any]]
 Rebuild = Callable[[Action, Mapping[str, Any]], Action]
+Spoil = Callable[[Mapping[str, Any]], None]
 
 
 class Means(NamedTuple):
-    """How one action is carried out, tried out beforehand, and made anew from other arguments
-    (which raises InvalidInput for what cannot be)."""
+    """How one action is carried out, tried out beforehand, made anew from other arguments (which
+    raises InvalidInput for what cannot be), answered by a stand-in, and how its answer is to be
+    spoiled by a fault."""
 
     live: Live
     preview: Preview | None = None
     rebuild: Rebuild | None = None
+    simulate: Live | None = None
+    spoil: Spoil | None = None
 
 
 class StandIn(Protocol):

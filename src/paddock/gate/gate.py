@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from paddock.gate.alerts import Alert, Alerts
 from paddock.gate.approvals import (
@@ -25,7 +25,9 @@ from paddock.gate.approvals import (
     why_no,
 )
 from paddock.gate.asking import Approver, wait_for_answer
+from paddock.gate.crossing import Crossing
 from paddock.gate.drafts import Drafts
+from paddock.gate.execution import Execution
 from paddock.gate.executors import (
     Done,
     Live,
@@ -33,12 +35,13 @@ from paddock.gate.executors import (
     Preview,
     Rebuild,
     Refused,
+    Spoil,
     StandIn,
-    inject,
     never,
     refusal,
     said_by,
 )
+from paddock.gate.faults import FaultPlan
 from paddock.gate.ledger import NOTHING, Ledger, Reservation
 from paddock.gate.store import GateStore
 from paddock.gate.unmasking import restored
@@ -48,25 +51,12 @@ from paddock.journal.mask import Masker
 from paddock.journal.records import Type
 from paddock.journal.texts import decided_text, proposed_text, settled_text
 from paddock.journal.writer import Entry, Journal
-from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
+from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
-from paddock.policy.decide import Policy, is_contained
+from paddock.policy.decide import Policy
 
 MAX_EDITS = 5  # of one action, one after the other
 _NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
-
-
-class _Crossing(NamedTuple):
-    """One action on its way."""
-
-    step: int
-    action: Action
-    decision: Decision
-    reservation: Reservation
-    position: int  # of its last record
-    means: Means
-    edits: int = 0
-    answered_by: str | None = None
 
 
 class Gate:
@@ -90,10 +80,14 @@ class Gate:
         self.alerts = Alerts(self._write_alert)
         self._journal = journal
         self._ledger = Ledger(store, policy.agent, journal.run)
+        # What is spent in a world counts in that world: the real budget is left alone.
+        self._world_ledger = Ledger(store, f"world of {journal.run}", journal.run)
         self._masker = masker
         self._approvers = tuple(approvers)
-        self._world = world
-        self._past = past
+        seed = policy.world.seed if policy.world is not None else 0
+        self.faults = FaultPlan(policy.faults, seed) if policy.faults else None
+        self._execution = Execution(journal, world, past, self._keep_draft, self._tell)
+        self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self._steps = itertools.count(1)
         self._observed: list[Entry] = []
         self._writing = threading.Lock()
@@ -104,11 +98,14 @@ class Gate:
         live: Live,
         preview: Preview | None = None,
         rebuild: Rebuild | None = None,
+        simulate: Live | None = None,
+        spoil: Spoil | None = None,
     ) -> Receipt:
         """Carries out an action, or not. A blocked action is a receipt, not an exception."""
         step = next(self._steps)
+        means = Means(live, preview, rebuild, simulate, spoil)
         try:
-            return await self._finish(self._propose(step, action, Means(live, preview, rebuild)))
+            return await self._finish(self._propose(step, action, means))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
             return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
@@ -123,13 +120,16 @@ class Gate:
             position = self._write(proposed, Entry(Type.DECIDED, decided_text(decision), step))
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
-        crossing = _Crossing(step, action, decision, NOTHING, position, Means(never))
+        crossing = Crossing(step, action, decision, NOTHING, position, Means(never))
         return self._settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
         """Whether the action is allowed and counts for no limit: such a program is observed only,
         anything else has to cross."""
-        is_allowed = self.policy.decide(action).verdict is Verdict.ALLOW
+        if self.faults is not None and self.faults.concerns(action.kind):
+            return False  # one may strike it
+        decision = self.policy.decide(action)
+        is_allowed = decision.verdict is Verdict.ALLOW or decision.decided_by == "world"
         return is_allowed and not self.policy.amounts(action)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
@@ -173,7 +173,7 @@ class Gate:
             del self._observed[: len(observed)]
             return position
 
-    def _propose(self, step: int, action: Action, means: Means, edits: int = 0) -> _Crossing:
+    def _propose(self, step: int, action: Action, means: Means, edits: int = 0) -> Crossing:
         action = action.at(step)
         decision, reservation = self._decide(action)
         proposed = Entry(Type.PROPOSED, proposed_text(action), step)
@@ -183,18 +183,39 @@ class Gate:
         except BaseException:
             self._give_back(reservation)
             raise
-        return _Crossing(step, action, decision, reservation, position, means, edits)
+        return Crossing(step, action, decision, reservation, position, means, edits)
 
     def _decide(self, action: Action) -> tuple[Decision, Reservation]:
         try:
-            reservation = self._ledger.reserve(self.policy.amounts(action))
-            return self.policy.decide(action, reservation.spent), reservation
+            reservation = self._reserved(action)
+            decision = self.policy.decide(action, reservation.spent)
+            return self._struck(action, decision), reservation
         except Exception as error:
             self._tell("deciding", error, action.step)
             why = "It could not be decided, and that means no."
             return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
 
-    async def _finish(self, crossing: _Crossing, approved_by: str | None = None) -> Receipt:
+    def _struck(self, action: Action, decision: Decision) -> Decision:
+        """A fault on purpose strikes only what would have been carried out."""
+        then = decision.verdict
+        if self.faults is None or then not in (Verdict.ALLOW, Verdict.SIMULATE):
+            return decision
+        is_real = then is Verdict.ALLOW and action.kind is Kind.HTTP
+        words = self.faults.strike(action, action.step or 0, decision.effect, is_real=is_real)
+        if words is None:
+            return decision
+        why = "A fault on purpose."
+        return replace(decision, verdict=Verdict.FAULT, decided_by=str(words["id"]), why=why,
+                       fault=words, once_approved=then)  # fmt: skip
+
+    def _reserved(self, action: Action) -> Reservation:
+        charges = self.policy.amounts(action)
+        if not charges:
+            return NOTHING
+        is_real = self.policy.stand_in(action) is None
+        return (self._ledger if is_real else self._world_ledger).reserve(charges)
+
+    async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
         """To its end, whatever that is. An action that somebody has approved is not asked again."""
         decision = crossing.decision
         verdict = decision.verdict if approved_by is None else decision.once_approved
@@ -202,7 +223,7 @@ class Gate:
             if verdict is Verdict.ASK:
                 done, approved_by = await self._ask(crossing)
             else:
-                done = await self._execute(crossing, verdict)
+                done = await self._execution.carry_out(crossing, verdict)
         except JournalBroken:
             raise
         except BaseException as error:  # what came of it is not known: it may have happened
@@ -214,48 +235,12 @@ class Gate:
             return await self._edited(crossing, done)
         return self._settle(crossing._replace(answered_by=approved_by), done)
 
-    async def _execute(self, crossing: _Crossing, verdict: Verdict) -> Done:
-        try:
-            match verdict:
-                case Verdict.ALLOW:
-                    return await self._live(crossing)
-                case Verdict.SIMULATE:
-                    return await self._simulate(crossing)
-                case Verdict.FAULT:
-                    return await inject(crossing.decision.fault)
-                case Verdict.ASK | Verdict.BLOCK:
-                    return refusal(crossing.decision.why)
-        except JournalBroken:
-            raise
-        except Exception as error:
-            self._tell("carrying out", error, crossing.step)
-            return refusal("It could not be carried out.")
-
-    async def _live(self, crossing: _Crossing) -> Done:
-        action = crossing.action
-        if self._past is not None:
-            done = await self._past.answer(action, crossing.decision)
-            return done or refusal("The record of the earlier run has no answer to it.")
-        if crossing.decision.effect.is_write and not is_contained(action):
-            await self._journal.durable(crossing.position)  # the intent, before the effect
-        try:
-            return await crossing.means.live(action)
-        except Exception as error:
-            return Done(outcome=Outcome.FAILED, error=error)
-
-    async def _simulate(self, crossing: _Crossing) -> Done:
-        if not crossing.decision.is_draft:
-            done = None
-            if self._world is not None:
-                done = await self._world.answer(crossing.action, crossing.decision)
-            return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
+    async def _keep_draft(self, crossing: Crossing) -> tuple[str, Any]:
         preview = await self._previewed(crossing)
         action, agent = self._masked_action(crossing.action), self.policy.agent
-        draft_id = self.drafts.add(self.run, agent, crossing.step, action, preview)
-        value = {"draft_id": draft_id, "preview": preview}
-        return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
+        return self.drafts.add(self.run, agent, crossing.step, action, preview), preview
 
-    async def _ask(self, crossing: _Crossing) -> tuple[Done | Approval, str | None]:
+    async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
         """What came of it and who said yes; or the answer that edits it."""
         try:
             approval = self._put_question(crossing, await self._previewed(crossing))
@@ -274,10 +259,10 @@ class Gate:
         except Exception as error:
             self._tell("asking", error, crossing.step)
             return refusal("It could not be asked, and that means no."), None
-        done = await self._execute(crossing, crossing.decision.once_approved)
+        done = await self._execution.carry_out(crossing, crossing.decision.once_approved)
         return done, answer.answered_by
 
-    def _put_question(self, crossing: _Crossing, preview: Any) -> Approval:
+    def _put_question(self, crossing: Crossing, preview: Any) -> Approval:
         from paddock.gate.proposals import asking_terms  # most runs ask nobody
 
         action = crossing.action
@@ -302,7 +287,7 @@ class Gate:
             raise
         return approval
 
-    async def _edited(self, crossing: _Crossing, answer: Approval) -> Receipt:
+    async def _edited(self, crossing: Crossing, answer: Approval) -> Receipt:
         """The approver's own arguments are a new action, decided on like any other. The yes holds
         for what was asked; a rule that had not asked before asks again."""
         by = answer.answered_by
@@ -318,7 +303,7 @@ class Gate:
         is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
         return await self._finish(new, by if is_settled else None)
 
-    def _rewritten(self, crossing: _Crossing, answer: Approval) -> Action:
+    def _rewritten(self, crossing: Crossing, answer: Approval) -> Action:
         assert answer.edited is not None
         if crossing.edits >= MAX_EDITS:
             raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
@@ -330,10 +315,10 @@ class Gate:
         )
         return replace(edited, parent=crossing.step)
 
-    def _settle(self, crossing: _Crossing, done: Done | Receipt) -> Receipt:
+    def _settle(self, crossing: Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):
             return done  # it was settled as another step, or with an answer
-        if done.outcome in _NOT_DONE:
+        if crossing.reservation.rows and not self._counts(crossing, done.outcome):
             self._give_back(crossing.reservation)
         error, said = done.error, said_by(done.error)
         receipt = Receipt(
@@ -354,6 +339,12 @@ class Gate:
             return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)
         return receipt
 
+    def _counts(self, crossing: Crossing, outcome: Outcome) -> bool:
+        """Whether what was reserved is spent. What a stand-in did counts in its world."""
+        if outcome is Outcome.SIMULATED:
+            return self.policy.stand_in(crossing.action) is not None
+        return outcome not in _NOT_DONE
+
     def _write_settled(self, receipt: Receipt, recorded: Any) -> None:
         try:
             body = settled_text(receipt, recorded)
@@ -365,7 +356,7 @@ class Gate:
             plain = replace(receipt, result=None, cost={})
             self._write(Entry(Type.SETTLED, settled_text(plain), receipt.step))
 
-    async def _previewed(self, crossing: _Crossing) -> Any:
+    async def _previewed(self, crossing: Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""
         if crossing.means.preview is None:
             return None

@@ -10,7 +10,10 @@ from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
 from paddock.policy import effects, expressions
 from paddock.policy.document import Document, Path
+from paddock.policy.fault_words import FaultReader
+from paddock.policy.faults import FaultTerms
 from paddock.policy.fields import FIELDS
+from paddock.policy.match_schema import UnlessShape
 from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.network_schema import NetworkShape
 from paddock.policy.network_words import network_problems, network_terms
@@ -35,11 +38,12 @@ from paddock.policy.schema import (
     RuleShape,
     SandboxShape,
     ToolShape,
-    UnlessShape,
 )
 from paddock.policy.secret_words import secret_problems
 from paddock.policy.shape import Shape
 from paddock.policy.subject import names_for
+from paddock.policy.world import WorldTerms, reach
+from paddock.policy.world_words import world_problems
 
 _SAY = "write a rule, e.g. {id: inside, match: {kind: [exec, file, code]}, decide: allow}"
 
@@ -53,7 +57,10 @@ class Converter:
 
     def terms(self, file: FileShape) -> Terms:
         network: NetworkShape | None = file.network  # None when the key is not there
-        if not file.rules and not file.tools and network is None:
+        world: WorldTerms | None = file.world
+        for path, message, hint in world_problems(_reach(file), world):
+            self._note(path, message, hint)
+        if not file.rules and not file.tools and network is None and world is None:
             self._note((), "the file has no rules and no tools, so it says nothing", _SAY)
         return Terms(
             agent=file.agent,
@@ -65,7 +72,13 @@ class Converter:
             version=file.version,
             network=None if network is None else self._network(network),
             secrets=self._secrets(file),
+            world=world,
+            faults=self._faults(file),
         )
+
+    def _faults(self, file: FileShape) -> tuple[FaultTerms, ...]:
+        reader = FaultReader(self._note, self._match, self._compile, file.tools)
+        return reader.read(file.faults)
 
     def _network(self, shape: NetworkShape) -> NetworkTerms:
         terms = _network_terms(shape)
@@ -74,10 +87,8 @@ class Converter:
         return terms
 
     def _secrets(self, file: FileShape) -> dict[str, SecretTerms]:
-        network: NetworkShape | None = file.network
         secrets = {name: _secret(name, shape) for name, shape in file.secrets.items()}
-        reach = None if network is None else _network_terms(network)
-        for path, message, hint in secret_problems(reach, secrets):
+        for path, message, hint in secret_problems(_reach(file), secrets):
             self._note(path, message, hint)
         for name in secrets.keys() & file.sandbox.envs.keys():
             self._note(("secrets", name), "sandbox.envs has a variable of this name",
@@ -191,6 +202,12 @@ class Converter:
         self, path: Path, message: str, hint: str | None = None, *, of_key: bool = False
     ) -> None:
         self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
+
+
+def _reach(file: FileShape) -> NetworkTerms | None:
+    """All that the agent can speak to, stand-ins included."""
+    network: NetworkShape | None = file.network
+    return reach(None if network is None else _network_terms(network), file.world)
 
 
 def _network_terms(shape: NetworkShape) -> NetworkTerms:

@@ -22,17 +22,21 @@ from paddock.policy.compile import (
 )
 from paddock.policy.effects import EffectOf, compile_effect
 from paddock.policy.expressions import ExpressionError, is_panic
+from paddock.policy.faults import FaultTerms
+from paddock.policy.fields import host_of, port_of
 from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.reach import NETWORK_KINDS, refusal
 from paddock.policy.rules import Approvals, Rule, SandboxTerms, Terms, Tool, digest
 from paddock.policy.secret_words import check_secrets
 from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
+from paddock.policy.world import StandInTerms, WorldTerms, reach
 
 MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
 CONTAINED_KINDS = frozenset({Kind.EXEC, Kind.FILE, Kind.CODE})
 _NOTHING_SPENT: Mapping[str, int] = {}
 _NO_RULES = Bucket((), frozenset())
+_STOOD_IN = NETWORK_KINDS - {Kind.DNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,17 @@ class Policy:
         return self.terms.sandbox
 
     @property
+    def faults(self) -> tuple[FaultTerms, ...]:
+        return self.terms.faults
+
+    @property
+    def world(self) -> WorldTerms | None:
+        return self.terms.world
+
+    @cached_property
     def network(self) -> NetworkTerms | None:
-        return self.terms.network
+        """With the stand-ins in it."""
+        return reach(self.terms.network, self.terms.world)
 
     @property
     def secrets(self) -> Mapping[str, SecretTerms]:
@@ -105,11 +118,15 @@ class Policy:
         """The same rules under another network. Secrets that are given must fit it; those that
         were there stay, because closing the network must never fail. Raises InvalidInput."""
         if secrets is not None:
-            check_secrets(network, secrets)
+            check_secrets(reach(network, self.terms.world), secrets)
         kept = self.terms.secrets if secrets is None else dict(secrets)
         return Policy(
             replace(self.terms, network=network, secrets=kept), self._indexes, self._effects
         )
+
+    def with_world(self, world: WorldTerms) -> Policy:
+        """The same rules in another world."""
+        return Policy(replace(self.terms, world=world), self._indexes, self._effects)
 
     @cached_property
     def _limited(self) -> frozenset[Kind]:
@@ -162,17 +179,29 @@ class Policy:
         if action.kind is Kind.TOOL and action.name not in self.terms.tools:
             why = f"The tool {action.name[:80]!r} is not declared in the paddock file."
             return Decision(Verdict.BLOCK, "undeclared", why, action.effect)
-        if self.terms.network is not None and action.kind in NETWORK_KINDS:
-            unreached = refusal(self.terms.network, action)
+        if self.network is not None and action.kind in NETWORK_KINDS:
+            unreached = refusal(self.network, action)
             if unreached is not None:
                 return Decision(Verdict.BLOCK, "network", unreached, action.effect)
         bucket = self.candidates(action)
-        subject = Subject(action, self.effect(action), bucket.keys)
+        stand_in = self.stand_in(action)
+        effect = self.effect(action) if stand_in is None else stand_in.effect(action)
+        subject = Subject(action, effect, bucket.keys)
         hits = _hits(bucket, subject, spent)
         # Sorted, so that the order of the file decides nothing, not even who is named.
         if len(hits) > 1:
             hits.sort(key=_strictest_first)
+        if stand_in is not None:
+            return _of_world(stand_in, subject, tuple(hits), bucket)
         return self._conclude(subject, tuple(hits), bucket)
+
+    def stand_in(self, action: Action) -> StandInTerms | None:
+        """What answers the action in place of the real system, if anything does."""
+        world, network = self.terms.world, self.network
+        if world is None or network is None or action.kind not in _STOOD_IN:
+            return None
+        where = network.stand_in(host_of(action), port_of(action))
+        return None if where is None else world.at(where)
 
     def _conclude(self, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket) -> Decision:
         is_granted = _has(hits, Verdict.ALLOW)
@@ -194,7 +223,7 @@ class Policy:
         """What holds where no rule says otherwise."""
         if action.kind is Kind.TOOL or is_granted or is_contained(action):
             return Verdict.ALLOW, "default", "Nothing forbids it."
-        if self.terms.network is not None and action.kind in NETWORK_KINDS:
+        if self.network is not None and action.kind in NETWORK_KINDS:
             # What it does not reach has been refused before.
             return Verdict.ALLOW, "network", "It is in network.allow, and nothing forbids it."
         what = action.name[:80] or action.kind.value
@@ -295,6 +324,24 @@ def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:
     if stage is not Verdict.ASK:
         others.append(stage)
     return max(others, key=lambda one: one.strictness, default=Verdict.ALLOW)
+
+
+def _of_world(
+    stand_in: StandInTerms, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket
+) -> Decision:
+    """Nothing gets out, so the stage has nothing to say; rules have."""
+    if stand_in.reads_are_real and subject.effect is Effect.READ:
+        usual, why = Verdict.ALLOW, "It reads, and reads are real there."
+    else:
+        usual, why = Verdict.SIMULATE, f"{stand_in.service} stands in for {stand_in.place}."
+    verdict, by = usual, "world"
+    if hits and hits[0].verdict.strictness > usual.strictness:
+        verdict, by, why = hits[0].verdict, hits[0].rule_id, hits[0].why
+    then = _once_approved(hits, usual) if verdict is Verdict.ASK else usual
+    carried_out = then if verdict is Verdict.ASK else verdict
+    fault = _fault(hits, bucket) if carried_out is Verdict.FAULT else None
+    is_draft = stand_in.reads_are_real and carried_out is Verdict.SIMULATE
+    return Decision(verdict, by, why, subject.effect, hits, is_draft, fault, then)
 
 
 def _fault(hits: tuple[RuleHit, ...], bucket: Bucket) -> Mapping[str, Any]:

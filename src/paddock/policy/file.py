@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paddock.model.action import Kind, Stage, Verdict
 from paddock.policy.decide import CONTAINED_KINDS, Policy
@@ -14,6 +14,7 @@ from paddock.policy.reach import NETWORK_KINDS
 from paddock.policy.review import Remark, errors
 from paddock.policy.rules import Match, Rule, Terms, as_plain
 from paddock.policy.secret_words import check_secrets
+from paddock.policy.world import WorldTerms, reach
 
 DEFAULT_NAME = "paddock.yaml"
 
@@ -27,12 +28,13 @@ class Draft:
     remarks: tuple[Remark, ...]
 
 
-def load(text: str, name: str = DEFAULT_NAME) -> Policy:
-    """The policy that the text describes. Raises PolicyError with everything that is wrong."""
+def load(text: str, name: str = DEFAULT_NAME, base: str | None = None) -> Policy:
+    """The policy that the text describes; paths in it start from `base`. Raises PolicyError with
+    everything that is wrong."""
     draft = read_draft(text, name)
     if draft.remarks:
         raise PolicyError(name, [problem_of(draft.document, one) for one in draft.remarks])
-    return Policy.of(draft.terms)
+    return Policy.of(replace(draft.terms, base=base))
 
 
 def read_draft(text: str, name: str = DEFAULT_NAME) -> Draft:
@@ -70,17 +72,25 @@ def default_policy(
     agent: str = "agent",
     network: NetworkTerms | None = None,
     secrets: Mapping[str, SecretTerms] | None = None,
+    world: WorldTerms | None = None,
 ) -> Policy:
     """For a sandbox without a file: what stays inside is allowed, and what the caller's own words
     about the network let out. Raises InvalidInput for a secret that could never be sent."""
-    check_secrets(network, secrets or {})
+    check_secrets(reach(network, world), secrets or {})
     inside = _grant("contained", CONTAINED_KINDS, "What stays inside the fence is allowed.")
-    if network is None:
+    if reach(network, world) is None:
         return Policy.of(Terms(agent=agent, stage=Stage.OBSERVE, rules=(inside,)))
     # The words are the grant: without the rule, what administers would wait for a person.
     outside = _grant("network-words", NETWORK_KINDS, "Whoever made the sandbox allowed it.")
     return Policy.of(
-        Terms(agent, Stage.BROAD, rules=(inside, outside), network=network, secrets=secrets or {})
+        Terms(
+            agent,
+            Stage.BROAD,
+            rules=(inside, outside),
+            network=network,
+            secrets=secrets or {},
+            world=world,
+        )
     )
 
 

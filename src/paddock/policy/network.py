@@ -59,18 +59,25 @@ class NetworkTerms:
     hosts: Mapping[str, str] = field(default_factory=dict)  # a name to `address` or `address:port`
     private: tuple[IpNetwork, ...] = ()  # ranges of a private network that names may lead to
     ca: str | None = None  # a file of authorities to trust upstream, besides the usual ones
+    # What a world answers for. It holds whatever `allow` says of the same place.
+    stand_ins: tuple[Destination, ...] = ()
     # By host, so that the length of the list does not matter to a decision.
     _exact: Mapping[str, tuple[Destination, ...]] = field(init=False, repr=False, compare=False)
     _below: Mapping[str, tuple[Destination, ...]] = field(init=False, repr=False, compare=False)
+    _world: NetworkTerms | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         reached = () if self.mode is Mode.NONE else self.allow
         object.__setattr__(self, "_exact", _by_host(reached, is_wildcard=False))
         object.__setattr__(self, "_below", _by_host(reached, is_wildcard=True))
+        world = NetworkTerms(self.mode, self.stand_ins) if self.stand_ins else None
+        object.__setattr__(self, "_world", world)
 
     def covers(self, host: str, port: int) -> Destination | None:
         """The entry that allows a canonical host and port. Of several the one that says most: the
         host itself before a wildcard, a longer before a shorter one, few ports before many."""
+        if self._world is not None and (stand_in := self._world.covers(host, port)) is not None:
+            return stand_in
         for one in self._exact.get(host, ()):
             if one.has_port(port):
                 return one
@@ -82,11 +89,17 @@ class NetworkTerms:
 
     def covers_name(self, host: str) -> bool:
         """Whether a canonical host may be spoken to at any port, so that its name exists."""
-        return host in self._exact or bool(self._wildcards(host))
+        is_stood_in = self._world is not None and self._world.covers_name(host)
+        return is_stood_in or host in self._exact or bool(self._wildcards(host))
+
+    def stand_in(self, host: str, port: int) -> Destination | None:
+        """Where in the world a canonical host and port are, if they are there."""
+        return None if self._world is None else self._world.covers(host, port)
 
     def covers_pattern(self, pattern: HostPattern) -> bool:
         """Whether every host of the pattern may be spoken to at some port."""
-        return self.mode is not Mode.NONE and any(one.host.covers(pattern) for one in self.allow)
+        reached = (*self.stand_ins, *self.allow)
+        return self.mode is not Mode.NONE and any(one.host.covers(pattern) for one in reached)
 
     def is_passthrough(self, host: str) -> bool:
         """Whether TLS to a canonical host is left alone."""

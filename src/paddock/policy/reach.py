@@ -35,7 +35,8 @@ def could_reach(network: NetworkTerms, pattern: str) -> bool:
         return network.covers_name(pattern)
     means = any_of([pattern], ".")
     tail = "." + pattern.rpartition("*")[2].partition(".")[2]
-    for one in network.allow if network.mode is not Mode.NONE else ():
+    reached = (*network.stand_ins, *network.allow)
+    for one in reached if network.mode is not Mode.NONE else ():
         below = f".{one.host.host}"
         if one.host.is_wildcard and (below.endswith(tail) or tail.endswith(below)):
             return True

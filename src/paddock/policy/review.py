@@ -15,6 +15,7 @@ from paddock.policy.globs import any_of, is_literal
 from paddock.policy.problems import suggest
 from paddock.policy.reach import NETWORK_KINDS, could_reach
 from paddock.policy.rules import Rule, Terms
+from paddock.policy.world import reach
 
 
 class Level(enum.StrEnum):
@@ -162,7 +163,8 @@ def _names_of_programs(rule: Rule, path: Path) -> Iterator[Remark]:
 def _blocked_anyway(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
     if rule.decide in (Verdict.ALLOW, Verdict.BLOCK):
         return
-    granted = NETWORK_KINDS if terms.network is not None else frozenset()
+    network = reach(terms.network, terms.world)
+    granted = NETWORK_KINDS if network is not None else frozenset()
     for kind in set(rule.kinds) - CONTAINED_KINDS - {Kind.TOOL} - granted:
         if not any(one.decide is Verdict.ALLOW and kind in one.kinds for one in terms.rules):
             yield Remark(Level.WARNING, "needs-allow", path,
@@ -171,18 +173,19 @@ def _blocked_anyway(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
 
 
 def _rules_out_of_reach(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
-    if terms.network is None or NETWORK_KINDS.isdisjoint(rule.kinds):
+    network = reach(terms.network, terms.world)
+    if network is None or NETWORK_KINDS.isdisjoint(rule.kinds):
         return
     for name in ("host", "name"):
         if name == "name" and Kind.DNS not in rule.kinds:
             continue  # of a tool
         for pattern in rule.match.get(name) or ():
-            if not could_reach(terms.network, pattern.casefold()):
+            if not could_reach(network, pattern.casefold()):
                 yield _out_of_reach(pattern, (*path, "match", name), rule.id)
 
 
 def _settings_out_of_reach(terms: Terms) -> Iterator[Remark]:
-    network = terms.network
+    network = reach(terms.network, terms.world)
     if network is None:
         return
     for pattern in network.passthrough:

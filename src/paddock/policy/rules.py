@@ -10,7 +10,9 @@ from typing import Any
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.spec import Spec
+from paddock.policy.faults import FaultTerms, plain_fault
 from paddock.policy.network import NetworkTerms, SecretTerms, plain_network, plain_secret
+from paddock.policy.world import WorldTerms, plain_world
 
 # Effects from the strictest to the loosest: the order in which they are looked at.
 STRICTEST_FIRST = (Effect.ADMIN, Effect.WRITE, Effect.READ)
@@ -102,6 +104,10 @@ class Terms:
     version: int = 1
     network: NetworkTerms | None = None  # without it only rules can let anything out
     secrets: Mapping[str, SecretTerms] = field(default_factory=dict)
+    world: WorldTerms | None = None
+    faults: tuple[FaultTerms, ...] = ()  # in their order: of several that strike, the first does
+    # The directory that paths in the file start from. It says nothing about what may be done.
+    base: str | None = field(default=None, compare=False)
 
 
 def as_plain(terms: Terms) -> dict[str, Any]:
@@ -117,6 +123,10 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         plain["network"] = plain_network(terms.network)
     if terms.secrets:
         plain["secrets"] = {name: plain_secret(one) for name, one in terms.secrets.items()}
+    if terms.world is not None:
+        plain["world"] = plain_world(terms.world)
+    if terms.faults:
+        plain["faults"] = [plain_fault(fault) for fault in terms.faults]
     if terms.tools:
         plain["tools"] = {name: _plain_tool(tool) for name, tool in terms.tools.items()}
     if terms.rules:

@@ -17,35 +17,24 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from paddock.model.action import Effect, Kind
+from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import Limits, Mount, parse_envs, template_name
+from paddock.policy.fault_schema import FAULT_SHAPES, Faults
+from paddock.policy.match_schema import MatchShape, UnlessShape
 from paddock.policy.network_schema import NetworkShape, SecretName, SecretShape, TlsShape
 from paddock.policy.problems import suggest
 from paddock.policy.secret_words import MAX_SECRETS
 from paddock.policy.shape import Shape
+from paddock.policy.world import WorldTerms
+from paddock.policy.world_words import SERVICES, world_of
 
 MAX_RULES = 2000
 MAX_TOOLS = 2000
-MAX_PATTERNS = 500
 MAX_EXAMPLES = 50
 
 _EFFECTS = [effect.value for effect in Effect]
-_KINDS = [kind.value for kind in Kind]
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    """One text, or a list of them of which any will do."""
-    found = value if isinstance(value, list) else [value]
-    if not found:
-        raise InvalidInput("an empty list matches nothing", hint="leave the key out for anything")
-    if len(found) > MAX_PATTERNS:
-        raise InvalidInput(f"more than {MAX_PATTERNS} patterns", hint="use a glob")
-    for one in found:
-        if not isinstance(one, str):
-            raise InvalidInput(f"{one!r} is not a text", hint=f'write "{one}" for the text')
-    return tuple(found)
 
 
 def _version(value: Any) -> int:
@@ -54,29 +43,10 @@ def _version(value: Any) -> int:
     return value
 
 
-def _kinds(value: Any) -> tuple[Kind, ...]:
-    found = _texts(value)
-    for one in found:
-        if one not in _KINDS:
-            raise InvalidInput(f"{one!r} is not a kind of action", hint=suggest(one, _KINDS))
-    return tuple(dict.fromkeys(Kind(one) for one in found))
-
-
 def _effect(value: Any) -> Effect:
     if value in _EFFECTS:
         return Effect(value)
     raise InvalidInput(f"{value!r} is not an effect", hint=suggest(value, _EFFECTS))
-
-
-def _argv(value: Any) -> tuple[tuple[str, ...], ...]:
-    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
-        return tuple(_texts(one) for one in value)
-    return (_texts(value),)
-
-
-def _ports(value: Any) -> tuple[str, ...]:
-    found = value if isinstance(value, list) else [value]
-    return _texts([str(one) if type(one) is int else one for one in found])
 
 
 def _seconds(value: Any) -> float:
@@ -120,37 +90,11 @@ def _envs(value: Any) -> dict[str, str]:
     return dict(value)
 
 
-_ONE_OR_MANY = {
-    "anyOf": [
-        {"type": "string", "minLength": 1},
-        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
-    ]
-}
-_WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-_PORT = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"type": "string"}]}
 _TIME = {"anyOf": [{"type": "string", "examples": ["30s", "15m", "24h"]}, {"type": "number"}]}
 _QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
 
-_KIND_NAME = {"enum": _KINDS}
-Kinds = Annotated[
-    tuple[Kind, ...],
-    PlainValidator(_kinds),
-    WithJsonSchema({"anyOf": [_KIND_NAME, {"type": "array", "items": _KIND_NAME, "minItems": 1}]}),
-]
 EffectWord = Annotated[
     Effect, PlainValidator(_effect), WithJsonSchema({"enum": _EFFECTS}), Tag("word")
-]
-Texts = Annotated[tuple[str, ...], PlainValidator(_texts), WithJsonSchema(_ONE_OR_MANY)]
-Argv = Annotated[
-    tuple[tuple[str, ...], ...],
-    PlainValidator(_argv),
-    WithJsonSchema({"anyOf": [_WORDS, {"type": "array", "items": _WORDS, "minItems": 1},
-                              {"type": "string"}]}),
-]  # fmt: skip
-Ports = Annotated[
-    tuple[str, ...],
-    PlainValidator(_ports),
-    WithJsonSchema({"anyOf": [_PORT, {"type": "array", "items": _PORT, "minItems": 1}]}),
 ]
 Duration = Annotated[float, PlainValidator(_seconds), WithJsonSchema(_TIME)]
 Window = Annotated[float | None, PlainValidator(_window), WithJsonSchema(_TIME)]
@@ -177,6 +121,27 @@ EnvWords = Annotated[
     PlainValidator(_envs),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
+
+
+_STAND_IN = {
+    "anyOf": [
+        {"enum": list(SERVICES)},
+        {
+            "type": "object",
+            "required": ["service"],
+            "properties": {"service": {"enum": list(SERVICES)}},
+        },
+    ]
+}
+WorldWords = Annotated[
+    WorldTerms,
+    PlainValidator(world_of),
+    WithJsonSchema({
+        "type": "object",
+        "properties": {"settings": {"type": "object"}},
+        "additionalProperties": _STAND_IN,
+    }),
+]  # fmt: skip
 
 
 def _limit_type(name: str) -> Any:
@@ -224,31 +189,6 @@ class ToolShape(Shape):
         Discriminator(lambda value: "map" if isinstance(value, dict) else "word"),
     ] = Field(description="read, write or admin, or a mapping from these to CEL")
     reversible: bool = Field(default=False, description="whether a write can be undone")
-
-
-class UnlessShape(Shape):
-    """Fields of an action; a value is a pattern or a list of which any will do."""
-
-    program: Texts | None = None
-    argv: Argv | None = None
-    cwd: Texts | None = None
-    path: Texts | None = None
-    name: Texts | None = None
-    effect: Texts | None = None
-    operation: Texts | None = None
-    language: Texts | None = None
-    host: Texts | None = None
-    method: Texts | None = None
-    query: Texts | None = None
-    port: Ports | None = None
-    provider: Texts | None = None
-    model: Texts | None = None
-
-
-class MatchShape(UnlessShape):
-    """Which actions a rule is about: their kind, and fields that must all match."""
-
-    kind: Kinds
 
 
 class LimitShape(Shape):
@@ -306,6 +246,8 @@ class FileShape(Shape):
     # Not optional: a key without a value must not read like no key, which forbids less.
     network: NetworkShape = Field(default=None)  # type: ignore[assignment]
     secrets: dict[SecretName, SecretShape] = Field(default={}, max_length=MAX_SECRETS)  # type: ignore[valid-type]
+    world: WorldWords = Field(default=None)  # type: ignore[assignment]
+    faults: Faults = Field(default=None)  # type: ignore[assignment]
     tools: dict[str, ToolShape] = Field(default={}, max_length=MAX_TOOLS)
     rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)
     approvals: ApprovalsShape = ApprovalsShape()
@@ -328,6 +270,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
     ("rules", "*", "fault"): FaultShape,
     ("rules", "*", "examples"): ExamplesShape,
     ("approvals",): ApprovalsShape,
+    **FAULT_SHAPES,
 }
 
 

@@ -72,6 +72,11 @@ class Home:
         return self.root / "hosts"
 
     @property
+    def worlds(self) -> Path:
+        """The state of the stand-ins, one directory for each run that has some."""
+        return self.root / "worlds"
+
+    @property
     def layers(self) -> Path:
         return self.root / "layers"
 

@@ -16,7 +16,8 @@ from paddock.policy.schema import SHAPES
 from paddock.policy.subject import HTTP_NAMES, NAMES
 from unit.policy.cases import SUPPORT_BOT
 
-TEXT = (Path(__file__).resolve().parents[3] / "docs" / "paddock-file.md").read_text()
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+TEXT = (DOCS / "paddock-file.md").read_text() + (DOCS / "faults.md").read_text()
 CODE = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", TEXT, re.DOTALL))
 KEYS = sorted({key for shape in SHAPES.values() for key in shape.model_fields})
 WORDS = sorted({*Kind, *Stage, *Verdict, *OPERATIONS, *CODES, *NAMES, *HTTP_NAMES})

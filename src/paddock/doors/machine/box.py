@@ -20,6 +20,7 @@ from paddock.doors.machine.files import FileCore
 from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.passage import Passage
 from paddock.doors.machine.volumes import quotas
+from paddock.doors.machine.worlds import close_world, open_world
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container.driver import ContainerDriver
@@ -37,6 +38,7 @@ from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
     from paddock.state.snapshots import SnapshotStore
+    from paddock.world.world import World
 
 SAMPLE_S = 5.0
 SAMPLES = 720  # one hour of history
@@ -74,6 +76,7 @@ class Box:
         self._closing: asyncio.Task[None] | None = None
         self._paused_left: float | None = None
         self.server: Any = None
+        self.world: World | None = None
         self.network = BoxNetwork(self)
         self.passage = Passage(self, policy)
 
@@ -87,6 +90,7 @@ class Box:
 
     async def _connected(self, parent: Box | None) -> Box:
         try:
+            self.world = await open_world(self, parent)
             await self.network.open(None if parent is None else parent.network)
         except BaseException:
             await self.end("its network could not be opened")
@@ -154,7 +158,7 @@ class Box:
         return layers
 
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:
-        return {**self.network.environment, **dict(self.spec.envs), **(more or {})}
+        return self.network.envs({**dict(self.spec.envs), **(more or {})})
 
     def set_timeout(self, timeout_s: float) -> None:
         """The sandbox ends by itself after this; `limits.time` stays the ceiling."""
@@ -318,6 +322,7 @@ class Box:
 
     async def _close(self, reason: str) -> None:
         await self.network.close()  # first: what is under way then has an end to record
+        await close_world(self)
         await self.passage.close(reason)
 
     async def _sample(self) -> None:

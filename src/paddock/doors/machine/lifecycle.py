@@ -26,6 +26,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.network_words import network_of
 
 if TYPE_CHECKING:
+    from paddock.world.store import Change
+    from paddock.world.world import World
     from paddock.doors.machine.workspace import Changes
 
 CODE_TIMEOUT_S = 300.0
@@ -125,6 +127,28 @@ class BoxCalls:
     async def alerts(self) -> list[Alert]:
         """What somebody should look at, oldest first: attempts that were stopped."""
         return self.box.passage.alerts()
+
+    async def world_digest(self) -> str:
+        """The same for the same state of all stand-ins."""
+        return self._world.digest()
+
+    async def world_changes(self) -> dict[str, list[Change]]:
+        """What is otherwise than at the beginning, by stand-in."""
+        return {one.name: one.changes() for one in self._world}
+
+    async def broken_invariants(self) -> dict[str, list[str]]:
+        """What should always hold in a stand-in and does not, by stand-in."""
+        return self._world.broken()
+
+    async def reset_world(self) -> None:
+        """Every stand-in back to its beginning, exactly."""
+        await self._world.reset()
+
+    @property
+    def _world(self) -> World:
+        if self.box.world is None:
+            raise InvalidInput("this sandbox has no world", hint="say world={...} when creating it")
+        return self.box.world
 
     async def run_code(
         self,

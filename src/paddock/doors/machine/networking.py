@@ -37,6 +37,14 @@ class BoxNetwork:
     def is_open(self) -> bool:
         return self._door is not None
 
+    def envs(self, given: dict[str, str]) -> dict[str, str]:
+        """What a program gets, with what it needs to trust the door."""
+        if not self.environment:
+            return given
+        from paddock.doors.network.trust import TrustPaths, with_python
+
+        return with_python({**self.environment, **given}, TrustPaths())
+
     @property
     def secret_values(self) -> dict[str, str]:
         """What the journal must not show."""
@@ -99,6 +107,7 @@ class BoxNetwork:
             gate=lambda: box.passage.gate,
             policy=lambda: box.passage.policy,
             step_of=self._step_of,
+            world=box.world,
         )
         if network.ca is not None:  # a file that is not there is said now, not at a request
             await offload(client_context, network.ca, ("http/1.1",))
@@ -117,13 +126,19 @@ class BoxNetwork:
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""
         from paddock.doors.network.names import NAME_SERVER_ADDRESS
-        from paddock.doors.network.trust import TrustPaths, environment, java_truststore
+        from paddock.doors.network.trust import (
+            TrustPaths,
+            environment,
+            java_truststore,
+            python_hook,
+        )
 
         java = java_truststore(held.ca) if has_roots else held.java
         paths = TrustPaths(java=None if java is None else _JAVA)
         is_usual = self._box.spec.template == "host"
         bundle = [held.ca, agreed.HOST_CERTIFICATES] if is_usual else [held.bundle]
         files: list[list[Any]] = [[paths.bundle, bundle], [paths.ca, [held.ca]]]
+        files.append([f"{paths.python}/sitecustomize.py", [python_hook()]])
         files.append([agreed.RESOLVER, [f"nameserver {NAME_SERVER_ADDRESS}\n".encode()]])
         if java is not None:
             files.append([_JAVA, [java]])
@@ -179,5 +194,6 @@ def wants_network(network: NetworkTerms | None) -> bool:
 def _enforced(network: NetworkTerms) -> str:
     if network.mode is Mode.NONE:
         return _NO_NETWORK
-    count = len(network.allow)
-    return f"filtered: every address leads to the door, which lets {count} destinations through"
+    count, stood_in = len(network.allow), len({one.host for one in network.stand_ins})
+    said = f"filtered: every address leads to the door, which lets {count} destinations through"
+    return f"{said}; stand-ins answer for {stood_in}" if stood_in else said

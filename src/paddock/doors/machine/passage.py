@@ -7,16 +7,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paddock.fence.container.attempts import Attempt, KnownPrograms, Truth, look
+from paddock.doors.machine.exec_actions import exec_action, other_action
+from paddock.doors.machine.processes import send_signal
+from paddock.fence.container.attempts import Attempt, KnownPrograms, look
 from paddock.fence.container.driver import PATH
 from paddock.fence.offload import offload
 from paddock.gate.alerts import Alert
-from paddock.gate.executors import Done, Fault
+from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_EXPECTED = 1000
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
 _MAX_STEPS = 10_000
+_KILL_AGAIN_S = 0.02
 _FLUSH_S = 0.05  # how long an observation may wait for a record to go with
 _READS = {"read", "list", "info", "exists", "watch"}
 Work = Callable[[Action], Awaitable[Done]]
@@ -104,21 +108,40 @@ class Passage:
         if self._has_exec_rules:
             arguments |= await self._resolved_program(argv, cwd)
 
+        killing: list[float] = []  # the fault that ends it, and when
+
         async def begin(action: Action) -> Done:
             assert action.step is not None
             real = action.arguments.get("real_path")
             expected = _Expected(action.step, tuple(argv), real)
             self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
             self._running.append(action.step)
+            killer = asyncio.ensure_future(self._kill_later(action.step, *killing))
             try:
                 return await live(action)
             finally:
+                killer.cancel()
                 self._running.remove(action.step)
                 if not is_begun_elsewhere:
                     with contextlib.suppress(ValueError):
                         self._expected.remove(expected)
 
-        return await self._cross(Kind.EXEC, shown[0], arguments, Effect.WRITE, begin)
+        def spoil(words: Mapping[str, Any]) -> None:
+            if "kill" in words:
+                killing.append(0.0 if words["kill"] is True else float(words["kill"]))
+
+        return await self._cross(Kind.EXEC, shown[0], arguments, Effect.WRITE, begin, spoil)
+
+    async def _kill_later(self, step: int, after_s: float | None = None) -> None:
+        """A fault on purpose: what runs for the step is killed, as the kernel would when memory is
+        short."""
+        if after_s is None:
+            return
+        await asyncio.sleep(after_s)
+        while True:  # at once may be before it has begun
+            for pid in [pid for pid, one in self._steps.items() if one == step]:
+                await send_signal(self._box, pid, signal.SIGKILL)
+            await asyncio.sleep(_KILL_AGAIN_S)
 
     async def file(self, operation: str, path: str, live: Work, **more: Any) -> Any:
         """A call on a file; `path` is absolute."""
@@ -195,7 +218,13 @@ class Passage:
                 await offload(gate.close, {"ended_by": why})
 
     async def _cross(
-        self, kind: Kind, name: str, arguments: Mapping[str, Any], effect: Effect, live: Work
+        self,
+        kind: Kind,
+        name: str,
+        arguments: Mapping[str, Any],
+        effect: Effect,
+        live: Work,
+        spoil: Spoil | None = None,
     ) -> Any:
         _ = self._box.channel  # an ended or paused sandbox says so, before anything is recorded
         action = Action(kind, name, arguments, effect, is_contained=True)
@@ -205,7 +234,7 @@ class Passage:
             raise Blocked(f"it could not be recorded, so it was not done: {error}") from error
         self._under_way += 1
         try:
-            receipt = await gate.cross(action, live)
+            receipt = await gate.cross(action, live, spoil=spoil)
         finally:
             self._under_way -= 1
             self._quiet.set()
@@ -237,8 +266,8 @@ class Passage:
             expected = self._expectation(attempt.event)
             if attempt.is_first and expected and expected.real_path == truth.real_path:
                 return 0  # its command has crossed the gate with this very program
-            actions = [_exec_action(attempt.event, truth, step)]
-            actions += [_other_action(attempt.event, name, step) for name in truth.others]
+            actions = [exec_action(attempt.event, truth, step)]
+            actions += [other_action(attempt.event, name, step) for name in truth.others]
             doubtful = [action for action in actions if not self.gate.lets_pass(action)]
         except Exception as error:
             return self._unreadable(attempt, error)
@@ -261,7 +290,7 @@ class Passage:
         for action in actions:
             receipt = await self.gate.cross(action, _let_through)
             if receipt.outcome is Outcome.FAULTED:
-                return errno.EIO
+                return getattr(receipt.exception, "errno", None) or errno.EIO
             if not receipt.is_done:
                 return errno.EACCES
         return 0
@@ -341,37 +370,11 @@ def value_of(receipt: Receipt) -> Any:
     raise Blocked(receipt.error or "no reason was given", rule=rule, step=receipt.step)
 
 
-def _exec_action(event: ExecEvent, truth: Truth, step: int | None) -> Action:
-    arguments: dict[str, Any] = {
-        "program": event.program,
-        "argv": list(event.argv),
-        "cwd": event.cwd,
-        "pid": event.pid,
-    }
-    if truth.real_path is not None:
-        arguments["real_path"] = truth.real_path
-    if truth.same_as:
-        arguments["same_as"] = list(truth.same_as)
-    name = event.program.rpartition("/")[2] or event.program
-    return Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=step)
-
-
-def _other_action(event: ExecEvent, program: str, step: int | None) -> Action:
-    """A program that runs because of another: a script's interpreter, what a loader loads."""
-    arguments = {
-        "program": program,
-        "argv": [program, *event.argv],
-        "cwd": event.cwd,
-        "pid": event.pid,
-        "because_of": event.program,
-    }
-    name = program.rpartition("/")[2] or program
-    return Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=step)
-
-
 def _has_rules(policy: Policy, kind: Kind) -> bool:
     """Whether a rule can say anything but yes to what stays inside."""
-    return any(kind in rule.kinds and rule.decide is not Verdict.ALLOW for rule in policy.rules)
+    return any(
+        kind in rule.kinds and rule.decide is not Verdict.ALLOW for rule in policy.rules
+    ) or any(kind in fault.kinds for fault in policy.faults)
 
 
 async def _let_through(action: Action) -> Done:

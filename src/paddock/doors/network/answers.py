@@ -4,25 +4,17 @@ a stand-in says in place of the real server."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.exchange import Exchange, Headers
+from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.spoiling import tell_fault
 from paddock.gate.executors import Fault
 from paddock.model.action import Outcome, Receipt
+from paddock.world.asgi import HttpAnswer
 
 _JSON = (b"content-type", b"application/json")
 _MARK = b"x-paddock"  # says that the answer is ours, and which kind
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """What a stand-in answers. A body may come in parts."""
-
-    status: int = 200
-    headers: Headers = field(default_factory=list)
-    body: bytes | AsyncIterable[bytes] = b""
 
 
 async def tell(exchange: Exchange, receipt: Receipt) -> None:
@@ -80,6 +72,10 @@ async def stand_in(exchange: Exchange, value: Any) -> None:
 
 
 async def _tell_fault(exchange: Exchange, receipt: Receipt) -> None:
+    words = receipt.decision.fault if receipt.decision is not None else None
+    if words is not None and "id" in words:
+        await tell_fault(exchange, words)
+        return
     error = receipt.exception
     status = error.status if isinstance(error, Fault) else None
     message = receipt.error or "The service failed."

@@ -68,7 +68,8 @@ class Arrival:
         elif (secret := self.door.services.custody.in_name(host)) is not None:
             self._misplaced(origin, secret)
         elif entry.transport is Transport.TCP:
-            await pass_through(self.door.services, self.conn, origin, "tcp")
+            secured = partial(self._secured, origin)
+            await pass_through(self.door.services, self.conn, origin, "tcp", secured)
         else:
             await self._by_first_bytes(origin)
 
@@ -124,6 +125,11 @@ class Arrival:
             return
         requests = Requests(self.door.services, origin)
         await self._serve(http2 if self.conn.alpn == "h2" else http1, requests, origin)
+
+    async def _secured(self, origin: Origin) -> None:
+        """Goes on in TLS, for a stand-in. Raises ssl.SSLError."""
+        context = self.door.authority.context_for(origin.host)
+        await self.conn.start_tls(context, server_side=True)
 
     async def _serve(self, driver: ModuleType, requests: Requests, origin: Origin) -> None:
         await driver.serve(

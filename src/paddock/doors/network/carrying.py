@@ -29,11 +29,12 @@ from paddock.doors.network.kept import MAX_HASHED, Kept
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, shown_headers
 from paddock.doors.network.secrets import Revoked
-from paddock.doors.network.services import MISPLACED, REBINDING, Services
+from paddock.doors.network.services import MISPLACED, REBINDING, STAND_IN, Services
 from paddock.doors.network.upstreams import Line, NoUpstream
 from paddock.doors.network.websocket import relay
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Outcome
+from paddock.world.service import StandInFailed
 
 _BODYLESS = frozenset({204, 205, 304})
 _HELD_S = 1.0  # from the request to its sending; longer, and a person was asked
@@ -92,15 +93,20 @@ class Carrying:
             return await self._no_answer(error.status, str(error))
         except DialError as error:
             return await self._not_dialled(error, action)
+        except StandInFailed as error:
+            return await self._stood_in_badly(error, action)
         except (ConnLost, BadMessage) as error:
             return await self._broken(error)
 
     def _outgoing(self, action: Action) -> Outgoing:
         sent = outgoing(self._services.custody, self._origin, self._proposal, action)
+        self._check_clear(sent)
+        return sent
+
+    def _check_clear(self, sent: Outgoing) -> None:
         place = sent.place
         if sent.used and place.scheme == "http" and not self._services.is_staged(place.host):
             raise InTheClear(sent.used[0], place.host)
-        return sent
 
     async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
         """A kept connection may have been closed meanwhile: what the server did not see is sent
@@ -153,9 +159,13 @@ class Carrying:
             await self._to_client(self._exchange.finish())
         else:
             await self._stream(answer, response, headers)
-        self._services.upstreams.give_back(line)
+        self._release(line)
         record = self._record(line, response, headers) | answer.record()
         return Done(value=response.status, record=record, cost=answer.cost())
+
+    def _release(self, line: Line) -> None:
+        """The answer is over, and its connection may serve another."""
+        self._services.upstreams.give_back(line)
 
     async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
         exchange, kept, body = self._exchange, self._kept, response.body
@@ -247,6 +257,14 @@ class Carrying:
             about = {"host": self._origin.host, "addresses": ", ".join(error.addresses)}
             self._services.alert(REBINDING, about, action.step)
         return await self._no_answer(_STATUSES.get(error.kind, 502), error.why)
+
+    async def _stood_in_badly(self, error: StandInFailed, action: Action) -> Done:
+        """The agent sees a server that fails; whoever reads the journal sees whose fault it is."""
+        about = {"host": self._origin.host, "port": self._origin.port, "why": str(error)}
+        self._services.alert(STAND_IN, about, action.step)
+        done = await self._no_answer(500, f"The service failed: {self._origin.host}.")
+        record = {**(done.record or {}), "fault_of": "stand-in"}
+        return Done(outcome=Outcome.FAILED, error=f"the stand-in failed: {error}", record=record)
 
     async def _broken(self, error: ConnLost | BadMessage) -> Done:
         fault = self._proposal.fault

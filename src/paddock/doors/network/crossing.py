@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import Carrying
+from paddock.doors.network.drafting import Reading
 from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.faulty import Faulty, Spoiling
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.requests import (
     Origin,
@@ -21,6 +23,7 @@ from paddock.doors.network.requests import (
     rebuilt,
 )
 from paddock.doors.network.services import DENIED, MISMATCH, MISPLACED, Services
+from paddock.doors.network.standing import Standing
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
@@ -78,17 +81,52 @@ async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     if name is not None:
         await _misplaced(services, exchange, proposal, origin, name)
         return
-    carrying = Carrying(services, exchange, origin, proposal)
     try:
-        receipt = await _decided(services.gate(), proposal, origin, carrying)
+        gate = services.gate()
+        executors = _executors(services, exchange, origin, proposal, gate)
+        receipt = await _decided(gate, proposal, origin, executors)
     except (JournalBroken, OSError) as error:
         why = f"It could not be recorded, so it was not done: {error}"
-        receipt = Receipt(Outcome.REFUSED, 0, error=why)
-    if carrying.is_answered:
+        executors, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
+    if executors is not None and executors.is_answered:
         return
     if is_out_of_reach(receipt):
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
     await tell(exchange, receipt)
+
+
+@dataclass(slots=True)
+class _Executors:
+    """Who carries a request out, who answers in place of the real server, and what may spoil it."""
+
+    live: Carrying | Faulty
+    simulate: Standing | Faulty | None = None
+    spoil: Spoiling | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.live.is_answered or (self.simulate is not None and self.simulate.is_answered)
+
+
+def _executors(
+    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, gate: Gate
+) -> _Executors:
+    stand_in = services.stand_in(origin.host, origin.port)
+
+    def live(exchange: Exchange) -> Carrying:
+        if stand_in is not None and stand_in.terms.reads_are_real:
+            return Reading(services, exchange, origin, proposal, stand_in)
+        return Carrying(services, exchange, origin, proposal)
+
+    def standing(exchange: Exchange) -> Standing:
+        assert stand_in is not None
+        return Standing(services, exchange, origin, proposal, stand_in)
+
+    if gate.faults is None:
+        return _Executors(live(exchange), None if stand_in is None else standing(exchange))
+    spoil = Spoiling(exchange, origin.place, services.stale)
+    simulate = None if stand_in is None else spoil.executor(standing, proposal)
+    return _Executors(spoil.executor(live, proposal), simulate, spoil)
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:
@@ -98,26 +136,34 @@ def is_out_of_reach(receipt: Receipt) -> bool:
     return is_blocked and decision is not None and decision.decided_by == "network"
 
 
-async def _decided(gate: Gate, proposal: Proposal, origin: Origin, carrying: Carrying) -> Receipt:
+async def _decided(
+    gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
+) -> Receipt:
     """A request to a model is one action when no rule has anything to say about it as a request.
     Otherwise it is two, one inside the other: to look like a question to a model is no way around
     the rules for requests."""
     model = as_model_action(proposal, origin)
+    means = partial(gate.cross, simulate=executors.simulate, spoil=executors.spoil)
     if model is None:
-        return await gate.cross(proposal.action, carrying, rebuild=partial(rebuilt, proposal))
+        return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
     if gate.lets_pass(proposal.action):
-        return await gate.cross(model, carrying, rebuild=_as_it_is)
+        return await means(model, executors.live, rebuild=_as_it_is)
     inner: list[Receipt] = []
 
-    async def live(action: Action) -> Done:
+    async def within(action: Action) -> Done:
         assert model is not None
-        inner.append(
-            await gate.cross(replace(model, parent=action.step), carrying, rebuild=_as_it_is)
-        )
+        asked = replace(model, parent=action.step)
+        inner.append(await means(asked, executors.live, rebuild=_as_it_is))
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
-    outer = await gate.cross(proposal.action, live, rebuild=_as_it_is)
+    outer = await gate.cross(
+        proposal.action,
+        within,
+        rebuild=_as_it_is,
+        simulate=None if executors.simulate is None else within,
+        spoil=executors.spoil,
+    )
     return inner[0] if inner else outer
 
 

@@ -72,6 +72,14 @@ NO_SUCH_NAME = Answer(Code.NO_SUCH_NAME)
 NOTHING = Answer(Code.NO_ERROR)  # the name exists and has no such record
 
 
+class Unanswered(Exception):
+    """A fault on purpose: the name server fails, or says nothing at all."""
+
+    def __init__(self, code: Code | None) -> None:
+        super().__init__("a fault on purpose")
+        self.code = code
+
+
 class DnsAnswerer:
     """Answers the questions of one sandbox.
 
@@ -99,6 +107,8 @@ class DnsAnswerer:
             return _bare(packet, Code.MALFORMED)
         try:
             written: bytes = wire.write(question, await self._answer(question))
+        except Unanswered as fault:
+            return None if fault.code is None else _bare(packet, fault.code)
         except Exception:
             return _bare(packet, Code.FAILED)
         return written
@@ -107,6 +117,8 @@ class DnsAnswerer:
         try:
             async with asyncio.timeout(JUDGE_S):
                 return await self._looked_up(question)
+        except Unanswered:
+            raise
         except Exception:  # whatever went wrong, it is not a yes
             return NO_SUCH_NAME
 

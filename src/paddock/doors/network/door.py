@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.crossing import is_out_of_reach
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.dial import Dialer
-from paddock.doors.network.dns import DnsAnswerer, serve_udp
+from paddock.doors.network.dns import Code, DnsAnswerer, Unanswered, serve_udp
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.names import NameTable
 from paddock.doors.network.requests import Origin
@@ -30,9 +30,10 @@ from paddock.doors.network.upstreams import IDLE_S, Upstreams
 from paddock.fence.container.network import Attempt, DoorSockets, original_destination
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.model.action import Action, Effect, Kind
+from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from paddock.policy.decide import Policy
 from paddock.policy.network import NetworkTerms
+from paddock.world.world import World
 
 MAX_CONNECTIONS = 1024  # of one sandbox; beyond it a connection is refused
 _ACCEPTS = 64  # in one turn of the loop
@@ -47,6 +48,7 @@ class Surroundings:
     gate: Callable[[], Gate]
     policy: Callable[[], Policy]
     step_of: Callable[[socket.socket | None], int | None]  # that made a connection
+    world: World | None = None
     idle_s: float = 300.0  # of a client
     upstream_idle_s: float = IDLE_S
 
@@ -68,7 +70,7 @@ class NetworkDoor:
         self.answerer = DnsAnswerer(self.table, self._judge_name, refused=self._no_name)
         dialer = Dialer(network)
         upstreams = Upstreams(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
-        self.services = Services(around.gate, upstreams, custody, around.policy)
+        self.services = Services(around.gate, upstreams, custody, around.policy, around.world)
         self._sockets = sockets
         self._around = around
         self._loop = asyncio.get_running_loop()
@@ -190,9 +192,11 @@ class NetworkDoor:
         """A question for a name, as an action."""
         action = Action(Kind.DNS, name, {"host": name, "name": name, "type": qtype}, Effect.READ,
                         parent=self._around.step_of(None))  # fmt: skip
-        receipt = await self.services.gate().cross(action, _let_through)
+        receipt = await self.services.gate().cross(action, _let_through, spoil=_ignore)
         if is_out_of_reach(receipt):
             self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
+        if receipt.outcome is Outcome.FAULTED:
+            _fail_on_purpose(receipt)
         return receipt.is_done
 
     def _no_name(self, name: str, qtype: str, why: str) -> None:
@@ -248,6 +252,16 @@ def _difference(old: NetworkTerms, new: NetworkTerms) -> Callable[[str, int], bo
 
 async def _let_through(action: Action) -> Done:
     return Done(value=True)
+
+
+def _ignore(words: Mapping[str, Any]) -> None:
+    """Nothing spoils an address; and silence is kept by saying nothing."""
+
+
+def _fail_on_purpose(receipt: Receipt) -> None:
+    words = (receipt.decision.fault if receipt.decision is not None else None) or {}
+    if not words.get("nxdomain"):
+        raise Unanswered(None if "timeout" in words else Code.FAILED)
 
 
 def conn_port(conn: Conn) -> int | None:

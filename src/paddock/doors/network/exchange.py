@@ -140,6 +140,10 @@ class Exchange(Protocol):
         """Cuts the answer so that the client sees that it is not whole."""
         ...
 
+    async def cut(self) -> None:
+        """Ends the answer where it is: what was sent arrives, and what is missing can be seen."""
+        ...
+
     def is_gone(self) -> bool:
         """Whether nobody waits for the answer any more, as far as that can be told at once."""
         ...

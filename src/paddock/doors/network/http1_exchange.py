@@ -103,6 +103,12 @@ class Http1Exchange:
         self._is_over = True
         self._conn.abort()
 
+    async def cut(self) -> None:
+        self._keeps = False
+        self._is_over = True
+        await self.flush()
+        await self._conn.linger()  # a reset could overtake what was sent
+
     def is_gone(self) -> bool:
         return self._conn.is_gone
 

@@ -216,6 +216,11 @@ class _Exchange:
         self._head = None
         self._link.reset(self._stream, INTERNAL_ERROR, ConnLost("the answer was cut off"))
 
+    async def cut(self) -> None:
+        if self._has_begun:
+            self._send_head()
+        self.abort()
+
     def take_over(self) -> Conn:
         raise BadMessage(501, "an HTTP/2 stream is no connection to take over")
 

@@ -19,6 +19,7 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.http1_messages import end_to_end, known
+from paddock.doors.network.injection import Injected
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.doors.network.scrub import ask_for_plain
@@ -39,8 +40,17 @@ class Outgoing:
     used: tuple[str, ...]  # names of the secrets that were put in
 
 
-def outgoing(custody: Custody, origin: Origin, proposal: Proposal, action: Action) -> Outgoing:
-    """Raises Revoked. An approver may have edited the arguments: what they say is what is sent."""
+def outgoing(
+    custody: Custody,
+    origin: Origin,
+    proposal: Proposal,
+    action: Action,
+    *,
+    is_real: bool = True,
+    is_plain: bool = False,
+) -> Outgoing:
+    """Raises Revoked. An approver may have edited the arguments: what they say is what is sent. A
+    stand-in gets placeholders as they are; with `is_plain` a server is asked not to compress."""
     asked = proposal.request
     if action.arguments is not _decided(proposal, action):
         asked, body, origin = _edited(proposal, action, origin)
@@ -50,9 +60,11 @@ def outgoing(custody: Custody, origin: Origin, proposal: Proposal, action: Actio
     if asked.upgrade:
         headers = without(headers, b"sec-websocket-extensions", b"upgrade", b"connection")
         headers += [(b"Connection", b"Upgrade"), (b"Upgrade", asked.upgrade.encode())]
-    injected = custody.inject(headers, asked.target, body, origin.host)
+    injected = Injected(headers, asked.target, body)
+    if is_real:
+        injected = custody.inject(headers, asked.target, body, origin.host)
     headers = injected.headers
-    if custody.scrubber(origin.host) is not None or action.kind is Kind.MODEL:
+    if is_plain or action.kind is Kind.MODEL or custody.scrubber(origin.host) is not None:
         # By ranges a value could be had in parts, each of which is none.
         headers = without(ask_for_plain(headers), b"range", b"if-range")
     is_h2 = asked.version == "2"

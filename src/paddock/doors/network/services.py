@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.doors.network.custody import Custody
+from paddock.doors.network.stale import StaleAnswers
 from paddock.doors.network.upstreams import Upstreams
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.policy.decide import Policy
+from paddock.world.world import StandIn, World
 
 _UNKNOWN_STEP = 0
 
@@ -23,6 +25,7 @@ MALFORMED = "egress.malformed"
 REBINDING = "egress.rebinding"
 MISPLACED = "secret.misplaced"
 EXHAUSTED = "door.exhausted"
+STAND_IN = "world.failed"
 
 
 @dataclass(slots=True)
@@ -33,6 +36,16 @@ class Services:
     upstreams: Upstreams
     custody: Custody
     policy: Callable[[], Policy]
+    world: World | None = None
+    stale: StaleAnswers = field(default_factory=StaleAnswers)
+
+    def stand_in(self, host: str, port: int) -> StandIn | None:
+        """What answers there in place of the real system, if anything does."""
+        network, terms = self.policy().network, self.policy().world
+        if self.world is None or network is None or terms is None:
+            return None
+        where = network.stand_in(host, port)
+        return None if where is None else self.world[terms.at(where).place]
 
     def gate(self) -> Gate:
         """Raises JournalBroken or OSError: what cannot be recorded is not done."""

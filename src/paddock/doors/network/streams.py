@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from paddock.model.action import Action, Effect, Kind, Outcome
 
 IDLE_S = 3600.0  # without a byte in either direction
 _LOOK_S = 15.0
+Secured = Callable[[], Awaitable[None]]
 
 
 def connect_action(origin: Origin, transport: str, **more: Any) -> Action:
@@ -32,19 +33,31 @@ def connect_action(origin: Origin, transport: str, **more: Any) -> Action:
                   parent=origin.parent)  # fmt: skip
 
 
-async def pass_through(services: Services, client: Conn, origin: Origin, transport: str) -> None:
-    """Asks the gate, dials, and moves bytes until both sides are done."""
+async def pass_through(
+    services: Services,
+    client: Conn,
+    origin: Origin,
+    transport: str,
+    secured: Secured | None = None,
+) -> None:
+    """Asks the gate, dials, and moves bytes until both sides are done. A stand-in may want to go on
+    in TLS, which is what `secured` does."""
     action = connect_action(origin, transport)
 
     async def live(action: Action) -> Done:
         return await _carry(services, client, origin, action)
 
+    async def simulate(action: Action) -> Done:
+        from paddock.doors.network.standing_streams import stand_in
+
+        return await stand_in(services, client, origin, secured)
+
     try:
-        receipt = await services.gate().cross(action, live)
+        receipt = await services.gate().cross(action, live, simulate=simulate)
     except (JournalBroken, OSError):
         client.abort()
         return
-    if receipt.outcome is not Outcome.DONE:
+    if receipt.outcome not in (Outcome.DONE, Outcome.SIMULATED):
         client.abort()
     if is_out_of_reach(receipt):
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)

@@ -2,19 +2,21 @@
 
 Nothing here writes a file or looks into a sandbox; it says what is to be where.
 
-No variable reaches a program that brings its own roots and insists on them (Python's `stripe`
-package does), nor one that checks for a known certificate (pinning): for the first its own setting
-helps, the second needs `passthrough`. Programs on GnuTLS (wget and apt of Debian) and on libcurl
-as a library read no variable either, but do read the system's bundle: see `SYSTEM_BUNDLES`.
+A Python package that brings its own roots and insists on them (`stripe` does) is reached by a
+`sitecustomize` of ours. No variable reaches a program of another language that does so, nor one
+that checks for a known certificate (pinning): that one needs `passthrough`. Programs on GnuTLS
+(wget and apt of Debian) and on libcurl as a library read no variable either, but do read the
+system's bundle: see `SYSTEM_BUNDLES`.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
@@ -69,6 +71,7 @@ class TrustPaths:
     bundle: str = agreed.CERTIFICATES  # of `bundle`; where the system looks, too
     ca: str = "/run/paddock/ca.pem"  # the run's own certificate alone
     java: str | None = None  # of `java_truststore`, where there is one
+    python: str = "/run/paddock/python"  # the directory of `python_hook`
 
 
 def environment(paths: TrustPaths) -> dict[str, str]:
@@ -79,6 +82,18 @@ def environment(paths: TrustPaths) -> dict[str, str]:
     if paths.java is not None:
         variables["JAVA_TOOL_OPTIONS"] = _java_options(paths.java)
     return variables
+
+
+def python_hook() -> bytes:
+    """The `sitecustomize.py` of the directory that belongs on every PYTHONPATH."""
+    return _read_once(Path(__file__).with_name("inside") / "sitecustomize.py")
+
+
+def with_python(variables: Mapping[str, str], paths: TrustPaths) -> dict[str, str]:
+    """The variables with our directory behind whatever PYTHONPATH says already."""
+    given = variables.get("PYTHONPATH")
+    path = paths.python if not given else f"{given}:{paths.python}"
+    return {**variables, "PYTHONPATH": path}
 
 
 def bundle(ca_pem: bytes) -> bytes:
@@ -119,6 +134,11 @@ def _system_roots() -> bytes:
         return b""
     status = os.stat(path)
     return _read(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,81 @@
+"""`paddock verdicts`: for each fault on purpose in a run, what the agent did after it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.world.verdicts import Report
+
+_WIDEST = 70
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.output import sentences
+
+    options = _parser().parse_args(words)
+    with sentences():
+        from paddock.cli.journals import find_journal
+        from paddock.journal.reader import Reader
+        from paddock.world.verdicts import Options, judge_run
+
+        people = tuple(options.person)
+        report = judge_run(Reader(find_journal(options.run)), Options(people))
+        if options.json:
+            _write_json(report)
+        else:
+            _write_text(report)
+    return 1 if report.is_bad else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from paddock.cli.journals import RUN_HELP
+
+    parser = argparse.ArgumentParser(
+        prog="paddock verdicts",
+        description=__doc__,
+        epilog="Ends with 1 when the agent acted twice, hammered, or left data corrupted.",
+    )
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument(
+        "--person",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a tool or host by which the agent reaches a person; * matches; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    return parser
+
+
+def _write_json(report: Report) -> None:
+    from paddock.cli.output import say_json
+
+    say_json({
+        "verdicts": [one.as_json() for one in report.verdicts],
+        "counts": dict(report.counts),
+        "recovered": report.recovered,
+    })  # fmt: skip
+
+
+def _write_text(report: Report) -> None:
+    from paddock.cli.output import say
+    from paddock.cli.table import table
+    from paddock.gate.showing import plain
+
+    if not report.verdicts:
+        say("no fault struck in this run")
+        return
+    rows = [
+        (one.step, plain(one.fault_id or "-", 60), plain(one.what, _WIDEST), one.judgement.value)
+        for one in report.verdicts
+    ]
+    lines = table(("STEP", "FAULT", "WHAT", "JUDGEMENT"), rows).splitlines()
+    say(lines[0])
+    for line, one in zip(lines[1:], report.verdicts, strict=True):
+        say(line)
+        for sentence in one.sentences:
+            say(f"      {plain(sentence, 400)}")
+    said = ", ".join(f"{name} {count}" for name, count in report.counts.items())
+    say(f"\n{len(report.verdicts)} verdicts: {said}; recovered {report.recovered}")

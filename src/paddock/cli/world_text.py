@@ -1,0 +1,127 @@
+"""A kept world as lines for people. An agent chose many of the words: each goes through `plain`,
+stands on one line, and has a bounded length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from paddock.cli.table import table
+from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
+from paddock.gate.showing import plain
+
+_MAX_VALUE = 200
+_MAX_NAME = 80
+_MAX_FIELDS = 60  # of one document
+_MAX_DOCUMENTS = 500  # of one service
+_MAX_DEPTH = 5
+_MAX_ENTRIES = 20
+_SIGNS = {"created": ("+", "32"), "deleted": ("-", "31"), "changed": ("~", "33")}
+
+
+def built_in_lines(known: Sequence[BuiltIn]) -> Iterator[str]:
+    """A line for each service, and one for each of its options."""
+    for one in known:
+        yield f"{one.name:10} {plain(one.about, _MAX_VALUE)}"
+        for name, about in one.options.items():
+            yield f"{'':10}   {name}: {plain(about, _MAX_VALUE)}"
+
+
+def service_table(rows: Sequence[ServiceRow]) -> str:
+    cells = [
+        (
+            plain(one.name, _MAX_NAME),
+            plain(f"{one.host}:{one.port}", _MAX_NAME),
+            plain(one.service, _MAX_NAME),
+            one.documents,
+            one.changes,
+            "-" if one.faults is None else one.faults,
+            len(one.broken) or "-",
+        )
+        for one in rows
+    ]
+    drawn = table(("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN"), cells)
+    return "\n".join([drawn, *(line for one in rows for line in _broken(one.name, one.broken))])
+
+
+def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
+    yield plain(name, _MAX_NAME)
+    if not state:
+        yield "  nothing"
+    for kind, value in state.items():
+        if isinstance(value, Mapping) and set(value) == {"count", "latest"}:
+            yield from _kind_lines(kind, value)
+        else:
+            yield from _value_lines(kind, value, 1)
+    yield from _broken(name, broken)
+
+
+def difference_lines(name: str, found: Sequence[Difference], *, is_coloured: bool) -> Iterator[str]:
+    """`+ orders/o1 (step 4)`, and below it a line for each field."""
+    if not found:
+        return
+    yield plain(name, _MAX_NAME)
+    for one in found[:_MAX_DOCUMENTS]:
+        sign, colour = _SIGNS[one.what]
+        step = "" if one.change.step is None else f" (step {one.change.step})"
+        of = f"{plain(one.change.kind, _MAX_NAME)}/{plain(one.change.id, _MAX_NAME)}"
+        yield _coloured(f"  {sign} {of}{step}", colour if is_coloured else None)
+        for field in one.fields[:_MAX_FIELDS]:
+            yield f"      {_field(field)}"
+        if len(one.fields) > _MAX_FIELDS:
+            yield f"      ({len(one.fields) - _MAX_FIELDS} more fields: --json)"
+    if len(found) > _MAX_DOCUMENTS:
+        yield f"  ({len(found) - _MAX_DOCUMENTS} more documents: --json)"
+
+
+def _field(one: FieldDiff) -> str:
+    name = plain(one.field, _MAX_NAME)
+    if one.is_new:
+        return f"{name}: {_value(one.after)}"
+    if one.is_gone:
+        return f"{name}: {_value(one.before)} -> (gone)"
+    return f"{name}: {_value(one.before)} -> {_value(one.after)}"
+
+
+def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
+    latest = value["latest"]
+    yield f"  {plain(kind, _MAX_NAME)}: {value['count']}"
+    for document in latest:
+        yield f"    {_value(document)}"
+    more = value["count"] - len(latest)
+    if more > 0:
+        yield f"    ({more} more, older)"
+
+
+def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
+    pad, shown = "  " * depth, plain(name, _MAX_NAME)
+    entries = _entries(value)
+    if entries is None or depth >= _MAX_DEPTH or not entries:
+        yield f"{pad}{shown}: {_value(value)}"
+        return
+    yield f"{pad}{shown}:"
+    for inner, one in entries[:_MAX_ENTRIES]:
+        yield from _value_lines(inner, one, depth + 1)
+    if len(entries) > _MAX_ENTRIES:
+        yield f"{pad}  ({len(entries) - _MAX_ENTRIES} more: --json)"
+
+
+def _entries(value: Any) -> list[tuple[object, Any]] | None:
+    if isinstance(value, Mapping):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list | tuple) else None
+
+
+def _value(value: Any) -> str:
+    return plain(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+
+
+def _broken(name: str, broken: Sequence[str]) -> Iterator[str]:
+    for sentence in broken:
+        yield f"! {plain(name, _MAX_NAME)}: {plain(sentence, _MAX_VALUE)}"
+
+
+def _coloured(text: str, colour: str | None) -> str:
+    return text if colour is None else f"\033[{colour}m{text}\033[0m"

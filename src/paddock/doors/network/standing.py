@@ -1,0 +1,223 @@
+"""A request that a stand-in answers: the same way as to a real server, with the world in its place.
+What is decided about answers (tool calls of a model, what the journal keeps) holds for both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, cast
+
+from paddock.doors.network.carrying import Carrying
+from paddock.doors.network.conn import Conn, ConnIdle, ConnLost
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Body,
+    Exchange,
+    Headers,
+    Request,
+    Response,
+    without,
+)
+from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.outgoing import Outgoing, outgoing
+from paddock.doors.network.requests import Origin, Proposal, split_target
+from paddock.doors.network.services import Services
+from paddock.doors.network.upstreams import Line
+from paddock.gate.executors import Done, refusal
+from paddock.model.action import Action, Outcome
+from paddock.world.asgi import HttpAnswer, WorldRequest
+from paddock.world.service import LocalService, StandInFailed
+from paddock.world.world import StandIn
+
+_STEP = b"x-paddock-step"  # for a stand-in in a process of its own
+
+
+class Standing(Carrying):
+    """The executor of one request to a stand-in."""
+
+    def __init__(
+        self,
+        services: Services,
+        exchange: Exchange,
+        origin: Origin,
+        proposal: Proposal,
+        stand_in: StandIn,
+    ) -> None:
+        super().__init__(services, exchange, origin, proposal)
+        self._stand_in = stand_in
+
+    async def __call__(self, action: Action) -> Done:
+        arguments = action.arguments
+        found = self._services.stand_in(str(arguments["host"]), int(arguments["port"]))
+        if found is None:  # an approver has edited it
+            return refusal(f"Nothing stands in for {arguments['host']}.")
+        self._stand_in = found
+        done = await super().__call__(action)
+        return replace(done, outcome=Outcome.SIMULATED) if done.outcome is Outcome.DONE else done
+
+    def _outgoing(self, action: Action) -> Outgoing:
+        custody = self._services.custody
+        return outgoing(custody, self._origin, self._proposal, action, is_real=False)
+
+    async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
+        if self._exchange.request.expects_continue and self._proposal.read is None:
+            await self._to_client(self._exchange.proceed())
+        service = self._stand_in.service
+        if isinstance(service, LocalService):
+            return await self._passed_on(service, sent)
+        response = await self._answered(sent)
+        return _line(self._origin, sent, _NoUpstream()), response
+
+    async def _answered(self, sent: Outgoing) -> Response:
+        if sent.request.upgrade:
+            raise StandInFailed(f"{self._stand_in.terms.service} does not speak WebSocket")
+        request = world_request(sent.request, sent.headers, self._origin, self._proposal.read)
+        answer = await self._stand_in.request(request, sent.action.step)
+        return as_response(answer)
+
+    async def _passed_on(self, service: LocalService, sent: Outgoing) -> tuple[Line, Response]:
+        """To a process of its own, over a connection of its own."""
+        timeout_s = self._stand_in.timeout_s
+        sock = await service.connect()
+        conn = Conn(sock, idle_s=timeout_s)
+        headers = [(b"Host", self._origin.authority.encode()), *sent.headers]
+        headers.append((_STEP, str(sent.action.step or 0).encode()))
+        try:
+            upstream = Http1Upstream(conn)
+            response = await upstream.send(sent.request, headers)
+        except (ConnLost, BadMessage) as error:
+            conn.abort()
+            await self._cut_off(service, error, timeout_s)
+        except BaseException:
+            conn.abort()
+            raise
+        body = _OfStandIn(response.body, self._cut_off_later(service, timeout_s))
+        return _line(self._origin, sent, upstream, conn), replace(response, body=body)
+
+    async def _cut_off(self, service: LocalService, error: Exception, timeout_s: float) -> None:
+        if isinstance(error, ConnIdle):
+            await _stuck(service)
+            raise StandInFailed(f"it gave no answer within {timeout_s:g} s") from None
+        raise StandInFailed(str(error)) from None
+
+    def _cut_off_later(self, service: LocalService, timeout_s: float) -> Any:
+        async def cut_off(error: Exception) -> None:
+            await self._cut_off(service, error, timeout_s)
+
+        return cut_off
+
+    def _release(self, line: Line) -> None:
+        line.close()
+
+    def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
+        record = super()._record(line, response, headers)
+        return {**record, "stand_in": self._stand_in.terms.service}
+
+
+class _NoUpstream:
+    """In place of a connection: the stand-in is in this process."""
+
+    is_free = False
+
+    def close(self) -> None: ...
+
+
+class _OfStandIn:
+    """A body from a stand-in's process: what goes wrong with it is the stand-in's fault."""
+
+    def __init__(self, body: Body, cut_off: Any) -> None:
+        self._body = body
+        self._cut_off = cut_off
+
+    @property
+    def length(self) -> int | None:
+        return self._body.length
+
+    @property
+    def trailers(self) -> Headers:
+        return self._body.trailers
+
+    async def read(self) -> bytes:
+        try:
+            return await self._body.read()
+        except (ConnLost, BadMessage) as error:
+            await self._cut_off(error)
+            raise
+
+
+class _Parts:
+    """The body of an answer that comes in parts, or at once."""
+
+    trailers: Headers = []  # noqa: RUF012 - nobody adds to it
+
+    def __init__(self, body: bytes | AsyncIterator[bytes]) -> None:
+        self.length = len(body) if isinstance(body, bytes) else None
+        self._body = body
+
+    async def read(self) -> bytes:
+        if isinstance(self._body, bytes):
+            data, self._body = self._body, b""
+            return data
+        async for part in self._body:
+            return part
+        return b""
+
+    def cancel(self) -> None:
+        """The client has gone: what makes the parts is ended."""
+        if not isinstance(self._body, bytes):
+            closing = asyncio.ensure_future(_closed(self._body))
+            _CLOSING.add(closing)
+            closing.add_done_callback(_CLOSING.discard)
+
+
+_CLOSING: set[asyncio.Future[None]] = set()
+
+
+async def _closed(parts: AsyncIterator[bytes]) -> None:
+    close = getattr(parts, "aclose", None)
+    if close is not None:
+        with contextlib.suppress(Exception):
+            await close()
+
+
+def world_request(
+    request: Request, headers: Headers, origin: Origin, read: bytes | None
+) -> WorldRequest:
+    """As a stand-in gets it."""
+    path, query = split_target(request.target)
+    named = [(name.lower(), value) for name, value in headers]
+    named.insert(0, (b"host", origin.authority.encode()))
+    length = len(read) if read is not None else request.body.length
+    if length is not None and (length or request.method not in ("GET", "HEAD")):
+        named.append((b"content-length", str(length).encode()))
+    body = _read_all(request.body) if read is None else read
+    return WorldRequest(request.method, path, query, named, body,
+                        origin.scheme, origin.host, origin.port)  # fmt: skip
+
+
+def as_response(answer: HttpAnswer) -> Response:
+    headers, body = answer.headers, answer.body
+    if isinstance(body, bytes):
+        headers = [*without(headers, b"content-length"),
+                   (b"content-length", str(len(body)).encode())]  # fmt: skip
+        return Response(answer.status, b"", headers, _Parts(body), "1.1")
+    return Response(answer.status, b"", headers, _Parts(aiter(body)), "1.1")
+
+
+def _line(origin: Origin, sent: Outgoing, upstream: Any, conn: Conn | None = None) -> Line:
+    return Line(sent.place, upstream, cast("Conn", conn), origin.host)
+
+
+async def _stuck(service: LocalService) -> None:
+    """The next request must not meet the same process."""
+    stuck = getattr(service, "stuck", None)
+    if stuck is not None:
+        with contextlib.suppress(Exception):
+            await stuck()
+
+
+async def _read_all(body: Body) -> AsyncIterator[bytes]:
+    while part := await body.read():
+        yield part

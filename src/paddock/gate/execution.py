@@ -1,0 +1,138 @@
+"""Carries out what was decided: really, from the record of an earlier run, by a stand-in, as a
+draft, or with a fault on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from paddock.gate.crossing import Crossing
+from paddock.gate.executors import Done, StandIn, inject, refusal
+from paddock.gate.faults import Split, error_of, lasting, spoiled_value, wait_of
+from paddock.journal.errors import JournalBroken
+from paddock.journal.writer import Journal
+from paddock.model.action import Kind, Outcome, Verdict
+from paddock.policy.decide import is_contained
+
+KeepDraft = Callable[[Crossing], Awaitable[tuple[str, Any]]]  # its id, and its preview
+MAX_EARLIER = 200
+Tell = Callable[[str, Exception, int | None], None]
+
+
+class Execution:
+    """The executors of one run."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        world: StandIn | None,
+        past: StandIn | None,
+        keep_draft: KeepDraft,
+        tell: Tell,
+    ) -> None:
+        self._journal = journal
+        self._world = world
+        self._past = past
+        self._keep_draft = keep_draft
+        self._tell = tell
+        self.keeps_answers = False  # of tools that read, for a fault that gives an old one again
+        self._earlier: dict[str, Done] = {}
+
+    async def carry_out(self, crossing: Crossing, verdict: Verdict) -> Done:
+        """What came of it. Whatever fails on the way is a refusal."""
+        try:
+            match verdict:
+                case Verdict.ALLOW:
+                    return await self._live(crossing)
+                case Verdict.SIMULATE:
+                    return await self._simulate(crossing)
+                case Verdict.FAULT:
+                    return await self._faulted(crossing)
+                case Verdict.ASK | Verdict.BLOCK:
+                    return refusal(crossing.decision.why)
+        except JournalBroken:
+            raise
+        except Exception as error:
+            self._tell("carrying out", error, crossing.step)
+            return refusal("It could not be carried out.")
+
+    async def _live(self, crossing: Crossing) -> Done:
+        action = crossing.action
+        if self._past is not None:
+            done = await self._past.answer(action, crossing.decision)
+            return done or refusal("The record of the earlier run has no answer to it.")
+        if crossing.decision.effect.is_write and not is_contained(action):
+            await self._journal.durable(crossing.position)  # the intent, before the effect
+        try:
+            done = await crossing.means.live(action)
+        except Exception as error:
+            return Done(outcome=Outcome.FAILED, error=error)
+        if (
+            self.keeps_answers
+            and action.kind is Kind.TOOL
+            and not crossing.decision.effect.is_write
+        ):
+            self._keep(crossing, done)
+        return done
+
+    def _keep(self, crossing: Crossing, done: Done) -> None:
+        if done.outcome is Outcome.DONE:
+            self._earlier[_asked(crossing)] = done
+            if len(self._earlier) > MAX_EARLIER:
+                del self._earlier[next(iter(self._earlier))]
+
+    async def _simulate(self, crossing: Crossing) -> Done:
+        if not crossing.decision.is_draft:
+            return await self._stood_in(crossing)
+        draft_id, preview = await self._keep_draft(crossing)
+        if crossing.means.simulate is not None:  # a draft that is answered as if it were sent
+            done = await crossing.means.simulate(crossing.action)
+            return replace(done, outcome=Outcome.DRAFTED, draft_id=draft_id)
+        value = {"draft_id": draft_id, "preview": preview}
+        return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
+
+    async def _faulted(self, crossing: Crossing) -> Done:
+        """Fails on purpose: in place of the effect, or after it."""
+        decision, words = crossing.decision, crossing.decision.fault or {}
+        if "id" not in words:
+            return await inject(words)  # of a rule
+        split, spoil = lasting(words), crossing.means.spoil
+        # A door that speaks to the agent keeps silence itself, and ends it with the agent.
+        wait_s = wait_of({"delay": words.get("delay", 0)} if spoil is not None else split.before)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+        if split.is_instead:
+            return Done(outcome=Outcome.FAULTED, error=error_of(words))
+        if spoil is not None:
+            spoil({**split.effect, **split.answer})
+            return await self.carry_out(crossing, decision.once_approved)
+        if "stale" in split.effect and (earlier := self._earlier.get(_asked(crossing))):
+            return earlier
+        if "duplicate" in split.effect:
+            await self.carry_out(crossing, decision.once_approved)
+        return _spoiled(await self.carry_out(crossing, decision.once_approved), words, split)
+
+    async def _stood_in(self, crossing: Crossing) -> Done:
+        done = None
+        if crossing.means.simulate is not None:
+            done = await crossing.means.simulate(crossing.action)
+        elif self._world is not None:
+            done = await self._world.answer(crossing.action, crossing.decision)
+        return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
+
+
+def _asked(crossing: Crossing) -> str:
+    action = crossing.action
+    return json.dumps([action.name, action.arguments], sort_keys=True, default=repr)
+
+
+def _spoiled(done: Done, words: Mapping[str, Any], split: Split) -> Done:
+    """The result of a function behind a fault. What really came of it stays on record."""
+    if done.outcome not in (Outcome.DONE, Outcome.SIMULATED):
+        return done
+    if "after" in split.answer:
+        return Done(outcome=Outcome.FAILED, error=error_of(words), record=done.recorded)
+    return replace(done, value=spoiled_value(done.value, split.answer), record=done.recorded)

@@ -1,0 +1,96 @@
+"""What the paddock file says about the world: who stands in for whom. Values only; the stand-ins
+themselves live in `paddock.world`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paddock.model.action import Action, Effect, Kind
+from paddock.policy.globs import any_of
+from paddock.policy.network import Destination, NetworkTerms
+
+DRAFT = "draft"  # the service whose reads are real
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPattern:
+    """Some requests: a method, and a path with `*`."""
+
+    method: str
+    path: str
+
+    def matches(self, method: str, path: str) -> bool:
+        return self.method in ("*", method) and any_of([self.path], "/")(path)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class StandInTerms:
+    """One stand-in: where it stands, and what it is told."""
+
+    place: str  # as the file writes it, in one spelling: host or host:port
+    service: str
+    at: tuple[Destination, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    writes: tuple[RequestPattern, ...] = ()  # that look like reads; of a draft
+    reads: tuple[RequestPattern, ...] = ()  # that look like writes; of a draft
+
+    @property
+    def reads_are_real(self) -> bool:
+        return self.service == DRAFT
+
+    def effect(self, action: Action) -> Effect:
+        """What a request does, where the file knows better than its method."""
+        if action.kind is not Kind.HTTP or not (self.writes or self.reads):
+            return action.effect
+        method, path = str(action.arguments.get("method")), str(action.arguments.get("path"))
+        if any(one.matches(method, path) for one in self.writes):
+            return max(action.effect, Effect.WRITE, key=list(Effect).index)
+        if any(one.matches(method, path) for one in self.reads):
+            return Effect.READ
+        return action.effect
+
+
+@dataclass(frozen=True, slots=True)
+class WorldTerms:
+    """All stand-ins of one agent."""
+
+    stand_ins: tuple[StandInTerms, ...] = ()
+    seed: int = 0
+    clock: str | None = None  # `now`, or the moment at which the world begins
+    _at: Mapping[Destination, StandInTerms] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_at", {to: one for one in self.stand_ins for to in one.at})
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        return tuple(self._at)
+
+    def at(self, destination: Destination) -> StandInTerms:
+        return self._at[destination]
+
+
+def reach(network: NetworkTerms | None, world: WorldTerms | None) -> NetworkTerms | None:
+    """The network with the stand-ins in it. They are there even if nothing else is."""
+    if world is None or not world.stand_ins:
+        return network
+    return replace(network or NetworkTerms(), stand_ins=world.destinations)
+
+
+def plain_world(world: WorldTerms) -> dict[str, Any]:
+    """As the file writes it."""
+    plain: dict[str, Any] = {}
+    for one in world.stand_ins:
+        words = {"service": one.service, **one.options}
+        plain[one.place] = one.service if not one.options else words
+    settings: dict[str, Any] = {}
+    if world.seed:
+        settings["seed"] = world.seed
+    if world.clock is not None:
+        settings["clock"] = world.clock
+    return {**plain, **({"settings": settings} if settings else {})}

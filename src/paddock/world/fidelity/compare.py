@@ -1,0 +1,210 @@
+"""Two answers to the same request, the real one and the stand-in's: what is different, and how
+much of it is the same."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.world.asgi import Headers
+from paddock.world.fidelity.names import Names, is_name
+from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of
+from paddock.world.overlay.bodies import is_secret, media_of
+from paddock.world.overlay.times import is_time
+
+# What one exchange is worth. Parts that an answer has not are left out of the sum.
+WEIGHTS = {"status": 30, "type": 10, "headers": 10, "shape": 40, "values": 10}
+_EXTRA = 0.5  # a field too many hurts a client less than one too few
+_FEW = 2  # answers, before the words that were seen are taken for all that there are
+_TELLING = frozenset({
+    "location", "link", "etag", "retry-after", "www-authenticate", "allow", "content-disposition",
+    "x-total-count", "x-request-id", "request-id", "idempotency-key", "last-modified",
+})  # fmt: skip
+_TEXTS = frozenset({"message", "detail", "details", "description", "error_description", "title"})
+_MAX_DEPTH = 20
+
+
+class What(enum.StrEnum):
+    STATUS = "status"
+    TYPE = "content type"
+    HEADER = "header"
+    MISSING = "missing"
+    EXTRA = "extra"
+    OTHER = "other type"
+    NULL = "null"
+    WORD = "word"
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One, as a sentence."""
+
+    what: What
+    text: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Of one exchange: a share from 0 to 1 for each part, and the differences."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        whole = sum(WEIGHTS[name] for name in self.parts)
+        got = sum(WEIGHTS[name] * share for name, share in self.parts.items())
+        return 100 * got / whole if whole else 100.0
+
+    def note(self, what: What, text: str) -> None:
+        self.differences.append(Difference(what, text))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer, read. `value` is its JSON, None when it has none."""
+
+    status: int
+    headers: Headers
+    value: Any
+
+
+def compare(real: Said, given: Said, usual: Shape, names: Names) -> Comparison:
+    """`usual` is the shape of all real answers of this kind: what only some have is not missed."""
+    found = Comparison()
+    if not _same_status(real.status, given.status, found):
+        return found  # what follows is about something else
+    _compare_types(real, given, found)
+    _compare_headers(real.headers, given.headers, found)
+    if real.value is not None and given.value is not None:
+        _compare_shapes(real.value, given.value, usual, found)
+        _compare_values(real.value, given.value, names, found)
+    elif real.value is not None:
+        found.parts["shape"] = 0.0
+        found.note(What.MISSING, "there is no JSON in the answer")
+    return found
+
+
+def _same_status(real: int, given: int, found: Comparison) -> bool:
+    is_class = real // 100 == given // 100
+    found.parts["status"] = 1.0 if real == given else 0.5 if is_class else 0.0
+    if real != given:
+        found.note(What.STATUS, f"status {given}, really {real}")
+    return is_class
+
+
+def _compare_types(real: Said, given: Said, found: Comparison) -> None:
+    wanted, got = media_of(real.headers), media_of(given.headers)
+    if wanted:
+        found.parts["type"] = float(wanted == got)
+        if wanted != got:
+            found.note(What.TYPE, f"content type {got or 'missing'}, really {wanted}")
+
+
+def _compare_headers(real: Headers, given: Headers, found: Comparison) -> None:
+    wanted = {name for name in _names(real) if name in _TELLING or "ratelimit" in name}
+    missing = sorted(wanted - _names(given))
+    if wanted:
+        found.parts["headers"] = 1 - len(missing) / len(wanted)
+    for name in missing:
+        found.note(What.HEADER, f"missing header {name}")
+
+
+def _names(headers: Headers) -> set[str]:
+    return {name.decode("latin-1").lower() for name, _ in headers}
+
+
+def _compare_shapes(real: Any, given: Any, usual: Shape, found: Comparison) -> None:
+    wanted, got = Shape.of([real]), Shape.of([given])
+    right = wrong = 0.0
+    for place in wanted.fields:
+        if not usual.is_always(place) and place not in got.fields:
+            continue
+        if place not in got.fields:
+            if _can_be_seen(place, got):
+                wrong += 1
+                found.note(What.MISSING, f'missing field "{title(place)}"')
+            continue
+        flaw = _flaw(place, usual, got)
+        right, wrong = right + 1 - flaw[0], wrong + flaw[0]
+        if flaw[1] is not None:
+            found.differences.append(flaw[1])
+    for place in got.fields:
+        if place not in usual.fields and _can_be_seen(place, usual):
+            wrong += _EXTRA
+            found.note(What.EXTRA, f'extra field "{title(place)}"')
+    found.parts["shape"] = right / (right + wrong) if right + wrong else 1.0
+
+
+def _can_be_seen(place: str, other: Shape) -> bool:
+    """Whether the other side has what the field would be in. What is below something that is
+    missing, null or an empty list is not counted again."""
+    holder = above(place)
+    if holder is None or holder not in other.fields:
+        return False
+    inside = other.fields[holder].types
+    return not place.endswith("[]") and "object" in inside
+
+
+def _flaw(place: str, usual: Shape, got: Shape) -> tuple[float, Difference | None]:
+    known, here = usual.fields[place], got.fields[place]
+    others = here.types - known.types
+    if others - {"null"} and known.types != {"null"}:
+        said, really = " or ".join(sorted(here.types)), " or ".join(sorted(known.types))
+        text = f'field "{title(place)}" is {said}, really {really}'
+        return 1.0, Difference(What.OTHER, text)
+    if "null" in others:
+        return 0.5, Difference(What.NULL, f'field "{title(place)}" is null, really never')
+    strange = sorted(here.words - known.words)
+    if strange and known.words and not known.is_free and known.answers >= _FEW:
+        words = ", ".join(sorted(known.words))
+        text = f'field "{title(place)}" is {strange[0]!r}, really one of {words}'
+        return 0.5, Difference(What.WORD, text)
+    return 0.0, None
+
+
+def _compare_values(real: Any, given: Any, names: Names, found: Comparison) -> None:
+    same = other = 0
+    for place, one, two in _pairs("", real, given, 0):
+        name = place.rpartition(".")[2].removesuffix("[]")
+        if not _is_telling(name, one) or type_of(one) != type_of(two):
+            continue
+        if one == two or names.is_known(one, two):
+            same += 1
+        else:
+            other += 1
+            found.note(What.VALUE, f'field "{title(place)}" is {_short(two)}, really {_short(one)}')
+    if same + other:
+        found.parts["values"] = same / (same + other)
+
+
+def _pairs(place: str, real: Any, given: Any, depth: int) -> Iterator[tuple[str, Any, Any]]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(real, Mapping) and isinstance(given, Mapping):
+        for name in real:
+            if name in given:
+                yield from _pairs(f"{place}.{name}", real[name], given[name], depth + 1)
+    elif isinstance(real, list) and isinstance(given, list):
+        for one, two in zip(real, given, strict=False) if len(real) == len(given) else ():
+            yield from _pairs(f"{place}[]", one, two, depth + 1)
+    elif not isinstance(real, Mapping | list) and not isinstance(given, Mapping | list):
+        yield place, real, given
+
+
+def _is_telling(name: str, value: Any) -> bool:
+    """Whether a stand-in can be expected to have the same: no ids, no times, no prose."""
+    if value is None or is_name(name, value) or is_time(value) or is_secret(name):
+        return False
+    if isinstance(value, str):
+        is_link = "://" in value or value.startswith("/")
+        return name not in _TEXTS and not is_link and (is_word(value) or len(value) <= 200)
+    return True
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

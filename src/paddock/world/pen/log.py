@@ -1,0 +1,53 @@
+"""What a process in a pen says, of which the last part is kept in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+_MAX_LOG, _KEPT_LOG = 256 << 10, 64 << 10
+
+
+class Log:
+    """What a process says, of which the last part is kept in a file."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._size = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(fd, self.take)
+
+    def take(self) -> None:
+        try:
+            data = os.read(self._fd, 1 << 16) if self._fd >= 0 else b""
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self._fd)
+            return
+        self._size += os.write(self._file, data)
+        if self._size > _MAX_LOG:
+            kept = os.pread(self._file, _KEPT_LOG, self._size - _KEPT_LOG)
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            self._size = os.write(self._file, kept)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            os.close(self._file)
+            self._fd = -1
+
+
+def read_log(path: Path) -> str:
+    """The last part, or nothing."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2 * _MAX_LOG)[-_KEPT_LOG:].decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,62 @@
+"""The words of a paddock file about a pen, the same for every service that is kept in one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from paddock.model.errors import InvalidInput
+from paddock.world.context import Context
+
+PEN_OPTIONS = {
+    "env": "variables for the process; it has no others of the host",
+    "read": "more files and directories that the process may read",
+    "memory": "how much each of its processes may use, as 2GiB",
+    "ready_s": "how long it may take to be ready",
+}
+_MEMORY = 2 << 30
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE = re.compile(r"(\d{1,6})\s*(KiB|MiB|GiB)")
+_LEAST = 64 << 20  # below that not even an interpreter starts
+_MAX_READY_S = 300.0
+
+
+def environment(context: Context) -> dict[str, str]:
+    found = context.options.get("env", {})
+    if not isinstance(found, dict):
+        raise InvalidInput("env: expected names with values")
+    for name, value in found.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\0" in str(value):
+            raise InvalidInput(f"env: {name!r} cannot be a variable")
+    return {str(name): str(value) for name, value in found.items()}
+
+
+def reads(context: Context) -> tuple[Path, ...]:
+    found = context.options.get("read", [])
+    if not isinstance(found, list):
+        raise InvalidInput("read: expected a list of paths")
+    paths = tuple(context.path(str(text)) for text in found)
+    for path in paths:
+        if path == Path("/") or not path.exists():
+            raise InvalidInput(f"read: {path} cannot be shown to a stand-in")
+    return paths
+
+
+def memory(context: Context) -> int:
+    text = context.options.get("memory")
+    if text is None:
+        return _MEMORY
+    match = _SIZE.fullmatch(str(text))
+    size = int(match[1]) * _UNITS[match[2]] if match else 0
+    if size < _LEAST:
+        raise InvalidInput(f"memory: {text!r} is no size of at least 64MiB, as 512MiB or 2GiB")
+    return size
+
+
+def seconds(context: Context, name: str, otherwise: float) -> float:
+    found = context.options.get(name, otherwise)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise InvalidInput(f"{name}: expected a number of seconds")
+    if not 0 < found <= _MAX_READY_S:
+        raise InvalidInput(f"{name}: expected more than 0 and at most {_MAX_READY_S:g}")
+    return float(found)

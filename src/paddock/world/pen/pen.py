@@ -1,0 +1,249 @@
+"""A process that is kept: started at the first call, called over sockets, started anew when it
+died, ended with the world."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from paddock.model.errors import PaddockError
+from paddock.world.pen.launch import LISTENER, READY, Kept, spawn
+from paddock.world.pen.log import Log, read_log
+from paddock.world.pen.sockets import (
+    MAX_REPORT,
+    close_all,
+    connected,
+    gone,
+    readable,
+    short_name,
+    socket_of,
+)
+from paddock.world.service import StandInFailed
+
+_MAX_STARTS, _STARTS_S = 4, 60.0  # the first, and three more
+_ANSWER_S = 6.0  # of the warden
+_RETRY_S = 0.03
+_BACKLOG = 128
+_SHOWN_LINES = 5
+
+
+class Pen:
+    """One process. Belongs to the event loop that first connects."""
+
+    def __init__(self, kept: Kept, directory: Path) -> None:
+        self.kept = kept
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._log: Log | None = None
+        self._starting = asyncio.Lock()
+        self._asking = asyncio.Lock()
+        self._starts: deque[float] = deque(maxlen=_MAX_STARTS)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    async def connect(self) -> socket.socket:
+        """A connection to it. Raises StandInFailed."""
+        async with self._starting:
+            if not self.is_running:
+                await self._start()
+        try:
+            return await self._open()
+        except (ConnectionRefusedError, FileNotFoundError, EOFError):
+            pass  # it died a moment ago; whether it may start again is counted
+        async with self._starting:
+            await self._end()
+            await self._start()
+        try:
+            return await self._open()
+        except (OSError, EOFError) as error:
+            raise StandInFailed(f"it takes no connections: {error}") from error
+
+    async def end(self) -> None:
+        """Ends it and all that it started, at once."""
+        async with self._starting:
+            await self._end()
+
+    async def finish(self) -> None:
+        """Asks it to end by itself first."""
+        with contextlib.suppress(StandInFailed, OSError, EOFError):
+            if self.is_running:
+                await self._ask(b"end", timeout_s=10.0)
+        await self.end()
+
+    @contextlib.asynccontextmanager
+    async def held_still(self) -> AsyncIterator[None]:
+        """Nothing in it runs meanwhile: its files can be copied."""
+        async with self._starting:
+            if not self.is_running:
+                yield
+                return
+            try:
+                with contextlib.suppress(EOFError):  # what has died stands still
+                    if (await self._ask(b"stop"))[0] != b"done":
+                        raise StandInFailed("it cannot be made to stand still")
+                yield
+            finally:
+                with contextlib.suppress(EOFError, OSError, StandInFailed):
+                    await self._ask(b"go")
+
+    def said(self) -> str:
+        """The last of what it wrote on stdout and stderr."""
+        return read_log(self._log_path)
+
+    async def _start(self) -> None:
+        self._count_start()
+        await self._end()
+        try:
+            await self._spawn()
+        except PaddockError as error:
+            raise StandInFailed(f"it could not be started: {error.message}") from error
+        except OSError as error:
+            raise StandInFailed(f"it could not be started: {error}") from error
+        except BaseException:
+            await self._end()
+            raise
+
+    def _count_start(self) -> None:
+        now = time.monotonic()
+        if len(self._starts) == _MAX_STARTS and now - self._starts[0] < _STARTS_S:
+            raise StandInFailed(f"it ended too often within a minute{self._last_words()}")
+        self._starts.append(now)
+
+    async def _spawn(self) -> None:
+        deadline = time.monotonic() + self.kept.ready_s
+        self._directory.mkdir(parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        reading, writing = os.pipe()
+        report, reports = os.pipe()
+        self._control = ours
+        self._log = Log(reading, self._log_path)
+        with contextlib.ExitStack() as given:
+            given.callback(theirs.close)
+            given.callback(os.close, writing)
+            given.callback(os.close, reports)
+            fds = {READY: reports}
+            if self.kept.port is None:
+                fds[LISTENER] = given.enter_context(self._listener()).fileno()
+            try:
+                self._process = spawn(self.kept, theirs.fileno(), writing, fds)
+            except BaseException:
+                os.close(report)
+                raise
+        try:
+            await self._become_ready(report, deadline)
+        finally:
+            os.close(report)
+
+    async def _become_ready(self, report: int, deadline: float) -> None:
+        left_s = max(0.1, deadline - time.monotonic())
+        try:
+            async with asyncio.timeout(left_s):
+                await (self._hear(report) if self.kept.port is None else self._try_port())
+        except TimeoutError:
+            words = f"it was not ready within {self.kept.ready_s:g} s{self._last_words()}"
+            await self._end()
+            raise StandInFailed(words) from None
+        except (EOFError, StandInFailed) as error:
+            await asyncio.sleep(_RETRY_S)  # what it said last may still be under way
+            words = str(error) or f"it ended before it was ready{self._last_words()}"
+            await self._end()
+            raise StandInFailed(words) from None
+
+    async def _hear(self, report: int) -> None:
+        """Waits for its own word that it takes callers."""
+        os.set_blocking(report, False)
+        await readable(report)
+        text = os.read(report, MAX_REPORT).decode("utf-8", "replace")
+        if not text:
+            raise EOFError
+        if text != "ready":
+            raise StandInFailed(text)
+
+    async def _try_port(self) -> None:
+        while True:
+            try:
+                (await self._from_warden()).close()
+                return
+            except ConnectionRefusedError:
+                await asyncio.sleep(_RETRY_S)
+
+    async def _open(self) -> socket.socket:
+        if self.kept.port is not None:
+            return await self._from_warden()
+        return connected(self._directory)
+
+    async def _from_warden(self) -> socket.socket:
+        message, fds = await self._ask(b"connect")
+        if message != b"ok" or len(fds) != 1:
+            close_all(fds)
+            raise ConnectionRefusedError(message.decode("utf-8", "replace") or "no answer")
+        return socket_of(fds[0])
+
+    async def _ask(self, what: bytes, timeout_s: float = _ANSWER_S) -> tuple[bytes, list[int]]:
+        """Raises EOFError when it has died, StandInFailed when it does not answer."""
+        async with self._asking:
+            control = self._control
+            if control is None:
+                raise EOFError
+            try:
+                async with asyncio.timeout(timeout_s):
+                    control.send(what)
+                    await readable(control.fileno())
+                    message, fds, _, _ = socket.recv_fds(control, MAX_REPORT, 4)
+            except (BrokenPipeError, ConnectionResetError):
+                raise EOFError from None
+            except (TimeoutError, BlockingIOError):
+                raise StandInFailed("it cannot be reached in its pen") from None
+            if not message:
+                raise EOFError
+            return message, fds
+
+    def _listener(self) -> socket.socket:
+        path = self._directory / "socket"
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            with short_name(self._directory) as directory:
+                listener.bind(f"{directory}/socket")
+            path.chmod(0o600)
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        control, self._control = self._control, None
+        log, self._log = self._log, None
+        if process is not None:
+            if process.poll() is None:
+                process.kill()
+            await gone(process, control)
+        if control is not None:
+            control.close()
+        if log is not None:
+            log.close()
+        with contextlib.suppress(OSError):
+            (self._directory / "socket").unlink(missing_ok=True)
+
+    @property
+    def _log_path(self) -> Path:
+        return self._directory / "said.log"
+
+    def _last_words(self) -> str:
+        if self._log is not None:
+            self._log.take()
+        lines = [line for line in self.said().splitlines() if line.strip()][-_SHOWN_LINES:]
+        return "; it said: " + " | ".join(line[:300] for line in lines) if lines else ""

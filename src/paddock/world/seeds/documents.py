@@ -1,0 +1,136 @@
+"""What a seed comes to: documents by kind, checked and bounded. Nothing is read here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from paddock.model.errors import InvalidInput
+
+MAX_DOCUMENTS = 200_000  # of one seed
+MAX_VALUES = 5_000_000  # in all documents; also the end of a file that refers to itself
+MAX_DEPTH = 32
+MAX_NAME = 200  # of a kind, a field, an id
+MAX_NUMBER = 10**300  # beyond it a number cannot be told from infinity by most readers
+_SHOWN = 60
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """One thing that was made odd on purpose."""
+
+    kind: str
+    id: str
+    field: str
+    what: str  # duplicate, injection, mojibake ...
+    said: str  # what is odd about it; of an injection the word that only its reader can know
+
+
+class SeedData(dict[str, list[Document]]):
+    """Documents by kind, and in `report` what is odd among them on purpose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.report: list[Oddity] = []
+
+    def odd(self, what: str) -> list[Oddity]:
+        return [one for one in self.report if one.what == what]
+
+
+@dataclass(slots=True)
+class Intake:
+    """Takes documents in, one by one, as long as they fit."""
+
+    data: SeedData = field(default_factory=SeedData)
+    _values: int = 0
+    _documents: int = 0
+    _ids: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, kind: object, documents: object, where: str) -> list[Document]:
+        """Raises InvalidInput for what is no list of documents."""
+        name = checked_name(kind, "kind", where)
+        if name.startswith("#"):
+            raise InvalidInput(f"{where}: a kind does not begin with '#': {name[:_SHOWN]!r}")
+        if not isinstance(documents, Iterable) or isinstance(documents, str | bytes | Mapping):
+            raise InvalidInput(f"{where}: {name} is not a list of documents")
+        added = self.data.setdefault(name, [])
+        first = len(added)
+        for number, document in enumerate(documents, 1):
+            added.append(self._document(name, document, f"{where}: {name}, number {number}"))
+        return added[first:]
+
+    def _document(self, kind: str, given: object, where: str) -> Document:
+        self._documents += 1
+        if self._documents > MAX_DOCUMENTS:
+            raise InvalidInput(f"{where}: a seed has at most {MAX_DOCUMENTS} documents")
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"{where}: is not a document, but {type(given).__name__}")
+        document: Document = self._plain(given, where, MAX_DEPTH)
+        self._note_id(kind, document, where)
+        return document
+
+    def _note_id(self, kind: str, document: Document, where: str) -> None:
+        """Two documents of one id would be one in the store, and nobody would know."""
+        id = document.get("id")
+        if id is None:
+            document.pop("id", None)
+            return
+        if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
+            raise InvalidInput(f"{where}: its id is neither text nor a whole number")
+        key = (kind, checked_name(str(id), "id", where))
+        if key in self._ids:
+            raise InvalidInput(f"{where}: the id {str(id)[:_SHOWN]!r} is there twice")
+        self._ids.add(key)
+
+    def _plain(self, value: Any, where: str, depth: int) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise InvalidInput(f"{where}: a seed has at most {MAX_VALUES} values")
+        if depth == 0:
+            raise InvalidInput(f"{where}: is nested deeper than {MAX_DEPTH}")
+        if isinstance(value, Mapping):
+            return {
+                checked_name(name, "field", where): self._plain(one, where, depth - 1)
+                for name, one in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._plain(one, where, depth - 1) for one in value]
+        return _scalar(value, where)
+
+
+def checked_name(name: object, what: str, where: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidInput(f"{where}: {name!r:.{_SHOWN}} is no name of a {what}", hint="quote it")
+    if not name or len(name) > MAX_NAME:
+        raise InvalidInput(f"{where}: a {what} has 1 to {MAX_NAME} characters")
+    return _encodable(name, where)
+
+
+def _scalar(value: Any, where: str) -> Any:
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _encodable(value, where)
+        case int() if abs(value) <= MAX_NUMBER:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case int() | float():
+            raise InvalidInput(f"{where}: has a number that is too large, or none")
+        case datetime() | date():  # YAML reads them so
+            return value.isoformat()
+    raise InvalidInput(f"{where}: has a value that JSON does not know: {type(value).__name__}")
+
+
+def _encodable(text: str, where: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{where}: has half a character (a lone surrogate)") from None
+    return text

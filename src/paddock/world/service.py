@@ -1,0 +1,145 @@
+"""What a stand-in is. Its author writes an ASGI application; memory, forks, resets and diffs come
+from the store that it is handed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from paddock.model.errors import InvalidInput
+from paddock.world.context import Context
+from paddock.world.store import Change
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Seed = Mapping[str, Sequence[Mapping[str, Any]]]  # documents by kind
+_SHOWN = 20
+
+
+class Service:
+    """A stand-in of one kind. One object of it serves one host of one world."""
+
+    name: ClassVar[str] = ""
+    timeout_s: ClassVar[float] = 30.0  # of its answers, unless the file says another
+    options: ClassVar[Mapping[str, str]] = {}  # words of the file besides seed, and what they mean
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def check(self) -> None:
+        """Raises InvalidInput for options that make no sense, before anything starts."""
+
+    def app(self) -> ASGIApp:
+        """What answers requests. Called once."""
+        raise InvalidInput(f"{self.name} does not speak HTTP")
+
+    def seed(self, data: Seed) -> None:
+        """Fills the store. A document without an id gets one."""
+        store = self.context.store
+        for kind, documents in data.items():
+            for document in documents:
+                id = str(document.get("id") or self.context.new_id(f"{kind}_", 12))
+                store.put(kind, id, {"id": id, **document})
+
+    def invariants(self) -> list[str]:
+        """What is broken, in sentences. Nothing is well."""
+        return []
+
+    def show(self) -> dict[str, Any]:
+        """Its state for people: of each kind how many, and the latest."""
+        store = self.context.store
+        return {
+            kind: {
+                "count": store.count(kind),
+                "latest": store.find(kind, limit=_SHOWN, newest_first=True),
+            }
+            for kind in store.kinds()
+        }
+
+    # State that is not in the store. Most services have none.
+
+    async def close(self) -> None:
+        """Ends what it started."""
+
+    async def reset(self) -> None:
+        """Back to the beginning; the store has been reset already."""
+
+    async def copy_from(self, parent: Service) -> None:
+        """Begins with the parent's state; the store has been forked already."""
+
+    def extra_digest(self) -> str:
+        """Of what is not in the store."""
+        return ""
+
+    def extra_changes(self) -> list[Change]:
+        """Since the beginning, of what is not in the store."""
+        return []
+
+
+class Stream(Protocol):
+    """A connection that is not HTTP, from the stand-in's side."""
+
+    async def read(self, most: int = ...) -> bytes:
+        """b"" at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def secure(self) -> None:
+        """Goes on in TLS, under the name that the agent called."""
+        ...
+
+
+class StreamService(Service):
+    """A stand-in that speaks something else than HTTP on some ports."""
+
+    ports: ClassVar[frozenset[int]] = frozenset()  # empty: on all that are not usual for HTTP
+
+    async def speak(self, stream: Stream) -> None:
+        """Serves one connection to its end."""
+        raise NotImplementedError
+
+
+class LocalService(Service):
+    """A stand-in that runs as a process of its own; what comes is passed on to it as it is."""
+
+    is_http: ClassVar[bool] = True  # HTTP/1.1 is spoken with it; else bare bytes
+
+    async def connect(self) -> socket.socket:
+        """A non-blocking socket to it. Starts it at the first call. Raises StandInFailed."""
+        raise NotImplementedError
+
+
+class StandInFailed(Exception):
+    """A stand-in did not answer as it should. That is its fault, not the agent's."""
+
+
+BUILT_IN: Mapping[str, str] = {
+    "payments": "paddock.world.services.payments:Payments",
+    "mail": "paddock.world.services.mail:Mail",
+    "chat": "paddock.world.services.chat:Chat",
+    "forge": "paddock.world.services.forge:Forge",
+    "tickets": "paddock.world.services.tickets:Tickets",
+    "model": "paddock.world.services.model:Model",
+    "storage": "paddock.world.services.storage:Storage",
+    "openapi": "paddock.world.services.openapi:OpenApi",
+    "postgres": "paddock.world.services.postgres:Postgres",
+    "app": "paddock.world.services.app:App",
+    "command": "paddock.world.services.command:Command",
+    "draft": "paddock.world.services.draft:Draft",
+}
+
+
+def load(name: str) -> type[Service]:
+    """The class of a built-in service. Raises InvalidInput."""
+    import importlib
+
+    where = BUILT_IN.get(name)
+    if where is None:
+        raise InvalidInput(f"there is no service {name!r}; there are {', '.join(sorted(BUILT_IN))}")
+    module, _, attribute = where.partition(":")
+    found: type[Service] = getattr(importlib.import_module(module), attribute)
+    return found

@@ -1,0 +1,2 @@
+"""The stand-ins that come with Paddock, one package each. Nothing imports them before they are
+used."""

@@ -1,0 +1,77 @@
+"""The files of a program as state: copied, put back, compared. What a program put there is never
+followed: links stay links, and only plain files are read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from paddock.state import treewalk
+from paddock.state.copying import digest_of
+from paddock.state.descent import Descent, open_file
+from paddock.state.home import remove_tree
+from paddock.state.treecopy import copy_tree
+from paddock.world.store import Change
+
+_MAX_CHANGES = 1000
+Entry = dict[str, Any]
+
+
+def replace(source: Path, target: Path) -> None:
+    """Makes `target` like `source`, exactly; without a source it is empty."""
+    clear(target)
+    if source.exists():
+        target.rmdir()
+        copy_tree(source, target)
+
+
+def clear(top: Path) -> None:
+    """Makes it an empty directory."""
+    if top.exists():
+        remove_tree(top)
+    top.mkdir(parents=True, mode=0o700)
+
+
+def entries(top: Path) -> dict[str, Entry]:
+    """What is below, by path. Times are left out: they differ from run to run."""
+    return dict(_entries(top)) if top.exists() else {}
+
+
+def digest(top: Path) -> str:
+    hashed = hashlib.sha256()
+    for path, entry in sorted(entries(top).items()):
+        hashed.update(repr((path, sorted(entry.items()))).encode())
+    return hashed.hexdigest()
+
+
+def changes(before: Path, after: Path) -> list[Change]:
+    """Of files, at most a thousand."""
+    old, new = entries(before), entries(after)
+    paths = [path for path in sorted(old.keys() | new.keys()) if old.get(path) != new.get(path)]
+    return [Change("file", path, old.get(path), new.get(path)) for path in paths[:_MAX_CHANGES]]
+
+
+def _entries(top: Path) -> Iterator[tuple[str, Entry]]:
+    with Descent(top) as descent:
+        for name, info in treewalk.walk(descent):
+            if stat.S_ISDIR(info.st_mode):
+                continue
+            yield descent.path_of(name), _entry(descent, name, info)
+
+
+def _entry(descent: Descent, name: str, info: os.stat_result) -> Entry:
+    if stat.S_ISLNK(info.st_mode):
+        return {"link": os.readlink(name, dir_fd=descent.fd)}
+    if not stat.S_ISREG(info.st_mode):
+        return {"special": stat.S_IFMT(info.st_mode)}
+    fd = open_file(name, descent.fd)
+    if fd is None:
+        return {"gone": True}
+    try:
+        return {"bytes": info.st_size, "sha256": digest_of(fd, info.st_size)}
+    finally:
+        os.close(fd)

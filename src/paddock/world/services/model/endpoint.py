@@ -1,0 +1,220 @@
+"""The ASGI application: takes requests, finds who answers them, and sends what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.world.service import Receive, Scope, Send
+from paddock.world.services.model import chat, embeddings, listing, messages, responses
+from paddock.world.services.model.answer import Answer, Failure, Wire
+from paddock.world.services.model.content import compact
+from paddock.world.services.model.conversation import Asked, Unreadable
+from paddock.world.services.model.failures import error_body, error_headers
+from paddock.world.services.model.memory import RESPONSES
+from paddock.world.services.model.plot import Plot
+from paddock.world.services.model.script import MODELS
+from paddock.world.store import Store
+
+MAX_BODY = 32 << 20  # as much as the real ones take
+MAX_DEPTH = 100  # far from where Python gives up on what is nested
+_WIRES: Mapping[str, Wire] = {
+    "/chat/completions": chat.WIRE,
+    "/responses": responses.WIRE,
+    "/messages": messages.WIRE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str  # without a slash at the end
+    provider: str
+    body: bytes
+    id: str
+
+
+class Endpoint:
+    """What the service answers with."""
+
+    def __init__(self, plot: Plot, store: Store, start: float) -> None:
+        self._plot = plot
+        self._store = store
+        self._start = start
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1003})
+        if scope["type"] != "http":
+            return
+        body = await _read(receive)
+        request = _request(scope, body or b"")
+        reply = _Reply(request, send)
+        if body is None:
+            await reply.failure(Failure(413, f"The body is larger than {MAX_BODY} bytes."))
+            return
+        try:
+            await self._answer(request, reply)
+        except Unreadable as error:
+            await reply.failure(Failure(error.status, str(error), param=error.param))
+
+    async def _answer(self, request: _Request, reply: _Reply) -> None:
+        path = request.path
+        if request.method == "POST":
+            for ending, wire in _WIRES.items():
+                if path.endswith(ending):
+                    await self._speak(wire, request, reply)
+                    return
+            if path.endswith("/messages/count_tokens"):
+                asked = messages.read_question(_parsed(request.body), self._plot.memory.recall)
+                await reply.json({"input_tokens": asked.tokens()})
+                return
+            if path.endswith("/embeddings"):
+                await reply.json(embeddings.embed(_parsed(request.body)))
+                return
+        await reply.json(self._found(request))
+
+    async def _speak(self, wire: Wire, request: _Request, reply: _Reply) -> None:
+        asked = wire.read(_parsed(request.body), self._plot.memory.recall)
+        answer = self._plot.play(asked, wire)
+        if isinstance(answer, Failure):
+            await _wait(answer.delay_s)
+            await reply.failure(answer)
+            return
+        body = self._written(wire, asked, answer)
+        await _wait(answer.delay_s)
+        if asked.is_stream:
+            await reply.stream(wire, answer, asked)
+        else:
+            await reply.text(body)
+
+    def _written(self, wire: Wire, asked: Asked, answer: Answer) -> str:
+        """The answer as a whole. It is kept before anybody waits: others share the store."""
+        body = wire.whole(answer, asked)
+        text = compact(body)
+        if wire.keeps and asked.body.get("store") is not False:
+            self._plot.memory.keep_response(body["id"], asked, answer, text)
+        return text
+
+    def _found(self, request: _Request) -> Any:
+        """What was asked for by its name."""
+        parent, _, name = request.path.rpartition("/")
+        if parent.endswith("/responses") and request.method in ("GET", "DELETE"):
+            return self._response(name, is_deleted=request.method == "DELETE")
+        names = self._plot.script.models
+        if request.method == "GET" and request.path.endswith("/models"):
+            return listing.all_models(request.provider, names or MODELS, self._start)
+        if request.method == "GET" and parent.endswith("/models"):
+            if names and name not in names:
+                raise Unreadable(f"The model {name[:80]!r} does not exist.", "model", 404)
+            return listing.one_model(request.provider, name, self._start)
+        raise Unreadable(f"There is no {request.method} {request.path[:80]} here.", None, 404)
+
+    def _response(self, id: str, *, is_deleted: bool) -> Any:
+        kept = self._store.get(RESPONSES, id)
+        if kept is None:
+            raise Unreadable(f"There is no response with the id {id[:80]!r}.", None, 404)
+        if is_deleted:
+            self._store.delete(RESPONSES, id)
+            return {"id": id, "object": "response", "deleted": True}
+        return json.loads(kept["body"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """Sends one answer."""
+
+    request: _Request
+    send: Send
+
+    async def json(
+        self, value: Any, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        await self.text(compact(value), status, headers)
+
+    async def text(
+        self, body: str, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        data = body.encode()
+        length = (b"content-length", str(len(data)).encode())
+        await self._start(status, [(b"content-type", b"application/json"), length, *headers])
+        await self.send({"type": "http.response.body", "body": data})
+
+    async def failure(self, failure: Failure) -> None:
+        body = error_body(self.request.provider, failure, self.request.id)
+        await self.json(body, failure.status, tuple(error_headers(failure)))
+
+    async def stream(self, wire: Wire, answer: Answer, asked: Asked) -> None:
+        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+        await self._start(200, [kind, (b"cache-control", b"no-cache")])
+        for event in wire.events(answer, asked):
+            await self.send({"type": "http.response.body", "body": event, "more_body": True})
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        name = b"request-id" if self.request.provider == "anthropic" else b"x-request-id"
+        named = [*headers, (name, self.request.id.encode())]
+        await self.send({"type": "http.response.start", "status": status, "headers": named})
+
+
+async def _wait(delay_s: float) -> None:
+    if delay_s:
+        await asyncio.sleep(delay_s)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body, or None when it is too large."""
+    data = bytearray()
+    while True:
+        message = await receive()
+        data += message.get("body", b"")
+        if len(data) > MAX_BODY:
+            return None
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return bytes(data)
+
+
+def _request(scope: Scope, body: bytes) -> _Request:
+    path = str(scope["path"]).rstrip("/")
+    is_anthropic = "/messages" in path or any(
+        n == b"anthropic-version" for n, _ in scope["headers"]
+    )
+    provider = "anthropic" if is_anthropic else "openai"
+    id = "req_" + hashlib.sha256(body).hexdigest()[:24]
+    return _Request(str(scope["method"]), path, provider, body, id)
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body.decode(), parse_constant=_refuse)
+        if _is_deeper(value, MAX_DEPTH):
+            raise ValueError("it is nested too deeply")
+        if b"\\u" in body:  # may spell half a character, which cannot be written down
+            compact(value).encode()
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"The body is not JSON that can be read: {str(error)[:120]}") from None
+    if not isinstance(value, dict):
+        raise Unreadable("The body is not a JSON object.")
+    return value
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Level by level: a nesting that would end a recursion cannot end this."""
+    level: list[Any] = [[value]]
+    while level and most >= 0:
+        most -= 1
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if type(one) is dict else one)
+            if type(inner) in (dict, list)
+        ]
+    return bool(level)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no number")

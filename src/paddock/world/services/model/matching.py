@@ -1,0 +1,188 @@
+"""What a turn or a rule waits for. Each condition is tested on a request and can say what it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import regex
+
+from paddock.policy.globs import any_of
+from paddock.world.services.model.conversation import Asked
+
+Groups = Mapping[str, str]  # what a pattern found, by the number and the name of each group
+NOTHING: Groups = {}
+# Agents write what is searched. A pattern that runs away is stopped, for it stops everybody.
+MAX_SEARCH_S = 0.25
+
+
+class ScriptFailed(Exception):
+    """The script cannot be followed on this request."""
+
+
+class Condition(Protocol):
+    """One thing that must hold."""
+
+    def test(self, asked: Asked) -> Groups | None:
+        """None when it does not hold; else what its pattern found."""
+        ...
+
+    def said(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """What a text must have in it: each of some words, and a pattern."""
+
+    words: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def find(self, text: str) -> Groups | None:
+        if self.words:
+            folded = text.casefold()
+            if not all(word.casefold() in folded for word in self.words):
+                return None
+        return NOTHING if self.pattern is None else _search(self.pattern, text)
+
+    def said(self) -> str:
+        words = [f"contains {word!r}" for word in self.words]
+        return " and ".join(words + ([f"matches {self.pattern!r}"] if self.pattern else []))
+
+
+@dataclass(frozen=True, slots=True)
+class UserSays:
+    """Alone it is about what is new: else a rule would answer the results of its own calls. Next to
+    a condition on results it is about what the user said last."""
+
+    text: TextTest
+    is_new: bool
+
+    def test(self, asked: Asked) -> Groups | None:
+        if self.is_new and asked.news.results and not asked.news.text:
+            return None
+        return self.text.find(asked.news.text if self.is_new else asked.user)
+
+    def said(self) -> str:
+        return f"user {self.text.said()}"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSays:
+    text: TextTest
+
+    def test(self, asked: Asked) -> Groups | None:
+        return self.text.find(asked.system)
+
+    def said(self) -> str:
+        return f"system {self.text.said()}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIs:
+    globs: tuple[str, ...]
+
+    def test(self, asked: Asked) -> Groups | None:
+        return NOTHING if _globs(self.globs)(asked.model) else None
+
+    def said(self) -> str:
+        return f"model is {' or '.join(self.globs)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGave:
+    """One of the new results is of this tool and has this in it."""
+
+    name: str | None
+    text: TextTest
+
+    def test(self, asked: Asked) -> Groups | None:
+        for result in asked.news.results:
+            if self.name is None or _globs((self.name,))(result.name):
+                found = self.text.find(result.text)
+                if found is not None:
+                    return found
+        return None
+
+    def said(self) -> str:
+        return f"a result of {self.name or 'a tool'} {self.text.said()}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnIs:
+    turns: frozenset[int]
+
+    def test(self, asked: Asked) -> Groups | None:
+        return NOTHING if asked.turn in self.turns else None
+
+    def said(self) -> str:
+        return f"turn is {' or '.join(map(str, sorted(self.turns)))}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsOffered:
+    names: tuple[str, ...]
+
+    def test(self, asked: Asked) -> Groups | None:
+        return NOTHING if set(self.names).issubset(asked.tools) else None
+
+    def said(self) -> str:
+        return f"tools offered: {', '.join(self.names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesNumber:
+    least: int
+    most: int | None
+
+    def test(self, asked: Asked) -> Groups | None:
+        is_many = asked.count >= self.least and (self.most is None or asked.count <= self.most)
+        return NOTHING if is_many else None
+
+    def said(self) -> str:
+        if self.least == self.most:
+            return f"messages are {self.least}"
+        most = "" if self.most is None else f" and at most {self.most}"
+        return f"messages are at least {self.least}{most}"
+
+
+def try_all(conditions: Sequence[Condition], asked: Asked) -> Groups | None:
+    """What the patterns found, when all of them hold."""
+    found: dict[str, str] = {}
+    for condition in conditions:
+        groups = condition.test(asked)
+        if groups is None:
+            return None
+        found.update(groups)
+    return found
+
+
+def first_that_fails(conditions: Sequence[Condition], asked: Asked) -> str:
+    for condition in conditions:
+        if condition.test(asked) is None:
+            return condition.said()
+    return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(pattern: str) -> Any:
+    return regex.compile(pattern)
+
+
+@functools.lru_cache(maxsize=1024)
+def _globs(globs: tuple[str, ...]) -> Callable[[str], bool]:
+    return any_of(globs, "")
+
+
+def _search(pattern: str, text: str) -> Groups | None:
+    try:
+        found = compiled(pattern).search(text, timeout=MAX_SEARCH_S)
+    except TimeoutError:
+        raise ScriptFailed(
+            f"the pattern {pattern[:80]!r} takes longer than {MAX_SEARCH_S:g} s on this text"
+        ) from None
+    if found is None:
+        return None
+    groups = {str(number): text or "" for number, text in enumerate(found.groups(), 1)}
+    return {**groups, **{name: text or "" for name, text in found.groupdict().items()}}

@@ -1,0 +1,59 @@
+"""A script as it is used, once it has been loaded. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.world.services.model.answer import CHUNK, Failure, Stop
+from paddock.world.services.model.matching import Condition
+
+# What is listed when the script lists none.
+MODELS = ("claude-haiku-5-5", "claude-opus-5-5", "claude-sonnet-5-5", "gpt-5.5", "gpt-6-sol")
+
+
+@dataclass(frozen=True, slots=True)
+class CallWords:
+    """A tool to ask for. Arguments that are a text are sent as they are, JSON or not."""
+
+    name: Any
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is answered; text, thinking and calls may have templates."""
+
+    text: Any = None
+    thinking: Any = None
+    calls: tuple[CallWords, ...] = ()
+    stop: Stop | None = None
+    error: Failure | None = None
+    delay_s: float = 0.0
+    chunk: int | None = None
+    usage: tuple[tuple[str, int], ...] = ()  # fields of Usage that are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A turn or a rule."""
+
+    id: str
+    conditions: tuple[Condition, ...]
+    reply: Reply
+    line: int | None = None
+    is_turn: bool = False
+    is_repeated: bool = False  # a turn that is not used up
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All that the model has to say."""
+
+    name: str
+    turns: tuple[Entry, ...] = ()
+    rules: tuple[Entry, ...] = ()
+    otherwise: Entry | None = None
+    is_strict: bool = True
+    models: tuple[str, ...] = ()  # empty: any name will do
+    chunk: int = CHUNK

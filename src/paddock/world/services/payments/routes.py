@@ -1,0 +1,62 @@
+"""Which function answers which request. Found by two lookups, without patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.world.services.payments.books import Books
+from paddock.world.services.payments.params import Params
+
+Handler = Callable[[Books, "Asked"], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a handler needs of a request: its parameters, and the ids in its address."""
+
+    params: Params
+    ids: tuple[str, ...] = ()
+    path: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.ids[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`{}` in the address stands for an id. Parameters that are not known are refused."""
+
+    method: str
+    address: str
+    handler: Handler
+    known: frozenset[str] = field(default_factory=frozenset)
+
+
+def route(method: str, address: str, handler: Handler, known: Collection[str] = ()) -> Route:
+    return Route(method, "/v1/" + address, handler, frozenset(known) | {"expand"})
+
+
+class Router:
+    """Addresses are `/v1/things`, `/v1/things/{}`, `/v1/things/{}/parts` or `.../parts/{}`."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes = {(one.method, one.address): one for one in routes}
+
+    def find(self, method: str, path: str) -> tuple[Route, tuple[str, ...]] | None:
+        path = path.rstrip("/")
+        exact = self._routes.get((method, path))
+        if exact is not None and "{" not in path:  # an agent can write `{}` too
+            return exact, ()
+        parts = path.split("/")
+        if not 4 <= len(parts) <= 6:
+            return None
+        ids = [parts[3]]
+        parts[3] = "{}"
+        if len(parts) == 6:
+            ids.append(parts[5])
+            parts[5] = "{}"
+        found = self._routes.get((method, "/".join(parts)))
+        return None if found is None or not all(ids) else (found, tuple(ids))

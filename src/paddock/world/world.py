@@ -1,0 +1,274 @@
+"""The world of one run: its stand-ins, their memory, and what happens to all of them together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from paddock.model.errors import InvalidInput
+from paddock.model.sizes import parse_duration
+from paddock.policy.problems import suggest
+from paddock.policy.world import StandInTerms, WorldTerms
+from paddock.world.asgi import HttpAnswer, WorldRequest, call
+from paddock.world.context import START, Context
+from paddock.world.service import ASGIApp, Service, load
+from paddock.world.store import STEP, Change, Store
+
+_EVERYWHERE = ("also", "seed", "timeout")  # words of every stand-in
+
+
+@dataclass(slots=True)
+class StandIn:
+    """One stand-in at work."""
+
+    terms: StandInTerms
+    service: Service
+    _app: ASGIApp | None = None
+
+    @property
+    def name(self) -> str:
+        return self.terms.place
+
+    @property
+    def store(self) -> Store:
+        return self.service.context.store
+
+    @property
+    def timeout_s(self) -> float:
+        """How long an answer is waited for."""
+        said = self.terms.options.get("timeout")
+        return self.service.timeout_s if said is None else parse_duration(said, "timeout")
+
+    async def request(self, request: WorldRequest, step: int | None) -> HttpAnswer:
+        """The answer to one request. Raises StandInFailed."""
+        if self._app is None:
+            self._app = self.service.app()
+        token = STEP.set(step)
+        try:
+            return await call(self._app, request, timeout_s=self.timeout_s)
+        finally:
+            STEP.reset(token)
+
+    def changes(self) -> list[Change]:
+        """Since the beginning."""
+        return [*self.store.changes(), *self.service.extra_changes()]
+
+
+class World:
+    """All stand-ins of a run, in one directory. Used on one thread at a time."""
+
+    def __init__(
+        self, directory: Path, run: str, terms: WorldTerms, stand_ins: Mapping[str, StandIn]
+    ) -> None:
+        self.directory = directory
+        self.run = run
+        self.terms = terms
+        self._stand_ins = stand_ins
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, directory: Path, run: str, terms: WorldTerms, project: Path) -> Self:
+        """A new world, seeded. Raises InvalidInput for what the file says wrongly."""
+        directory.mkdir(parents=True, mode=0o700)
+        world = cls(directory, run, terms, {})
+        try:
+            start = _start(terms.clock)
+            world._stand_ins = {
+                one.place: _stand_in(directory, one, terms.seed, start, project)
+                for one in terms.stand_ins
+            }
+            for one in world:
+                _fill(one, project)
+                one.store.seal()
+        except BaseException:
+            world._close_stores()
+            raise
+        world._describe(start)
+        return world
+
+    def __iter__(self) -> Iterator[StandIn]:
+        return iter(self._stand_ins.values())
+
+    def __getitem__(self, place: str) -> StandIn:
+        return self._stand_ins[place]
+
+    async def fork(self, directory: Path, run: str) -> World:
+        """A second world that begins with this state. Independent from then on."""
+        await asyncio.to_thread(directory.mkdir, parents=True, mode=0o700)
+        made: dict[str, StandIn] = {}
+        start = START
+        for one in self:
+            context, path = one.service.context, directory / _file(one.name)
+            start = context.start
+            await asyncio.to_thread(_copy_store, context.store.path, path)
+            store = Store.open(path)
+            own = _own_directory(directory, one.name)
+            copied = Context(
+                context.name, context.host, context.port, store, context.seed, context.start,
+                context.options, context.project, own,
+            )  # fmt: skip
+            service = type(one.service)(copied)
+            made[one.name] = StandIn(one.terms, service)
+            await service.copy_from(one.service)
+        world = World(directory, run, self.terms, made)
+        world._describe(start)
+        return world
+
+    async def reset(self) -> None:
+        """Back to the beginning, exactly."""
+        for one in self:
+            one.store.reset()
+            await one.service.reset()
+
+    def digest(self) -> str:
+        """The same for the same state of all stand-ins."""
+        hashed = hashlib.sha256()
+        for place in sorted(self._stand_ins):
+            one = self._stand_ins[place]
+            said = f"{place} {one.store.digest()} {one.service.extra_digest()}\n"
+            hashed.update(said.encode())
+        return hashed.hexdigest()
+
+    def positions(self) -> dict[str, int]:
+        """Where each store is in its own past; what a fork at a step comes back to."""
+        return {one.name: one.store.position() for one in self}
+
+    def broken(self) -> dict[str, list[str]]:
+        """The invariants that do not hold, by stand-in."""
+        found: dict[str, list[str]] = {}
+        for one in self:
+            try:
+                said = one.service.invariants()
+            except Exception as error:  # of its author's; the others are still to be heard
+                said = [f"its invariants cannot be checked: {type(error).__name__}: {error}"]
+            if said:
+                found[one.name] = said
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """For the journal, when the run ends."""
+        said: dict[str, Any] = {"digest": self.digest(), "positions": self.positions()}
+        said["changes"] = {one.name: len(one.changes()) for one in self}
+        broken = self.broken()
+        return {**said, "broken": broken} if broken else said
+
+    async def close(self) -> None:
+        """Ends what runs. The state stays, to be looked at."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for one in self:
+            with contextlib.suppress(Exception):
+                await one.service.close()
+        self._close_stores()
+        about = self.directory / "world.json"
+        said = json.loads(about.read_text())
+        about.write_text(json.dumps({**said, "ended": True}, indent=2))
+
+    def _close_stores(self) -> None:
+        for one in self:
+            one.store.close()
+
+    def _describe(self, start: float) -> None:
+        """What reads a world after its end needs to know."""
+        services = [
+            {
+                "name": one.name,
+                "host": one.service.context.host,
+                "port": one.service.context.port,
+                "service": one.terms.service,
+                "options": dict(one.terms.options),
+                "file": _file(one.name),
+                "project": str(one.service.context.project),
+            }
+            for one in self
+        ]
+        said = {"run": self.run, "seed": self.terms.seed, "clock": start, "services": services}
+        text = json.dumps({**said, "ended": False}, indent=2)
+        (self.directory / "world.json").write_text(text)
+
+
+def _stand_in(
+    directory: Path, terms: StandInTerms, seed: int, start: float, project: Path
+) -> StandIn:
+    try:
+        kind = load(terms.service)
+    except ImportError as error:
+        raise InvalidInput(
+            f"world.{terms.place}: the service {terms.service} needs the package {error.name}",
+            hint="pip install 'paddock[world]'",
+        ) from None
+    for word in terms.options:
+        if word not in (known := (*kind.options, *_EVERYWHERE)):
+            hint = suggest(word, known)
+            raise InvalidInput(f"world.{terms.place}.{word}: unknown key", hint=hint)
+    first = terms.at[0]
+    context = Context(
+        name=terms.place,
+        host=first.host.host,
+        port=first.first_port,
+        store=Store.open(directory / _file(terms.place)),
+        seed=seed,
+        start=start,
+        options=terms.options,
+        project=project,
+        directory=_own_directory(directory, terms.place),
+    )
+    service = kind(context)
+    try:
+        service.check()
+    except InvalidInput as error:
+        context.store.close()
+        raise InvalidInput(f"world.{terms.place}: {error.message}", hint=error.hint) from None
+    stand_in = StandIn(terms, service)
+    _ = stand_in.timeout_s  # said now, not at a request
+    return stand_in
+
+
+def _fill(stand_in: StandIn, project: Path) -> None:
+    context, words = stand_in.service.context, stand_in.terms.options.get("seed")
+    data: Mapping[str, Any] = {}
+    try:
+        if words is not None:
+            from paddock.world.seeds import load_seed  # most worlds begin empty
+
+            data = load_seed(words, context, project)
+        stand_in.service.seed(data)
+    except InvalidInput as error:
+        why = f"world.{stand_in.name}.seed: {error.message}"
+        raise InvalidInput(why, hint=error.hint) from None
+
+
+def _copy_store(source: Path, target: Path) -> None:
+    with Store.open(source) as store:  # by a connection of its own: the other one may be in use
+        store.snapshot(target)
+
+
+def _own_directory(directory: Path, place: str) -> Path:
+    own = directory / _file(place).removesuffix(".sqlite")
+    own.mkdir(mode=0o700, exist_ok=True)
+    return own
+
+
+def _file(place: str) -> str:
+    """A name that no other place has, and that no file system minds."""
+    plain = re.sub(r"[^a-z0-9.-]", "_", place)
+    mark = "" if plain == place else "-" + hashlib.sha256(place.encode()).hexdigest()[:8]
+    return f"{plain[:100]}{mark}.sqlite"
+
+
+def _start(clock: str | None) -> float:
+    if clock is None:
+        return START
+    if clock == "now":
+        return float(int(time.time()))
+    return datetime.fromisoformat(clock).timestamp()

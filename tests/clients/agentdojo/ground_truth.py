@@ -1,0 +1,101 @@
+"""Runs the ground truth of AgentDojo's user tasks twice, without the gate and through it, and prints
+what came of each as JSON: `ground_truth.py VERSION EVERY SUITE...`, of each suite every so many tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agentdojo.agent_pipeline import BasePipelineElement, GroundTruthPipeline
+from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
+from agentdojo.task_suite import get_suite
+from gated import GatedRuntime, paddock_file
+
+from paddock import open_run
+from paddock.gate.gate import Gate
+from paddock.journal.reader import Reader
+from paddock.state.home import Home
+
+
+class Watched(BasePipelineElement):
+    """The ground truth of a task, and what it left."""
+
+    def __init__(self, task: Any) -> None:
+        self._inner = GroundTruthPipeline(task)
+        self.calls: list[FunctionCall] = []
+        self.said: list[Any] = []
+        self.left: Any = None
+
+    def query(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._inner.query(*args, **kwargs)
+        self.left = found[2].model_dump(mode="json")
+        self.said = [one["content"] for one in found[3]]
+        self.calls = [call for one in found[3] for call in one.get("tool_calls") or ()]
+        return found
+
+
+def main(version: str, every: str, suites: list[str]) -> None:
+    found = []
+    for name in suites:
+        suite = get_suite(version, name)
+        file = Path(tempfile.mkdtemp()) / "paddock.yaml"
+        file.write_text(paddock_file(suite.tools))
+        for task_id in list(suite.user_tasks)[:: int(every)]:
+            with open_run(file) as gate:
+                found.append({"suite": name, "task": task_id, **_both(suite, task_id, gate)})
+            found[-1]["journal"] = _journalled(gate.run)
+    print(json.dumps(found))
+
+
+def _both(suite: Any, task_id: str, gate: Gate) -> dict[str, Any]:
+    bare, bare_utility = _once(suite, task_id, FunctionsRuntime)
+    gated, gated_utility = _once(suite, task_id, GatedRuntime.behind(gate))
+    return {
+        "utility": [bare_utility, gated_utility],
+        "same_outputs": bare.said == gated.said,
+        "same_environment": bare.left == gated.left,
+        "calls": [[call.function, _plain(call)] for call in _flat(gated.calls)],
+    }
+
+
+def _once(suite: Any, task_id: str, runtime: Callable[..., Any]) -> tuple[Watched, bool]:
+    task = suite.get_user_task_by_id(task_id)
+    watched = Watched(task)
+    utility, _ = suite.run_task_with_pipeline(watched, task, None, {}, runtime_class=runtime)
+    return watched, utility
+
+
+def _flat(calls: list[FunctionCall]) -> list[FunctionCall]:
+    """Those inside arguments are made first."""
+    found = []
+    for call in calls:
+        inner = [value for value in call.args.values() if isinstance(value, FunctionCall)]
+        found += [*_flat(inner), call]
+    return found
+
+
+def _plain(call: FunctionCall) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, FunctionCall) else json.loads(json.dumps(value, default=str))
+        for name, value in call.args.items()
+    }
+
+
+def _journalled(run: str) -> list[Any]:
+    """Every call as the journal has it: its name, arguments, verdict and outcome."""
+    steps = []
+    for step in Reader(Home.find().runs / run).steps():
+        assert step.proposed and step.decided and step.settled
+        body = step.proposed.body
+        steps.append([body["name"], body["arguments"], step.decided.body["verdict"],
+                      step.settled.body["outcome"]])  # fmt: skip
+    return steps
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

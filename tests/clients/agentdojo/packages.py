@@ -1,0 +1,53 @@
+"""Installs AgentDojo once, beside the environment of the tests: what that has is not installed again."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import distributions
+from pathlib import Path
+
+INSTALL_S = 600
+_LIST = Path(__file__).with_name("packages.txt")
+
+
+def installed() -> Path:
+    """The directory to be put on the path."""
+    directory = Path(sys.prefix, "clients", f"agentdojo-{_stamp()}")
+    directory.parent.mkdir(mode=0o755, exist_ok=True)
+    with open(directory.parent / "agentdojo.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want it at once
+        if not directory.exists():
+            _install(directory)
+    return _site(directory)
+
+
+def _site(directory: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
+
+
+def _stamp() -> str:
+    """Another list, another Python, or other packages there: another directory."""
+    there = sorted(f"{one.name}=={one.version}" for one in distributions(path=[_environment()]))
+    wanted = f"{_LIST.read_text()}{sys.version}{there}"
+    return hashlib.sha256(wanted.encode()).hexdigest()[:16]
+
+
+def _environment() -> str:
+    return sysconfig.get_path("purelib")
+
+
+def _install(directory: Path) -> None:
+    half = directory.with_suffix(".half")
+    shutil.rmtree(half, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--prefix", str(half)]
+    done = subprocess.run(
+        [*pip, "--requirement", str(_LIST)], capture_output=True, text=True, timeout=INSTALL_S
+    )
+    if done.returncode:
+        raise RuntimeError(f"AgentDojo cannot be installed: {(done.stdout + done.stderr)[-2000:]}")
+    half.rename(directory)
