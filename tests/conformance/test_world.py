@@ -230,7 +230,7 @@ def test_a_draft_reads_the_real_host_and_sends_it_no_write(
     origin.seen.clear()
     real = json.loads(box.commands.run(f"{READ}/tickets/1").stdout)
     assert real["path"] == "/tickets/1"
-    box.commands.run(f"{WRITE} -X PATCH -d '{{\"method\": \"patched\"}}' {READ[14:]}/tickets/1")
+    box.commands.run(f'{WRITE} -X PATCH -d \'{{"method": "patched"}}\' {READ[14:]}/tickets/1')
     box.commands.run(f"{READ}/close/1")
     again = json.loads(box.commands.run(f"{READ}/tickets/1").stdout)
     assert (again["method"], again["path"]) == ("patched", "/tickets/1")

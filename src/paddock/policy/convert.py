@@ -43,7 +43,7 @@ from paddock.policy.secret_words import secret_problems
 from paddock.policy.shape import Shape
 from paddock.policy.subject import names_for
 from paddock.policy.world import WorldTerms, reach
-from paddock.policy.world_words import world_problems
+from paddock.policy.world_words import read_world, world_problems
 
 _SAY = "write a rule, e.g. {id: inside, match: {kind: [exec, file, code]}, decide: allow}"
 
@@ -57,9 +57,7 @@ class Converter:
 
     def terms(self, file: FileShape) -> Terms:
         network: NetworkShape | None = file.network  # None when the key is not there
-        world: WorldTerms | None = file.world
-        for path, message, hint in world_problems(_reach(file), world):
-            self._note(path, message, hint)
+        world = self._world(file)
         if not file.rules and not file.tools and network is None and world is None:
             self._note((), "the file has no rules and no tools, so it says nothing", _SAY)
         return Terms(
@@ -71,7 +69,7 @@ class Converter:
             sandbox=self._sandbox(file.sandbox),
             version=file.version,
             network=None if network is None else self._network(network),
-            secrets=self._secrets(file),
+            secrets=self._secrets(file, world),
             world=world,
             faults=self._faults(file),
         )
@@ -86,9 +84,18 @@ class Converter:
             self._note(path, message, hint)
         return terms
 
-    def _secrets(self, file: FileShape) -> dict[str, SecretTerms]:
+    def _world(self, file: FileShape) -> WorldTerms | None:
+        words: dict[str, Any] | None = file.world
+        if words is None:
+            return None
+        world, complaints = read_world(words)
+        for path, message, hint in (*complaints, *world_problems(_reach(file, world), world)):
+            self._note(path, message, hint)
+        return world
+
+    def _secrets(self, file: FileShape, world: WorldTerms | None) -> dict[str, SecretTerms]:
         secrets = {name: _secret(name, shape) for name, shape in file.secrets.items()}
-        for path, message, hint in secret_problems(_reach(file), secrets):
+        for path, message, hint in secret_problems(_reach(file, world), secrets):
             self._note(path, message, hint)
         for name in secrets.keys() & file.sandbox.envs.keys():
             self._note(("secrets", name), "sandbox.envs has a variable of this name",
@@ -204,10 +211,10 @@ class Converter:
         self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
 
 
-def _reach(file: FileShape) -> NetworkTerms | None:
+def _reach(file: FileShape, world: WorldTerms | None) -> NetworkTerms | None:
     """All that the agent can speak to, stand-ins included."""
     network: NetworkShape | None = file.network
-    return reach(None if network is None else _network_terms(network), file.world)
+    return reach(None if network is None else _network_terms(network), world)
 
 
 def _network_terms(shape: NetworkShape) -> NetworkTerms:

@@ -27,8 +27,7 @@ from paddock.policy.network_schema import NetworkShape, SecretName, SecretShape,
 from paddock.policy.problems import suggest
 from paddock.policy.secret_words import MAX_SECRETS
 from paddock.policy.shape import Shape
-from paddock.policy.world import WorldTerms
-from paddock.policy.world_words import SERVICES, world_of
+from paddock.policy.world_words import SERVICES
 
 MAX_RULES = 2000
 MAX_TOOLS = 2000
@@ -123,6 +122,12 @@ EnvWords = Annotated[
 ]
 
 
+def _world(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise InvalidInput("not a mapping of hosts to services", hint="write host: service")
+
+
 _STAND_IN = {
     "anyOf": [
         {"enum": list(SERVICES)},
@@ -134,8 +139,8 @@ _STAND_IN = {
     ]
 }
 WorldWords = Annotated[
-    WorldTerms,
-    PlainValidator(world_of),
+    dict[str, Any],
+    PlainValidator(_world),
     WithJsonSchema({
         "type": "object",
         "properties": {"settings": {"type": "object"}},
@@ -246,7 +251,7 @@ class FileShape(Shape):
     # Not optional: a key without a value must not read like no key, which forbids less.
     network: NetworkShape = Field(default=None)  # type: ignore[assignment]
     secrets: dict[SecretName, SecretShape] = Field(default={}, max_length=MAX_SECRETS)  # type: ignore[valid-type]
-    world: WorldWords = Field(default=None)  # type: ignore[assignment]
+    world: WorldWords = Field(default=None)  # type: ignore[arg-type]
     faults: Faults = Field(default=None)  # type: ignore[assignment]
     tools: dict[str, ToolShape] = Field(default={}, max_length=MAX_TOOLS)
     rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)

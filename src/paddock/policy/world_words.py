@@ -12,7 +12,7 @@ from paddock.model.hosts import HostPattern
 from paddock.policy.network import Destination, Mode, NetworkTerms, Transport
 from paddock.policy.network_words import parse_destination
 from paddock.policy.problems import suggest
-from paddock.policy.words import MAX_ENTRIES, Complaint, Path, known_keys, text_of, within
+from paddock.policy.words import MAX_ENTRIES, Complaint, known_keys, raise_first, text_of, within
 from paddock.policy.world import DRAFT, RequestPattern, StandInTerms, WorldTerms
 
 SERVICES = ("app", "chat", "command", "draft", "forge", "mail", "model", "openapi", "payments",
@@ -28,19 +28,34 @@ _SHAPE = "write a service, as in payments, or {service: payments, seed: data.jso
 
 def world_of(words: Any) -> WorldTerms:
     """The world that a caller describes with the words of the file. Raises InvalidInput."""
+    terms, complaints = read_world(words)
+    raise_first(iter(complaints))
+    return terms
+
+
+def read_world(words: Any) -> tuple[WorldTerms, list[Complaint]]:
+    """The world, and all that is wrong with how it is written."""
     if not isinstance(words, Mapping) or len(words) > MAX_STAND_INS:
-        raise InvalidInput("world: not a mapping of hosts to services", hint=_SHAPE)
-    settings = known_keys(words.get(SETTINGS, {}), ("seed", "clock"), ("world", SETTINGS))
+        return WorldTerms(), [(("world",), "not a mapping of hosts to services", _SHAPE)]
     found: list[StandInTerms] = []
+    wrong: list[Complaint] = []
+    settings: tuple[int, str | None] = (0, None)
     for place, what in words.items():
-        if place != SETTINGS:
-            found.append(_stand_in(str(place), what, ("world", str(place)[:100])))
-    _check_apart(found)
-    return WorldTerms(
-        tuple(sorted(found, key=lambda one: one.place)),
-        within(("world", SETTINGS, "seed"), _seed, settings.get("seed", 0)),
-        within(("world", SETTINGS, "clock"), _clock, settings.get("clock")),
-    )
+        try:
+            if place == SETTINGS:
+                settings = _settings(what)
+            else:
+                found.append(_stand_in(str(place), what))
+                _check_apart(found)
+        except InvalidInput as error:
+            wrong.append((("world", str(place)), error.message, error.hint))
+    return WorldTerms(tuple(sorted(found, key=lambda one: one.place)), *settings), wrong
+
+
+def _settings(words: Any) -> tuple[int, str | None]:
+    given = known_keys(words, ("seed", "clock"), ())
+    seed = within(("seed",), _seed, given.get("seed", 0))
+    return seed, within(("clock",), _clock, given.get("clock"))
 
 
 def world_problems(network: NetworkTerms | None, world: WorldTerms | None) -> Iterator[Complaint]:
@@ -52,35 +67,31 @@ def world_problems(network: NetworkTerms | None, world: WorldTerms | None) -> It
                "leave network out: a world needs none")  # fmt: skip
 
 
-def _stand_in(place: str, what: Any, path: Path) -> StandInTerms:
+def _stand_in(place: str, what: Any) -> StandInTerms:
     words = {"service": what} if isinstance(what, str) else what
     if not isinstance(words, Mapping) or "service" not in words:
-        raise InvalidInput(f"world.{place[:60]}: says no service", hint=_SHAPE)
+        raise InvalidInput("says no service", hint=_SHAPE)
     service = words["service"]
     if service not in SERVICES:
         shown = str(service)[:60]
-        raise InvalidInput(
-            f"world.{place[:60]}.service: there is no service {shown!r}",
-            hint=suggest(shown, SERVICES),
-        )
+        raise InvalidInput(f"service: there is no service {shown!r}", hint=suggest(shown, SERVICES))
     options = {str(key): value for key, value in words.items() if key != "service"}
     also = options.get("also", [])
     if not isinstance(also, list) or len(also) > MAX_ENTRIES:
-        raise InvalidInput(f"world.{place[:60]}.also: not a list of hosts")
+        raise InvalidInput("also: not a list of hosts")
     places = [place, *(str(one) for one in also)]
     is_raw = service == "postgres" or (service == "command" and options.get("tcp") is True)
-    at = [one for text in places
-          for one in within(path, lambda t: _destinations(t, service, is_raw), text)]  # fmt: skip
+    at = [one for text in places for one in _destinations(text, service, is_raw)]
     if service != DRAFT and (misfit := {"writes", "reads", "upstream"} & options.keys()):
         word = min(misfit)
-        raise InvalidInput(f"world.{place[:60]}.{word}: only draft has {word}")
+        raise InvalidInput(f"{word}: only draft has {word}")
     return StandInTerms(
         place=_spelled(place),
         service=service,
         at=tuple(dict.fromkeys(at)),
         options=options,
-        writes=_patterns(options, "writes", path),
-        reads=_patterns(options, "reads", path),
+        writes=_patterns(options, "writes"),
+        reads=_patterns(options, "reads"),
     )
 
 
@@ -116,22 +127,24 @@ def _spelled(text: str) -> str:
 
 
 def _check_apart(found: list[StandInTerms]) -> None:
-    seen: dict[tuple[HostPattern, int], str] = {}
-    for one in found:
-        for to in one.at:
-            other = seen.setdefault((to.host, to.first_port), one.place)
-            if other != one.place:
-                raise InvalidInput(
-                    f"world.{one.place}: {to.host}:{to.first_port} is {other}'s already",
-                    hint="name the port with each of them",
-                )
+    """The last of them may not stand where another does."""
+    *others, last = found
+    taken = {(to.host, to.first_port): one.place for one in others for to in one.at}
+    for to in last.at:
+        if (to.host, to.first_port) in taken:
+            other = taken[to.host, to.first_port]
+            found.pop()
+            raise InvalidInput(
+                f"{to.host}:{to.first_port} is {other}'s already",
+                hint="name the port with each of them",
+            )
 
 
-def _patterns(options: Mapping[str, Any], key: str, path: Path) -> tuple[RequestPattern, ...]:
+def _patterns(options: Mapping[str, Any], key: str) -> tuple[RequestPattern, ...]:
     values = options.get(key, [])
     if not isinstance(values, list) or len(values) > MAX_ENTRIES:
-        raise InvalidInput(f"{'.'.join(map(str, path))}.{key}: not a list")
-    return tuple(within((*path, key, n), _pattern, one) for n, one in enumerate(values))
+        raise InvalidInput(f"{key}: not a list")
+    return tuple(within((key, n), _pattern, one) for n, one in enumerate(values))
 
 
 def _pattern(value: Any) -> RequestPattern:

@@ -4,8 +4,10 @@ here, and a limit holds for each wait."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, MutableMapping
+import types
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, MutableMapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -39,11 +41,25 @@ class HttpAnswer:
     body: bytes | AsyncIterable[bytes] = b""
 
 
-async def call(app: ASGIApp, request: WorldRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
+async def call(
+    app: ASGIApp,
+    request: WorldRequest,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    is_prompt: bool = False,
+) -> HttpAnswer:
     """The answer of the application. A body that comes at once is bytes, one that comes in parts
-    is read as it is made. Raises StandInFailed when it raises, hangs or breaks the protocol."""
+    is read as it is made. Raises StandInFailed when it raises, hangs or breaks the protocol. One
+    that `is_prompt` hardly ever waits, and has no task of its own unless it does."""
     asked = _Call(request, timeout_s)
-    task = asyncio.ensure_future(asked.run(app))
+    running: Coroutine[Any, Any, None] = asked.run(app)
+    if is_prompt:
+        try:
+            waited_for = running.send(None)
+        except StopIteration:
+            return asked.whole()
+        running = _go_on(running, waited_for)
+    task = asyncio.ensure_future(running)
     try:
         await asked.begun(task)
     except BaseException:
@@ -52,6 +68,22 @@ async def call(app: ASGIApp, request: WorldRequest, *, timeout_s: float = TIMEOU
     if task.done() and task.exception() is None:
         return asked.whole()
     return HttpAnswer(asked.status, asked.headers, asked.parts(task))
+
+
+@types.coroutine
+def _go_on(running: Coroutine[Any, Any, None], waited_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a coroutine that has been begun."""
+    while True:
+        try:
+            answer = yield waited_for
+        except BaseException as error:
+            step = partial(running.throw, error)
+        else:
+            step = partial(running.send, answer)
+        try:
+            waited_for = step()
+        except StopIteration:
+            return
 
 
 class _Call:

@@ -23,6 +23,7 @@ class Service:
     """A stand-in of one kind. One object of it serves one host of one world."""
 
     name: ClassVar[str] = ""
+    is_prompt: ClassVar[bool] = False  # its application hardly ever waits, and starts no tasks
     timeout_s: ClassVar[float] = 30.0  # of its answers, unless the file says another
     options: ClassVar[Mapping[str, str]] = {}  # words of the file besides seed, and what they mean
 
@@ -35,6 +36,12 @@ class Service:
     def app(self) -> ASGIApp:
         """What answers requests. Called once."""
         raise InvalidInput(f"{self.name} does not speak HTTP")
+
+    def read_seed(self, words: Any) -> Seed:
+        """The documents that `seed:` of the file means. Raises InvalidInput."""
+        from paddock.world.seeds import load_seed  # most worlds begin empty
+
+        return load_seed(words, self.context, self.context.project)
 
     def seed(self, data: Seed) -> None:
         """Fills the store. A document without an id gets one."""

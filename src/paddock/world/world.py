@@ -54,7 +54,12 @@ class StandIn:
             self._app = self.service.app()
         token = STEP.set(step)
         try:
-            return await call(self._app, request, timeout_s=self.timeout_s)
+            return await call(
+                self._app,
+                request,
+                timeout_s=self.timeout_s,
+                is_prompt=self.service.is_prompt,
+            )
         finally:
             STEP.reset(token)
 
@@ -87,7 +92,7 @@ class World:
                 for one in terms.stand_ins
             }
             for one in world:
-                _fill(one, project)
+                _fill(one)
                 one.store.seal()
         except BaseException:
             world._close_stores()
@@ -234,15 +239,10 @@ def _stand_in(
     return stand_in
 
 
-def _fill(stand_in: StandIn, project: Path) -> None:
-    context, words = stand_in.service.context, stand_in.terms.options.get("seed")
-    data: Mapping[str, Any] = {}
+def _fill(stand_in: StandIn) -> None:
+    service, words = stand_in.service, stand_in.terms.options.get("seed")
     try:
-        if words is not None:
-            from paddock.world.seeds import load_seed  # most worlds begin empty
-
-            data = load_seed(words, context, project)
-        stand_in.service.seed(data)
+        service.seed({} if words is None else service.read_seed(words))
     except InvalidInput as error:
         why = f"world.{stand_in.name}.seed: {error.message}"
         raise InvalidInput(why, hint=error.hint) from None

@@ -26,8 +26,7 @@ READS = ("get_", "search_", "read_", "list_", "check_")
 def paddock_file(functions: Sequence[Function[..., Any]]) -> str:
     """Declares every function of a suite, with the effect that its name tells of."""
     tools = {
-        one.name: {"effect": "read" if one.name.startswith(READS) else "write"}
-        for one in functions
+        one.name: {"effect": "read" if one.name.startswith(READS) else "write"} for one in functions
     }
     return yaml.safe_dump(
         {"version": 1, "agent": "agentdojo", "stage": "broad", "tools": tools, "rules": []}
@@ -64,7 +63,7 @@ class GatedRuntime(FunctionsRuntime):
         kwargs: Mapping[str, Any],
         raise_on_error: bool = False,
     ) -> tuple[Any, str | None]:
-        """As its own does it: the value and no error, or the error; an exception where it is wanted."""
+        """As its own does it: the value and no error, or the error; raises where that is wanted."""
         try:
             return self._run(env, function, kwargs), None
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Installs AgentDojo once, beside the environment of the tests: what that has is not installed again."""
+"""Installs AgentDojo once, beside the environment of the tests, whose packages it shares."""
 
 from __future__ import annotations
 

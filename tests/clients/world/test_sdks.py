@@ -13,10 +13,10 @@ from clients.world.conftest import MakeBox
 SCRIPT = {
     "turns": [
         {
-            "when": {"user": {"contains": "weather"}, "turn": 1},
+            "match": {"user": "weather", "turn": 1},
             "answer": {"tool_calls": [{"name": "weather", "arguments": {"city": "Graz"}}]},
         },
-        {"when": {"turn": 2}, "answer": {"text": "It rains in Graz."}},
+        {"match": {"tool_result": "weather"}, "answer": "It rains in Graz."},
     ]
 }
 
@@ -94,7 +94,7 @@ print(json.dumps([read["Body"].read().decode(), read["Metadata"], keys]))
 
 @pytest.mark.parametrize("is_streaming", [False, True])
 def test_openai_runs_a_scripted_turn(make_box: MakeBox, *, is_streaming: bool) -> None:
-    script = {"rules": [{"when": {"user": {"contains": "weather"}}, "answer": {"text": "Rain."}}]}
+    script = {"rules": [{"match": {"user": "weather"}, "answer": "Rain."}]}
     box = make_box(
         {"api.openai.com": {"service": "model", "script": script}},
         envs={"OPENAI_API_KEY": "sk-inside"},

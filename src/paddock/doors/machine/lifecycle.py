@@ -26,9 +26,9 @@ from paddock.policy.decide import Policy
 from paddock.policy.network_words import network_of
 
 if TYPE_CHECKING:
+    from paddock.doors.machine.workspace import Changes
     from paddock.world.store import Change
     from paddock.world.world import World
-    from paddock.doors.machine.workspace import Changes
 
 CODE_TIMEOUT_S = 300.0
 Loop = asyncio.AbstractEventLoop | None

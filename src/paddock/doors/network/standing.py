@@ -49,11 +49,12 @@ class Standing(Carrying):
         self._stand_in = stand_in
 
     async def __call__(self, action: Action) -> Done:
-        arguments = action.arguments
-        found = self._services.stand_in(str(arguments["host"]), int(arguments["port"]))
-        if found is None:  # an approver has edited it
-            return refusal(f"Nothing stands in for {arguments['host']}.")
-        self._stand_in = found
+        host, port = action.arguments["host"], action.arguments["port"]
+        if (host, port) != (self._origin.host, self._origin.port):  # an approver has edited it
+            found = self._services.stand_in(str(host), int(port))
+            if found is None:
+                return refusal(f"Nothing stands in for {host}.")
+            self._stand_in = found
         done = await super().__call__(action)
         return replace(done, outcome=Outcome.SIMULATED) if done.outcome is Outcome.DONE else done
 

@@ -3,11 +3,13 @@ bounded part of what was read."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from paddock.model.errors import InvalidInput
 from paddock.world.overlay.ids import Places, is_marked, key_field, number_of
 from paddock.world.overlay.paths import ancestors, last, parent, template
 from paddock.world.overlay.shapes import Keys
@@ -240,7 +242,8 @@ class Memory:
             return
         if self.store.get_counter("learned") >= _MAX_LEARNED:
             return
-        with self.store.transaction():
+        # What the store does not take, nested too deep, is not needed to pass an answer on.
+        with contextlib.suppress(InvalidInput), self.store.transaction():
             self.store.next("learned")
             if old is None and self.store.count(kind) >= most:
                 self.store.delete(kind, self.store.ids(kind)[0])

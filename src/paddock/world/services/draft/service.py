@@ -108,8 +108,8 @@ class Draft(Service):
                 return again if again is not None else self._written(request, body)
         except Refused as refused:
             return refused.answer
-        except RecursionError:
-            return refusal(400, None, "nested too deep")
+        except (InvalidInput, RecursionError):
+            return refusal(400, None, "too long, or nested too deep")
 
     def requests(self) -> list[dict[str, Any]]:
         """What would have been written, in order, as requests that can be sent later."""

@@ -53,6 +53,7 @@ class Payments(Service):
     """A payments provider with one account in test mode, in Stripe's shape."""
 
     name: ClassVar[str] = "payments"
+    is_prompt: ClassVar[bool] = True
     options: ClassVar[Mapping[str, str]] = {
         "api_version": "the version that the account has, where a request names none",
         "currency": "of seeded charges that name none (usd)",
