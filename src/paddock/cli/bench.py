@@ -20,6 +20,7 @@ from paddock.cli import (
     bench_policy,
     bench_start,
     bench_work,
+    bench_world,
 )
 from paddock.cli.bench_figures import Figure, failed
 from paddock.cli.bench_report import as_json, as_text, host_facts
@@ -43,6 +44,8 @@ MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
     "network-memory": bench_network.network_memory,
     "network-start": bench_network.network_start,
     "fuzz": bench_network.fuzz,
+    "world": bench_world.world,
+    "world-fork": bench_world.world_fork,
 }
 
 

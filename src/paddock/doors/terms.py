@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from paddock.policy.world_words import world_of
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
+_OUTSIDE = ("network", "secrets", "world", "faults")
 _usual = cache(default_policy)
 
 
@@ -27,12 +28,15 @@ class CreateWords(SpecWords, total=False):
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
     secrets: Mapping[str, Mapping[str, Any]] | None  # as in a paddock file: from, to, as
     world: Mapping[str, Any] | None  # as in a paddock file: host: service
+    faults: str | Sequence[Any] | None  # as in a paddock file: a list, or the name of a set
 
 
 def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
     """The policy, and the spec that its file and the caller's words give together."""
     words = dict(words)
-    said_outside = {word: words.pop(word, None) for word in ("network", "secrets", "world")}
+    said_outside = {
+        word: words.pop(word, None) for word in ("network", "secrets", "world", "faults")
+    }
     if policy is None and not any(one is not None for one in said_outside.values()):
         return _usual(), Spec.parse(**words)
     decided = _with_words(policy, **said_outside)
@@ -47,8 +51,14 @@ def _with_words(
     network: Mapping[str, Any] | None,
     secrets: Mapping[str, Mapping[str, Any]] | None,
     world: Mapping[str, Any] | None,
+    faults: str | Sequence[Any] | None,
 ) -> Policy:
     """The words take the place of what the file says about the same."""
+    if faults is not None:
+        from paddock.policy.convert import faults_of  # loads what reads files
+
+        decided = _with_words(policy, network, secrets, world, None)
+        return decided.with_faults(faults_of(faults, decided.tools))
     stood_in = None if world is None else world_of(world)
     reach = None if network is None else network_of(network)
     named = None if secrets is None else secrets_of(secrets)

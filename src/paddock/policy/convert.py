@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
 from paddock.policy import effects, expressions
 from paddock.policy.document import Document, Path
+from paddock.policy.fault_schema import Faults
 from paddock.policy.fault_words import FaultReader
 from paddock.policy.faults import FaultTerms
 from paddock.policy.fields import FIELDS
@@ -18,7 +20,7 @@ from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.network_schema import NetworkShape
 from paddock.policy.network_words import network_problems, network_terms
 from paddock.policy.patterns import pattern_problem
-from paddock.policy.problems import Problem, suggest
+from paddock.policy.problems import PolicyError, Problem, suggest
 from paddock.policy.rules import (
     STRICTEST_FIRST,
     Approvals,
@@ -250,3 +252,22 @@ def _examples(shape: RuleShape) -> tuple[Example, ...]:
 def _given(shape: SandboxShape) -> dict[str, Any]:
     """Only what the file says, so that what is usual can change without changing digests."""
     return shape.model_dump(exclude_unset=True)
+
+
+def faults_of(words: Any, tools: Collection[str] = ()) -> tuple[FaultTerms, ...]:
+    """The faults that a caller describes with the words of the file. Raises InvalidInput."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from paddock.policy.complaints import complaints
+
+    document = Document("faults", {"faults": words}, {}, {})
+    try:
+        shape = TypeAdapter(dict[str, Faults]).validate_python({"faults": words})
+    except ValidationError as error:
+        raise PolicyError("faults", complaints(document, error)) from None
+    converter = Converter(document)
+    reader = FaultReader(converter._note, converter._match, converter._compile, tools)
+    terms = reader.read(shape["faults"])
+    if converter.problems:
+        raise PolicyError("faults", converter.problems)
+    return terms

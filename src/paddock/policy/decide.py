@@ -124,6 +124,10 @@ class Policy:
             replace(self.terms, network=network, secrets=kept), self._indexes, self._effects
         )
 
+    def with_faults(self, faults: tuple[FaultTerms, ...]) -> Policy:
+        """The same rules, and other faults on purpose."""
+        return Policy(replace(self.terms, faults=faults), self._indexes, self._effects)
+
     def with_world(self, world: WorldTerms) -> Policy:
         """The same rules in another world."""
         return Policy(replace(self.terms, world=world), self._indexes, self._effects)

@@ -5,7 +5,8 @@ calls them through `Tools`, so that each call is decided and journalled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import yaml
@@ -40,7 +41,14 @@ def tools_of(gate: Gate, functions: Sequence[Function[..., Any]], env: TaskEnvir
 
 def _tool(one: Function[..., Any], env: TaskEnvironment) -> Any:
     needed = {name: of.extract_dep_from_env(env) for name, of in one.dependencies.items()}
-    return tool(name=one.name, description=one.description)(partial(one.run, **needed))
+    return replace(_shape(one.run, one.name, one.description, frozenset(needed)),
+                   function=partial(one.run, **needed))  # fmt: skip
+
+
+@cache
+def _shape(run: Any, name: str, description: str, needed: frozenset[str]) -> Any:
+    """The schema is the same in every environment, and takes a while to make."""
+    return tool(name=name, description=description)(partial(run, **dict.fromkeys(needed)))
 
 
 class GatedRuntime(FunctionsRuntime):

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from importlib.metadata import distributions
 from pathlib import Path
 
 INSTALL_S = 600
@@ -31,14 +30,9 @@ def _site(directory: Path) -> Path:
 
 
 def _stamp() -> str:
-    """Another list, another Python, or other packages there: another directory."""
-    there = sorted(f"{one.name}=={one.version}" for one in distributions(path=[_environment()]))
-    wanted = f"{_LIST.read_text()}{sys.version}{there}"
+    """Another list, or another Python, is another directory."""
+    wanted = _LIST.read_text() + sys.version
     return hashlib.sha256(wanted.encode()).hexdigest()[:16]
-
-
-def _environment() -> str:
-    return sysconfig.get_path("purelib")
 
 
 def _install(directory: Path) -> None:

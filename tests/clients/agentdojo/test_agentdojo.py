@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,23 @@ RUN_S = 300
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first time, it is installed
 
 
-def runs_of(suite: str, home: Path) -> list[dict[str, Any]]:
+def test_the_ground_truth_of_all_tasks_is_the_same_through_the_gate(tmp_path: Path) -> None:
+    found = ground_truth(tmp_path / "home")
+    assert Counter(one["suite"] for one in found) == SUITES
+    for one in found:
+        what = f"{one['suite']} {one['task']}"
+        assert one["utility"] == [True, True], what
+        assert one["same_outputs"], what
+        assert one["same_environment"], what
+        check_journal(one["calls"], one["journal"], what)
+    assert sum(len(one["calls"]) for one in found) > 300
+
+
+def ground_truth(home: Path) -> list[dict[str, Any]]:
+    """What came of each task; in a process of its own, once for all suites: it is slow to load."""
     path = ":".join([str(installed()), *sys.path])
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("ground_truth.py")), VERSION, suite],
+        [sys.executable, str(Path(__file__).with_name("ground_truth.py")), VERSION, *SUITES],
         env={**os.environ, "PYTHONPATH": path, "PADDOCK_HOME": str(home)},
         capture_output=True,
         text=True,
@@ -33,21 +47,6 @@ def runs_of(suite: str, home: Path) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
-
-
-@pytest.mark.parametrize("suite", SUITES)
-def test_the_ground_truth_of_a_suite_is_the_same_through_the_gate(
-    suite: str, tmp_path: Path
-) -> None:
-    found = runs_of(suite, tmp_path / "home")
-    assert len(found) == SUITES[suite]
-    for one in found:
-        what = f"{suite} {one['task']}"
-        assert one["utility"] == [True, True], what
-        assert one["same_outputs"], what
-        assert one["same_environment"], what
-        check_journal(one["calls"], one["journal"], what)
-    assert sum(len(one["calls"]) for one in found) > len(found)
 
 
 def check_journal(calls: list[Any], journal: list[Any], what: str) -> None:

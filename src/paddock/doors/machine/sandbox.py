@@ -197,9 +197,9 @@ class Sandbox(Face):
         """A new sandbox. CannotEnforce is raised rather than a limit not kept.
 
         limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or volume),
-        target, mode. envs, template, snapshot, timeout, metadata, audit_files. network and secrets
-        as in a paddock file; without them nothing leaves the sandbox. policy: the path of a paddock
-        file, or a Policy; what it says holds where no word is given.
+        target, mode. envs, template, snapshot, timeout, metadata, audit_files. network, secrets,
+        world and faults as in a paddock file; without them nothing leaves the sandbox. policy: the
+        path of a paddock file, or a Policy; what it says holds where no word is given.
         """
         decided, spec = terms_of(policy, words)
         engine = Engine.current()
