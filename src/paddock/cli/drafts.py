@@ -6,21 +6,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import first_or_late
-from paddock.cli.policy_file import read_policy
-from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
-    from paddock.model.action import Receipt
-    from paddock.policy.decide import Policy
-
-EXIT_FAILED = 1
 
 
 def main(words: list[str]) -> int:
@@ -40,13 +33,17 @@ def _parser() -> argparse.ArgumentParser:
         "--stuck", action="store_true", help="one whose sending was interrupted; look first"
     )
     send = commands.add_parser("send", help="carry it out, through the gate")
-    send.add_argument("--file", type=Path, default=Path("paddock.yaml"), metavar="FILE",
+    send.add_argument("--file", "-f", type=Path, default=Path("paddock.yaml"), metavar="FILE",
                       help="the paddock file that decides on it (paddock.yaml)")  # fmt: skip
     send.add_argument("--stage", metavar="S", help="instead of the file's: approve, narrow, broad")
-    send.add_argument("--tools", required=True, metavar="MODULE[:NAME]",
+    send.add_argument("--tools", metavar="MODULE[:NAME]",
                       help="where the tool functions are: a mapping, a list, or one function; "
-                           "without a name the functions of the module")  # fmt: skip
-    for one in (show, discard, send):
+                           "without a name the functions of the module. "
+                           "Requests need none")  # fmt: skip
+    which = send.add_mutually_exclusive_group(required=True)
+    which.add_argument("id", metavar="ID", nargs="?")
+    which.add_argument("--all", metavar="RUN", help="all of a run, up to the first that fails")
+    for one in (show, discard):
         one.add_argument("id", metavar="ID")
     for one in (discard, send):
         one.add_argument("--by", metavar="NAME", help="who does it (your login name)")
@@ -60,7 +57,7 @@ def _list(options: argparse.Namespace) -> int:
 
     found = _drafts().all(run=options.run, state=None if options.all else "draft")
     if options.json:
-        print(json.dumps([_as_json(one) for one in found]))
+        print(json.dumps([draft_as_json(one) for one in found]))
     elif found:
         say(_table(found))
     return 0
@@ -70,7 +67,7 @@ def _show(options: argparse.Namespace) -> int:
     from paddock.cli.output import say
 
     draft = _drafts().get(options.id)
-    say(json.dumps(_as_json(draft)) if options.json else _text(draft))
+    say(json.dumps(draft_as_json(draft)) if options.json else _text(draft))
     return 0
 
 
@@ -79,60 +76,16 @@ def _discard(options: argparse.Namespace) -> int:
     drafts.change(
         options.id, "discarded", _by(options), was="sending" if options.stuck else "draft"
     )
-    return _say(f"discarded {options.id}", _as_json(drafts.get(options.id)), options)
+    return _say(f"discarded {options.id}", draft_as_json(drafts.get(options.id)), options)
 
 
 def _send(options: argparse.Namespace) -> int:
-    import asyncio
-    import contextlib
+    from paddock.cli.drafts_send import send_all, send_one
 
-    from paddock.cli.tool_functions import find_function, live
-    from paddock.gate.opening import approvers_for, open_gate
-    from paddock.gate.sending import check_sendable, send
-    from paddock.journal.errors import JournalBroken
-    from paddock.state.home import Home, new_id
-
-    drafts, home = _drafts(), Home.find()
-    draft = drafts.get(options.id)
-    function = find_function(options.tools, draft.action)
-    policy = _policy(options.file, options.stage)
-    check_sendable(draft, policy)  # before there is a run of it
-    approvers = approvers_for(policy)
-    gate = open_gate(home, new_id(), policy, about={"draft": draft.draft_id}, approvers=approvers)
-    try:
-        sending = send(drafts, draft.draft_id, gate, live(function), _by(options))
-        receipt = asyncio.run(sending)
-    finally:
-        with contextlib.suppress(JournalBroken):  # the receipt says so
-            gate.close({"draft": draft.draft_id})
-    return _report(drafts.get(draft.draft_id), gate.run, receipt, options)
-
-
-def _report(draft: Draft, run: str, receipt: Receipt, options: argparse.Namespace) -> int:
-    from paddock.gate.showing import plain
-    from paddock.journal.bodies import as_json
-
-    said = {**_as_json(draft), "sent_run": run, "outcome": receipt.outcome.value}
-    said |= {"result": as_json(receipt.result), "error": receipt.error}
-    if receipt.is_done:
-        return _say(f"sent {draft.draft_id} (run {run})", said, options)
-    if options.json:
-        print(json.dumps(said))
-    then = "it is a draft again" if draft.state == "draft" else f"it stays {draft.state}"
-    why = plain(receipt.error or "")
-    print(f"paddock: not sent, {then}: {receipt.outcome.value}: {why}", file=sys.stderr)
-    return EXIT_FAILED
-
-
-def _policy(path: Path, stage: str | None) -> Policy:
-    from paddock.model.action import Stage
-
-    if stage is not None and stage not in list(Stage):
-        known = ", ".join(Stage)
-        raise InvalidInput(f"--stage: {stage!r} is not a stage", hint=f"there are {known}")
-    if not path.exists():
-        raise InvalidInput(f"{path} cannot be read", hint="name the paddock file with --file")
-    return read_policy(path, stage)
+    by = _by(options)
+    if options.all is not None:
+        return send_all(_drafts(), options, by)
+    return send_one(_drafts(), options, by)
 
 
 def _drafts() -> Drafts:
@@ -181,7 +134,8 @@ def _text(draft: Draft) -> str:
     return "\n".join(draft_lines(draft, shutil.get_terminal_size().columns))
 
 
-def _as_json(draft: Draft) -> dict[str, Any]:
+def draft_as_json(draft: Draft) -> dict[str, Any]:
+    """As `--json` has it."""
     from paddock.gate.drafts import action_as_json
 
     return {

@@ -1,5 +1,5 @@
 """`paddock world`: the stand-ins that there are, and those of a run: their state, what changed in
-it, and the way back to the beginning.
+it, the way back to the beginning, and how true a stand-in is.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ _STEPS = re.compile(r"(?P<first>[0-9]{1,12})?(?P<to>\.\.)?(?P<last>[0-9]{1,12})?
 
 
 def main(words: list[str]) -> int:
+    from paddock.cli import world_check
     from paddock.cli.output import sentences
 
     options = _parser().parse_args(words)
+    if options.action == "check":
+        return world_check.main(words[1:])
     with sentences():
         _COMMANDS[options.action](options)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
+    from paddock.cli import world_check
     from paddock.cli.journals import RUN_HELP
 
     parser = argparse.ArgumentParser(prog="paddock world", description=__doc__)
@@ -41,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--step", metavar="A..B", help="what these steps changed; also K, A.. or ..B")
     reset = commands.add_parser("reset", help="back to the beginning, exactly")
     reset.add_argument("--force", action="store_true", help="although the run may be going on")
+    commands.add_parser("check", parents=[world_check._parser()], add_help=False,
+                        help="how true a stand-in is")  # fmt: skip
     for one in (show, diff, reset):
         one.add_argument("run", metavar="RUN", help=RUN_HELP)
         one.add_argument("service", metavar="SERVICE", nargs="?",

@@ -29,10 +29,10 @@ async def send(
     action: Action | None = None,
     rebuild: Rebuild | None = None,
 ) -> Receipt:
-    """Carries out a draft under the policy of `gate`: the action that was kept, or the one that its
-    door made of it. Of two who send it one wins, the other gets Conflict. What was refused or failed
-    is a draft again; what was interrupted while it ran, or is uncertain, may have happened, so that
-    it stays `sending`."""
+    """Carries out a draft under the policy of `gate`: the action that was kept, or the one that
+    its door made of it. Of two who send it one wins, the other gets Conflict. What was refused or
+    failed is a draft again; what was interrupted while it ran, or is uncertain, may have happened,
+    so that it stays `sending`."""
     draft = drafts.get(draft_id)
     wanted = draft.action if action is None else action
     check_sendable(draft, gate.policy, wanted)

@@ -53,7 +53,9 @@ class Production:
 
 @pytest.fixture(scope="module")
 def production() -> Iterator[Production]:
-    made = Production("pay.example", "mail.example", "real.example", "desk.example", "other.example")
+    made = Production(
+        "pay.example", "mail.example", "real.example", "desk.example", "other.example"
+    )
     yield made
     made.close()
 

@@ -106,7 +106,7 @@ def test_an_agent_cannot_name_the_step_of_its_changes(
     box = make_world({"pay.example": {"service": "app", "app": "notes:Notes"}})
     lines = [f"{name}: 4711"]
     said = say(box, host="pay.example", port=80, data=get("/a", "pay.example", *lines))
-    assert said.endswith(b"kept")
+    assert b"kept" in said
     with sqlite3.connect(_store(box, "pay.example")) as database:
         rows = database.execute("SELECT DISTINCT step FROM changes WHERE kind = 'note'").fetchall()
     assert rows == [(steps(box, "http")[0].number,)]
@@ -120,7 +120,7 @@ def test_a_program_that_stands_in_gets_one_step_and_it_is_true(
     box = make_world({"pay.example": run})
     lines = ["x-paddock-step: 4711", "X_Paddock_Step: 4712", "x-paddock: block"]
     said = say(box, host="pay.example", port=80, data=get("/a", "pay.example", *lines))
-    heard = eval(said.rpartition(b"\r\n\r\n")[2])  # noqa: S307 - it is our own program's
+    heard = eval(said.rpartition(b"\r\n\r\n")[2])
     told = [one for one in heard if one[0].startswith(("x-paddock", "x_paddock"))]
     assert told == [("x-paddock-step", str(steps(box, "http")[0].number))]
 

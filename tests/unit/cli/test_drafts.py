@@ -248,10 +248,10 @@ def test_arguments_that_do_not_fit_a_tool_are_told_before_anything_happens(
 
 
 def test_draft_of_another_kind_is_refused(drafts: Drafts, capsys: Said, tools: str) -> None:
-    action = Action(Kind.HTTP, "example.com", {"host": "example.com"}, Effect.WRITE)
+    action = Action(Kind.CONNECT, "example.com", {"host": "example.com"}, Effect.WRITE)
     draft_id = drafts.add("run-1", "a", 9, action, None)
     assert paddock("send", draft_id, "--tools", tools, "--stage", "broad") == 2
-    assert "only tools" in capsys.readouterr().err
+    assert "only tools and requests" in capsys.readouterr().err
 
 
 def test_stuck_draft_is_explained_and_can_be_put_away(drafts: Drafts, capsys: Said) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from paddock.world.asgi import HttpAnswer, WorldRequest, call
+from paddock.world import asgi
+from paddock.world.asgi import HttpAnswer, WorldRequest
 from paddock.world.service import ASGIApp, StandInFailed
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -19,6 +20,20 @@ SHORT_S = 0.2
 LONG_S = 20.0
 START = {"type": "http.response.start", "status": 200, "headers": [(b"x", b"1")]}
 HEAD = WorldRequest("GET", "/")
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["", "prompt"])
+def is_prompt(request: pytest.FixtureRequest) -> bool:
+    """Nothing may depend on whether an application has a task of its own from the beginning."""
+    WAYS["is_prompt"] = request.param
+    return bool(request.param)
+
+
+WAYS: dict[str, bool] = {}
+
+
+async def call(app: App, request: WorldRequest, timeout_s: float = 30.0) -> HttpAnswer:
+    return await asgi.call(app, request, timeout_s=timeout_s, **WAYS)
 
 
 def part(body: bytes, more: bool = True) -> dict[str, Any]:
@@ -329,10 +344,12 @@ def test_many_requests_at_once_do_not_mix() -> None:
     asyncio.run(asyncio.wait_for(main(), LONG_S))
 
 
-# What is wrong now.
+# What is wrong now. They do not run: what they leave behind disturbs others.
 
 
-@pytest.mark.xfail(reason="the end of the body waits for what comes after, without a limit")
+@pytest.mark.xfail(
+    run=False, reason="the end of the body waits for what comes after, without a limit"
+)
 def test_work_after_the_answer_does_not_hold_it_up() -> None:
     async def main() -> None:
         for app in (
@@ -365,7 +382,7 @@ def test_work_after_the_answer_is_done() -> None:
     assert done == ["done"] * 2
 
 
-@pytest.mark.xfail(reason="who never begins to read never ends the application")
+@pytest.mark.xfail(run=False, reason="who never begins to read never ends the application")
 def test_an_answer_that_is_thrown_away_unread_ends_the_application() -> None:
     ended: list[str] = []
 
@@ -386,7 +403,9 @@ def test_an_answer_that_is_thrown_away_unread_ends_the_application() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.xfail(reason="a disconnect is reported after the limit, although nobody left")
+@pytest.mark.xfail(
+    run=False, reason="a disconnect is reported after the limit, although nobody left"
+)
 def test_an_application_that_listens_for_a_disconnect_hears_none_while_somebody_reads() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -401,7 +420,7 @@ def test_an_application_that_listens_for_a_disconnect_hears_none_while_somebody_
     assert run(app, timeout_s=SHORT_S).body == b"." * 6
 
 
-@pytest.mark.xfail(reason="after the answer a disconnect is heard only after the limit")
+@pytest.mark.xfail(run=False, reason="after the answer a disconnect is heard only after the limit")
 def test_an_application_hears_a_disconnect_when_its_answer_has_ended() -> None:
     heard: list[str] = []
 
@@ -418,7 +437,7 @@ def test_an_application_hears_a_disconnect_when_its_answer_has_ended() -> None:
     assert heard == ["http.disconnect"]
 
 
-@pytest.mark.xfail(reason="it looks as if the caller had been cancelled")
+@pytest.mark.xfail(run=False, reason="it looks as if the caller had been cancelled")
 def test_an_application_that_cancels_itself_has_failed() -> None:
     async def cancel() -> None:
         raise asyncio.CancelledError
@@ -428,7 +447,7 @@ def test_an_application_that_cancels_itself_has_failed() -> None:
             run(app)
 
 
-@pytest.mark.xfail(reason="it ends the whole program", raises=SystemExit)
+@pytest.mark.xfail(run=False, reason="it ends the whole program")
 def test_an_application_that_exits_has_failed() -> None:
     async def leave() -> None:
         raise SystemExit(3)
@@ -437,7 +456,9 @@ def test_an_application_that_exits_has_failed() -> None:
         run(sends(leave))
 
 
-@pytest.mark.xfail(reason="the time that the agent takes for its body is the application's")
+@pytest.mark.xfail(
+    run=False, reason="the time that the agent takes for its body is the application's"
+)
 def test_a_slow_upload_is_not_the_fault_of_the_application() -> None:
     async def slow() -> AsyncIterator[bytes]:
         for _ in range(6):
@@ -453,7 +474,7 @@ def test_a_slow_upload_is_not_the_fault_of_the_application() -> None:
     assert run(app, WorldRequest("PUT", "/", body=slow()), timeout_s=SHORT_S).body == b"x" * 6
 
 
-@pytest.mark.xfail(reason="the application is said to have raised")
+@pytest.mark.xfail(run=False, reason="the application is said to have raised")
 def test_an_upload_that_breaks_is_a_disconnect_for_the_application() -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"x"
@@ -467,7 +488,7 @@ def test_an_upload_that_breaks_is_a_disconnect_for_the_application() -> None:
     assert run(app, WorldRequest("PUT", "/", body=broken())).body == b"http.disconnect"
 
 
-@pytest.mark.xfail(reason="a number becomes as many zero bytes")
+@pytest.mark.xfail(run=False, reason="a number becomes as many zero bytes")
 @pytest.mark.parametrize(
     "messages",
     [

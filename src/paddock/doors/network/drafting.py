@@ -46,7 +46,7 @@ class Reading(Carrying):
             return await super().__call__(action)  # an approver sent it elsewhere
         draft = self._draft
         sent = outgoing(self._services.custody, self._origin, self._proposal, action, is_real=False)
-        asked = world_request(sent.request, sent.headers, self._origin, self._proposal.read)
+        asked = world_request(sent.request, sent.headers, self._origin, self._proposal)
         if draft.is_write(asked):
             return refusal("It writes, and writes are kept here. It was not sent.")
         if not draft.needs_upstream(asked):
@@ -87,6 +87,9 @@ class Reading(Carrying):
         if body is None:
             return await super()._answer(sent, line, response)
         plain = without(response.headers, b"content-encoding")
+        scrubber = self._services.custody.scrubber(sent.place.host)
+        if scrubber is not None:  # a draft keeps what it learns, and a host may say a value again
+            plain, body = scrubber.scrub_headers(plain), scrubber.scrub(body)
         status, headers, body = self._draft.read(self._asked, response.status, plain, body)
         laid = as_response(HttpAnswer(status, headers, body))
         return await super()._answer(sent, line, replace(laid, version=response.version))

@@ -18,10 +18,11 @@ from paddock.doors.network.exchange import (
     Headers,
     Request,
     Response,
+    Wrapped,
     without,
 )
 from paddock.doors.network.http1_client import Http1Upstream
-from paddock.doors.network.outgoing import Outgoing, outgoing
+from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, split_target
 from paddock.doors.network.services import Services
 from paddock.doors.network.upstreams import Line
@@ -31,6 +32,11 @@ from paddock.world.asgi import HttpAnswer, WorldRequest
 from paddock.world.service import LocalService, StandInFailed
 from paddock.world.world import StandIn
 
+# Of a JSON body for a stand-in in this process: a list of three million empty objects has 9 MB, and
+# to read and keep it takes everybody's loop for seconds.
+MAX_JSON_PARTS = 250_000
+_BEFORE_JSON = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"  # and the marks of encodings
+_MARK = b"x-paddock"
 _STEP = b"x-paddock-step"  # for a stand-in in a process of its own
 
 
@@ -47,6 +53,7 @@ class Standing(Carrying):
     ) -> None:
         super().__init__(services, exchange, origin, proposal)
         self._stand_in = stand_in
+        self._upload: _OfClient | None = None
 
     async def __call__(self, action: Action) -> Done:
         host, port = action.arguments["host"], action.arguments["port"]
@@ -66,6 +73,9 @@ class Standing(Carrying):
         if self._exchange.request.expects_continue and self._proposal.read is None:
             await self._to_client(self._exchange.proceed())
         service = self._stand_in.service
+        most = None if isinstance(service, LocalService) else MAX_JSON_PARTS
+        self._upload = _OfClient(sent.request.body, most)
+        sent.request.body = self._upload
         if isinstance(service, LocalService):
             return await self._passed_on(service, sent)
         response = await self._answered(sent)
@@ -74,16 +84,27 @@ class Standing(Carrying):
     async def _answered(self, sent: Outgoing) -> Response:
         if sent.request.upgrade:
             raise StandInFailed(f"{self._stand_in.terms.service} does not speak WebSocket")
-        request = world_request(sent.request, sent.headers, self._origin, self._proposal.read)
+        origin = replace(self._origin, host=sent.place.host, port=sent.place.port)
+        request = world_request(sent.request, sent.headers, origin, self._proposal)
+        if isinstance(request.body, bytes):
+            self._count(request.body)
         answer = await self._stand_in.request(request, sent.action.step)
         return as_response(answer)
+
+    def _count(self, read: bytes) -> None:
+        assert self._upload is not None
+        try:
+            self._upload.count(read)
+        except BadMessage as error:
+            self._proposal.fault = error
+            raise
 
     async def _passed_on(self, service: LocalService, sent: Outgoing) -> tuple[Line, Response]:
         """To a process of its own, over a connection of its own."""
         timeout_s = self._stand_in.timeout_s
         sock = await service.connect()
         conn = Conn(sock, idle_s=timeout_s)
-        headers = [(b"Host", self._origin.authority.encode()), *sent.headers]
+        headers = [(b"Host", (sent.request.authority or "").encode()), *_unmarked(sent.headers)]
         headers.append((_STEP, str(sent.action.step or 0).encode()))
         try:
             upstream = Http1Upstream(conn)
@@ -98,7 +119,7 @@ class Standing(Carrying):
         return _line(self._origin, sent, upstream, conn), replace(response, body=body)
 
     async def _cut_off(self, service: LocalService, error: Exception, timeout_s: float) -> None:
-        if isinstance(error, ConnIdle):
+        if isinstance(error, ConnIdle) and not self._wrong_upload():
             await _stuck(service)
             raise StandInFailed(f"it gave no answer within {timeout_s:g} s") from None
         raise StandInFailed(str(error)) from None
@@ -108,6 +129,25 @@ class Standing(Carrying):
             await self._cut_off(service, error, timeout_s)
 
         return cut_off
+
+    def _wrong_upload(self) -> ConnLost | BadMessage | None:
+        """What is wrong with the client's body: it broke, or it is still waited for."""
+        upload = self._upload
+        if upload is not None and upload.fault is None and upload.is_awaited:
+            return BadMessage(408, "its body did not come in time")
+        return None if upload is None else upload.fault
+
+    async def _stood_in_badly(self, error: StandInFailed, action: Action) -> Done:
+        """An agent that sends half a request must not have the stand-in blamed for it."""
+        match self._wrong_upload():
+            case Misplaced() as wrong:
+                return await self._misplaced(wrong.name, str(wrong), action)
+            case BadMessage() as wrong:
+                return await self._no_answer(wrong.status, f"The request is malformed: {wrong}.")
+            case ConnLost() as wrong:
+                self._exchange.abort()
+                return self._failed(f"The client went away: {wrong}")
+        return await super()._stood_in_badly(error, action)
 
     def _release(self, line: Line) -> None:
         line.close()
@@ -123,6 +163,40 @@ class _NoUpstream:
     is_free = False
 
     def close(self) -> None: ...
+
+
+class _OfClient(Wrapped):
+    """A body on its way to a stand-in: what goes wrong with it is the client's fault."""
+
+    __slots__ = ("_is_json", "_most", "_parts", "fault", "is_awaited")
+
+    def __init__(self, body: Body, most: int | None) -> None:
+        super().__init__(body)
+        self.fault: ConnLost | BadMessage | None = None
+        self.is_awaited = False
+        self._most = most
+        self._is_json: bool | None = None  # by its first byte: what it says it is does not matter
+        self._parts = 0
+
+    async def read(self) -> bytes:
+        self.is_awaited = True
+        try:
+            data = await self._body.read()
+            self.count(data)
+        except (ConnLost, BadMessage) as error:
+            self.fault = error
+            raise
+        self.is_awaited = False
+        return data
+
+    def count(self, data: bytes) -> None:
+        """Raises BadMessage for JSON of more parts than anybody may keep us busy with."""
+        if self._is_json is None and (start := data.lstrip(_BEFORE_JSON)[:1]):
+            self._is_json = start in b"[{"
+        if self._is_json and self._most is not None:
+            self._parts += data.count(b",") + data.count(b"[") + data.count(b"{")
+            if self._parts > self._most:
+                raise BadMessage(413, f"its body has more than {self._most} parts")
 
 
 class _OfStandIn:
@@ -184,9 +258,10 @@ async def _closed(parts: AsyncIterator[bytes]) -> None:
 
 
 def world_request(
-    request: Request, headers: Headers, origin: Origin, read: bytes | None
+    request: Request, headers: Headers, origin: Origin, proposal: Proposal
 ) -> WorldRequest:
-    """As a stand-in gets it."""
+    """As a stand-in gets it: with the body that an approver wrote, if one did."""
+    read = proposal.read if proposal.edited is None else proposal.edited
     path, query = split_target(request.target)
     named = [(name.lower(), value) for name, value in headers]
     named.insert(0, (b"host", origin.authority.encode()))
@@ -205,6 +280,11 @@ def as_response(answer: HttpAnswer) -> Response:
                    (b"content-length", str(len(body)).encode())]  # fmt: skip
         return Response(answer.status, b"", headers, _Parts(body), "1.1")
     return Response(answer.status, b"", headers, _Parts(aiter(body)), "1.1")
+
+
+def _unmarked(headers: Headers) -> Headers:
+    """Without what only we say. A server behind CGI reads both kinds of dash as one."""
+    return [one for one in headers if not one[0].lower().replace(b"_", b"-").startswith(_MARK)]
 
 
 def _line(origin: Origin, sent: Outgoing, upstream: Any, conn: Conn | None = None) -> Line:

@@ -33,8 +33,8 @@ SELECT schemaname, sequencename, last_value FROM pg_catalog.pg_sequences
 ORDER BY schemaname COLLATE "C", sequencename COLLATE "C"
 """
 _SETTINGS = (
-    "SET search_path = pg_catalog; SET statement_timeout = '60s'; SET lock_timeout = '10s'; SET timezone = 'UTC'; "
-    "SET default_transaction_read_only = on"
+    "SET search_path = pg_catalog; SET statement_timeout = '60s'; SET lock_timeout = '10s'; "
+    "SET timezone = 'UTC'; SET default_transaction_read_only = on"
 )
 Table = tuple[str, str]
 

@@ -8,7 +8,6 @@ import contextlib
 import socket
 from pathlib import Path
 
-from paddock.fence.offload import offload
 from paddock.world.services.postgres import wire
 from paddock.world.services.postgres.session import dial
 
@@ -24,18 +23,16 @@ async def serve(client: socket.socket, run: Path, role: str) -> None:
         try:
             async with asyncio.timeout(_STARTUP_S):
                 startup = await _startup(client)
-                server = await offload(dial, run)
+                server = dial(run, timeout_s=0)  # a queue that is full fails at once
         except (wire.BadMessage, EOFError, TimeoutError):
             await _refuse(client, "08P01", "this is no beginning of a session")
             return
         except OSError:
             await _refuse(client, "57P03", "the database system is not there")
             return
-        with server:
-            server.setblocking(False)
-            with contextlib.suppress(OSError, wire.BadMessage):
-                await loop.sock_sendall(server, _forwarded(startup, role))
-                await _splice(client, server)
+        with server, contextlib.suppress(OSError, wire.BadMessage):
+            await loop.sock_sendall(server, _forwarded(startup, role))
+            await _splice(client, server)
 
 
 async def _startup(client: socket.socket) -> wire.Startup:

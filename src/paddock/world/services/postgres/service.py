@@ -58,6 +58,7 @@ class Postgres(LocalService):
         task = asyncio.ensure_future(proxy.serve(theirs, run, database.name))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+        task.add_done_callback(lambda _: theirs.close())  # also of one that never began
         return ours
 
     async def stuck(self) -> None:

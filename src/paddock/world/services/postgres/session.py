@@ -97,11 +97,11 @@ class Session:
             raise StandInFailed("the database did not answer in time") from None
 
 
-def dial(directory: Path) -> socket.socket:
-    """A connection to the server. Raises OSError."""
+def dial(directory: Path, timeout_s: float = _TIMEOUT_S) -> socket.socket:
+    """A connection to the server, which never waits when there is no time. Raises OSError."""
     caller = socket.socket(socket.AF_UNIX)
     try:
-        caller.settimeout(_TIMEOUT_S)
+        caller.settimeout(timeout_s)
         with short_name(directory) as short:
             caller.connect(os.path.join(short, SOCKET))
     except BaseException:

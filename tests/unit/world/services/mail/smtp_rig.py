@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -15,26 +16,25 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from paddock.doors.network.conn import Conn, ConnLost
 from paddock.world.services.mail import Mail
 
 
 class SocketStream:
-    """A Stream over asyncio's own."""
+    """A Stream over a connection of the door: asyncio's own may lose what a client says right after
+    it was told to begin TLS."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext
-    ) -> None:
-        self._reader, self._writer, self._tls = reader, writer, tls
+    def __init__(self, conn: Conn, tls: ssl.SSLContext) -> None:
+        self._conn, self._tls = conn, tls
 
     async def read(self, most: int = 65536) -> bytes:
-        return await self._reader.read(most)
+        return await self._conn.read(most)
 
     async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
+        await self._conn.write(data)
 
     async def secure(self) -> None:
-        await self._writer.start_tls(self._tls)
+        await self._conn.start_tls(self._tls, server_side=True)
 
 
 @contextlib.contextmanager
@@ -44,18 +44,28 @@ def smtp_served(mail: Mail, directory: Path) -> Iterator[int]:
     started = threading.Event()
     running: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            await mail.speak(SocketStream(reader, writer, tls))
-        writer.close()
+    async def serve(sock: socket.socket) -> None:
+        conn = Conn(sock)
+        with contextlib.suppress(ConnLost, asyncio.CancelledError):
+            await mail.speak(SocketStream(conn, tls))
+        conn.close()
+
+    async def accept(listener: socket.socket) -> None:
+        loop, serving = asyncio.get_running_loop(), []
+        while True:
+            sock, _ = await loop.sock_accept(listener)
+            serving.append(asyncio.ensure_future(serve(sock)))
 
     async def main() -> None:
         ended = asyncio.Event()
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            accepting = asyncio.ensure_future(accept(listener))
+            port = listener.getsockname()[1]
             running.append((port, asyncio.get_running_loop(), ended))
             started.set()
             await ended.wait()
+            accepting.cancel()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()

@@ -110,7 +110,7 @@ def test_a_query_can_be_cancelled(place: Path) -> None:
         import threading
 
         with connect(port) as connection:
-            timer = threading.Timer(0.5, connection.cancel)
+            timer = threading.Timer(0.5, connection.cancel_safe)
             timer.start()
             with pytest.raises(psycopg.errors.QueryCanceled):
                 connection.execute("SELECT pg_sleep(60)")
