@@ -26,6 +26,7 @@ from paddock.policy.subject import Subject
 MAX_THINGS = 1 << 16  # an agent can ask for ever new paths; the oldest are forgotten
 TIMEOUT_S = 30.0  # of `after: timeout` that does not say how long
 _CHANCES = 1 << 64
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # What makes two actions of a kind the same thing; arguments that change with every try do not.
 _TELLING: Mapping[Kind, tuple[str, ...]] = {
     Kind.HTTP: ("host", "port", "method", "path"),
@@ -85,7 +86,7 @@ class FaultPlan:
             return None
         subject = Subject(action, action.effect if effect is None else effect)
         met = [fault for fault, compiled in faults if _matches(compiled, subject)]
-        if is_real and subject.effect.is_write:
+        if is_real and (subject.effect.is_write or not _is_free(action)):
             met = [fault for fault in met if "duplicate" not in fault.words]
         thing = _thing(action)
         with self._lock:
@@ -205,6 +206,11 @@ def _matches(compiled: CompiledRule, subject: Subject) -> bool:
         if not is_panic(error):
             raise
         return False
+
+
+def _is_free(action: Action) -> bool:
+    """Whether a request that reads costs nothing: a question to a model is read only, and paid."""
+    return action.arguments.get("method", "GET") in _SAFE
 
 
 def _thing(action: Action) -> str:

@@ -8,14 +8,16 @@ import types
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from paddock.world.service import ASGIApp, StandInFailed
 
+T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
 TIMEOUT_S = 30.0  # to the first byte of the answer, and from each part to the next
 _MAX_PARTS = 16  # that an application is ahead of its reader
+_READER_S = 600.0  # that a reader may take for a part; the door has limits of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +51,27 @@ async def call(
     is_prompt: bool = False,
 ) -> HttpAnswer:
     """The answer of the application. A body that comes at once is bytes, one that comes in parts
-    is read as it is made. Raises StandInFailed when it raises, hangs or breaks the protocol. One
-    that `is_prompt` hardly ever waits, and has no task of its own unless it does."""
+    is read as it is made, and `aclose` ends it. What the application does after its answer has the
+    same limit. Raises StandInFailed when it raises, hangs or breaks the protocol. One that
+    `is_prompt` hardly ever waits, and has no task of its own unless it does."""
     asked = _Call(request, timeout_s)
     running: Coroutine[Any, Any, None] = asked.run(app)
     if is_prompt:
         try:
             waited_for = running.send(None)
         except StopIteration:
-            return asked.whole()
+            return HttpAnswer(asked.status, asked.headers, asked.taken())
         running = _go_on(running, waited_for)
-    task = asyncio.ensure_future(running)
+    asked.start(running)
     try:
-        await asked.begun(task)
+        await asked.begun()
     except BaseException:
-        task.cancel()
+        asked.stop()
         raise
-    if task.done() and task.exception() is None:
-        return asked.whole()
-    return HttpAnswer(asked.status, asked.headers, asked.parts(task))
+    if asked.is_whole:
+        asked.leave()
+        return HttpAnswer(asked.status, asked.headers, asked.taken())
+    return HttpAnswer(asked.status, asked.headers, _Parts(asked))
 
 
 @types.coroutine
@@ -86,95 +90,130 @@ def _go_on(running: Coroutine[Any, Any, None], waited_for: Any) -> Generator[Any
             return
 
 
+class _Parts:
+    """A body in parts. No generator: closing one that nobody began to read would end nothing."""
+
+    def __init__(self, asked: _Call) -> None:
+        self._asked = asked
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            while not self._is_over:
+                part = await self._asked.next()
+                if part:
+                    return part
+                if part is None:
+                    self._is_over = True
+                    self._asked.leave()
+        except BaseException:
+            await self.aclose()
+            raise
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._asked.stop()
+
+
 class _Call:
     def __init__(self, request: WorldRequest, timeout_s: float) -> None:
         self.status = 0
         self.headers: Headers = []
+        self.is_whole = False  # nothing of the answer is still to come
         self._request = request
         self._timeout_s = timeout_s
-        self._incoming = _chunks(request.body)
-        self._is_read = False
+        self._upload = _Upload(request.body, timeout_s)
         self._out: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_PARTS)
-        self._moved = asyncio.Event()
+        self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone = asyncio.Event()  # nobody reads any more
         self._is_ended = False
+        self._is_stopped = False
+
+    def start(self, running: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.ensure_future(running)
+        self._task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._gone.set()
+        self._task.cancel()
+
+    def leave(self) -> None:
+        """The answer is over. What is done after it may go on, for a while."""
+        self._gone.set()
+        if self._task.done():
+            return
+        timer = asyncio.get_running_loop().call_later(self._timeout_s, self.stop)
+        self._task.add_done_callback(lambda _: timer.cancel())
+
+    async def begun(self) -> None:
+        """Waits for the first part of the body, or for the end."""
+        while not self._moved.done():
+            left = self._upload.idle_since + self._timeout_s - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise StandInFailed(f"it gave no answer within {self._timeout_s:g} s")
+            await asyncio.wait({self._moved}, timeout=left)
+        await asyncio.sleep(0)  # most have said all by then
+        if self._task.done():
+            self._task.result()
+
+    def taken(self) -> bytes:
+        """What was sent and not yet read."""
+        parts = []
+        while not self._out.empty():
+            parts.append(self._out.get_nowait() or b"")
+        return b"".join(parts)
+
+    async def next(self) -> bytes | None:
+        """The next part; None after the last one."""
+        if not self._out.empty():
+            return self._out.get_nowait()
+        getting = asyncio.ensure_future(self._out.get())
+        try:
+            await asyncio.wait({getting, self._task}, timeout=self._timeout_s,
+                               return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+            if getting.done():
+                return getting.result()
+            if self._task.done():
+                self._task.result()
+                return None if self._out.empty() else self._out.get_nowait()
+            raise StandInFailed(f"it fell silent for {self._timeout_s:g} s")
+        finally:
+            getting.cancel()
 
     async def run(self, app: ASGIApp) -> None:
         try:
             await app(_scope(self._request), self._receive, self._send)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StandInFailed(f"it raised {type(error).__name__}: {error}") from error
-        finally:
-            self._moved.set()
+        except asyncio.CancelledError:
+            if self._is_stopped:
+                raise
+            raise StandInFailed("it cancelled itself") from None  # the caller was not
         if not self.status:
             raise StandInFailed("it ended without an answer")
         if not self._is_ended:
             raise StandInFailed("it ended in the middle of its answer")
 
-    async def begun(self, task: asyncio.Task[None]) -> None:
-        """Waits for the first part of the body, or for the end."""
-        waiting = asyncio.ensure_future(self._moved.wait())
-        try:
-            await asyncio.wait({task, waiting}, timeout=self._timeout_s,
-                               return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
-        finally:
-            waiting.cancel()
-        await asyncio.sleep(0)  # most have said all by then
-        if task.done():
-            task.result()
-        elif not self._moved.is_set():
-            raise StandInFailed(f"it gave no answer within {self._timeout_s:g} s")
-
-    def whole(self) -> HttpAnswer:
-        parts = []
-        while not self._out.empty():
-            parts.append(self._out.get_nowait() or b"")
-        return HttpAnswer(self.status, self.headers, b"".join(parts))
-
-    async def parts(self, task: asyncio.Task[None]) -> AsyncIterator[bytes]:
-        try:
-            while True:
-                part = await self._next(task)
-                if part is None:
-                    break
-                if part:
-                    yield part
-            await task
-        finally:
-            task.cancel()
-
-    async def _next(self, task: asyncio.Task[None]) -> bytes | None:
-        if not self._out.empty():
-            return self._out.get_nowait()
-        getting = asyncio.ensure_future(self._out.get())
-        try:
-            await asyncio.wait({getting, task}, timeout=self._timeout_s,
-                               return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
-            if getting.done():
-                return getting.result()
-            if task.done():
-                task.result()
-                return self._out.get_nowait() if not self._out.empty() else None
-            raise StandInFailed(f"it fell silent for {self._timeout_s:g} s")
-        finally:
-            getting.cancel()
-
     async def _receive(self) -> MutableMapping[str, Any]:
-        if self._is_read:
-            await asyncio.sleep(self._timeout_s)
-            return {"type": "http.disconnect"}
-        try:
-            part = await anext(self._incoming)
-        except StopAsyncIteration:
-            self._is_read = True
-            return {"type": "http.request", "body": b"", "more_body": False}
-        return {"type": "http.request", "body": part, "more_body": True}
+        part = await self._upload.next()
+        if part is not None:
+            return {"type": "http.request", "body": part, "more_body": self._upload.has_more}
+        if not self._upload.is_broken:
+            await self._gone.wait()
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             if self.status:
                 raise RuntimeError("an answer begins once")
-            self.status = int(message["status"])
-            self.headers = [(bytes(n), bytes(v)) for n, v in message.get("headers", ())]
+            self.status = _status(message["status"])
+            self.headers = [(_bytes(n), _bytes(v)) for n, v in message.get("headers", ())]
         elif message["type"] == "http.response.body":
             await self._send_body(message)
 
@@ -183,14 +222,94 @@ class _Call:
             raise RuntimeError("the body came before the status")
         if self._is_ended:
             raise RuntimeError("the body had ended")
-        body = bytes(message.get("body", b""))
-        if not message.get("more_body", False):
-            self._is_ended = True
-            await self._out.put(body)
-            await self._out.put(None)
+        self._is_ended = not message.get("more_body", False)
+        await self._put(_bytes(message.get("body", b"")))
+        if self._is_ended:
+            await self._put(None)
+            self.is_whole = True
+        self._move()
+
+    def _move(self) -> None:
+        if not self._moved.done():
+            self._moved.set_result(None)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._move()
+        if not task.cancelled():
+            task.exception()  # nobody may be left to be told of what went wrong after the answer
+
+    async def _put(self, part: bytes | None) -> None:
+        if self._out.full():
+            await _within(_READER_S, self._out.put(part))
         else:
-            await self._out.put(body)
-        self._moved.set()
+            self._out.put_nowait(part)
+
+
+class _Upload:
+    """The body of the request. How long the agent takes for it is not the application's fault."""
+
+    def __init__(self, body: bytes | AsyncIterable[bytes], timeout_s: float) -> None:
+        self.has_more = True
+        self.is_broken = False
+        self._body = body
+        self._incoming = None if isinstance(body, bytes) else aiter(body)
+        self._timeout_s = timeout_s
+        self._is_waited_for = False
+        self._heard_at = asyncio.get_running_loop().time()
+
+    @property
+    def idle_since(self) -> float:
+        """Since when the application has had all that it asked for."""
+        now = asyncio.get_running_loop().time()
+        return now if self._is_waited_for else self._heard_at
+
+    async def next(self) -> bytes | None:
+        """None when there is no more, or when it broke off."""
+        if not self.has_more or self.is_broken:
+            return None
+        if self._incoming is None:
+            self.has_more = False
+            return bytes(self._body)  # type: ignore[arg-type]
+        self._is_waited_for = True
+        try:
+            part = await _within(self._timeout_s, _next_of(self._incoming))
+        except Exception:
+            self.is_broken = True
+            return None
+        finally:
+            self._is_waited_for = False
+            self._heard_at = asyncio.get_running_loop().time()
+        self.has_more = part is not None
+        return part or b""
+
+
+async def _next_of(parts: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(parts, None)
+
+
+async def _within(limit_s: float, waited_for: Coroutine[Any, Any, T]) -> T:
+    """By a task of its own: asyncio.timeout is bound to the task that it began in, and one that is
+    prompt may go on in another."""
+    task = asyncio.ensure_future(waited_for)
+    try:
+        await asyncio.wait({task}, timeout=limit_s)
+        if not task.done():
+            raise TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):  # bytes(7) would be seven zeros
+        raise TypeError(f"bytes are needed, not {type(value).__name__}")
+    return bytes(value)
+
+
+def _status(value: Any) -> int:
+    if not isinstance(value, int) or not 200 <= value <= 599:
+        raise ValueError(f"{value!r} is no status")
+    return int(value)
 
 
 def _scope(request: WorldRequest) -> dict[str, Any]:
@@ -211,12 +330,3 @@ def _scope(request: WorldRequest) -> dict[str, Any]:
         "state": {},
         "extensions": {},
     }
-
-
-async def _chunks(body: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    if isinstance(body, bytes):
-        if body:
-            yield body
-        return
-    async for part in body:
-        yield part

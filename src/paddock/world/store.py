@@ -20,7 +20,8 @@ from paddock.model.errors import InvalidInput
 from paddock.world.queries import (
     check_kind,
     copy_file,
-    field_path,
+    field_value,
+    is_text,
     quoted,
     text_of,
     where_clause,
@@ -97,15 +98,17 @@ class Store:
         self.close()
 
     def get(self, kind: str, id: str) -> dict[str, Any] | None:
-        row = self._row("SELECT body FROM documents WHERE kind = ? AND id = ?", kind, id)
-        return None if row is None else json.loads(row[0])
+        body = self._body(kind, id)
+        return None if body is None else json.loads(body)
 
     def has(self, kind: str, id: str) -> bool:
-        return self._row("SELECT 1 FROM documents WHERE kind = ? AND id = ?", kind, id) is not None
+        return self._old(kind, id) is not None
 
     def put(self, kind: str, id: str, document: Mapping[str, Any]) -> None:
         """Creates or replaces. A document that is replaced keeps its place in the order."""
         check_kind(kind)
+        if not is_text(id):
+            raise InvalidInput(f"{id!r} is no id")
         body = text_of(document)
         with self._whole():
             self._put(kind, id, body)
@@ -133,6 +136,8 @@ class Store:
         clauses, values = where_clause(kind, where)
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         if after is not None:
+            if not is_text(after):
+                return []
             last = "(SELECT place FROM documents WHERE kind = ? AND id = ?)"
             clauses += f" AND place {beyond} {last}"
             values += [kind, after]
@@ -175,11 +180,10 @@ class Store:
     def index(self, kind: str, *fields: str) -> None:
         """Makes `find` by these fields quick."""
         for field in fields:
-            name = hashlib.sha256(f"{kind}/{field}".encode()).hexdigest()[:16]
             check_kind(kind)
-            by = f"json_extract(body, {quoted(field_path(field))})"
+            name = hashlib.sha256(f"{kind}/{field}".encode()).hexdigest()[:16]
             self._run(
-                f"CREATE INDEX IF NOT EXISTS by_{name} ON documents ({by}, place) "
+                f"CREATE INDEX IF NOT EXISTS by_{name} ON documents ({field_value(field)}, place) "
                 f"WHERE kind = {quoted(kind)}"
             )
 
@@ -193,14 +197,23 @@ class Store:
             yield
         except BaseException:
             self._depth -= 1
-            if self._depth == 0:
-                self._run("ROLLBACK")
-            else:
-                self._run(f"ROLLBACK TO {mark}")
-                self._run(f"RELEASE {mark}")
+            self._go_back(mark)
             raise
         self._depth -= 1
-        self._run("COMMIT" if self._depth == 0 else f"RELEASE {mark}")
+        try:
+            self._run("COMMIT" if self._depth == 0 else f"RELEASE {mark}")
+        except BaseException:
+            self._go_back(mark)
+            raise
+
+    def _go_back(self, mark: str) -> None:
+        if not self._database.in_transaction:
+            return  # on a full disk SQLite has gone back already
+        if self._depth == 0:
+            self._run("ROLLBACK")
+        else:
+            self._run(f"ROLLBACK TO {mark}")
+            self._run(f"RELEASE {mark}")
 
     def _whole(self) -> contextlib.AbstractContextManager[None]:
         """For one change of several statements: inside a transaction it needs no other."""
@@ -335,6 +348,8 @@ class Store:
         self._run("INSERT INTO documents VALUES (?, ?, ?, ?)", kind, id, place, body)
 
     def _old(self, kind: str, id: str) -> Any:
+        if not (is_text(id) and is_text(kind)):
+            return None
         return self._row("SELECT place, body FROM documents WHERE kind = ? AND id = ?", kind, id)
 
     def _body(self, kind: str, id: str) -> str | None:

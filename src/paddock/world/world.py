@@ -23,6 +23,8 @@ from paddock.world.context import START, Context
 from paddock.world.service import ASGIApp, Service, load
 from paddock.world.store import STEP, Change, Store
 
+_LISTING = "world.json"
+_MAX_NAME = 100  # of a file, before what tells it from others
 _EVERYWHERE = ("also", "seed", "timeout")  # words of every stand-in
 
 
@@ -64,8 +66,13 @@ class StandIn:
             STEP.reset(token)
 
     def changes(self) -> list[Change]:
-        """Since the beginning."""
-        return [*self.store.changes(), *self.service.extra_changes()]
+        """Since the beginning. For any thread, as is `digest`: each reads what is committed."""
+        with Store.open(self.store.path, read_only=True) as store:
+            return [*store.changes(), *self.service.extra_changes()]
+
+    def digest(self) -> str:
+        with Store.open(self.store.path, read_only=True) as store:
+            return f"{store.digest()} {self.service.extra_digest()}"
 
 
 class World:
@@ -138,9 +145,7 @@ class World:
         """The same for the same state of all stand-ins."""
         hashed = hashlib.sha256()
         for place in sorted(self._stand_ins):
-            one = self._stand_ins[place]
-            said = f"{place} {one.store.digest()} {one.service.extra_digest()}\n"
-            hashed.update(said.encode())
+            hashed.update(f"{place} {self._stand_ins[place].digest()}\n".encode())
         return hashed.hexdigest()
 
     def positions(self) -> dict[str, int]:
@@ -175,9 +180,8 @@ class World:
             with contextlib.suppress(Exception):
                 await one.service.close()
         self._close_stores()
-        about = self.directory / "world.json"
-        said = json.loads(about.read_text())
-        about.write_text(json.dumps({**said, "ended": True}, indent=2))
+        said = json.loads((self.directory / _LISTING).read_text())
+        self._write({**said, "ended": True})
 
     def _close_stores(self) -> None:
         for one in self:
@@ -198,8 +202,13 @@ class World:
             for one in self
         ]
         said = {"run": self.run, "seed": self.terms.seed, "clock": start, "services": services}
-        text = json.dumps({**said, "ended": False}, indent=2)
-        (self.directory / "world.json").write_text(text)
+        self._write({**said, "ended": False})
+
+    def _write(self, said: Mapping[str, Any]) -> None:
+        """All or nothing: whoever is killed meanwhile leaves a world that can be read."""
+        new = self.directory / f"{_LISTING}.new"
+        new.write_text(json.dumps(said, indent=2))
+        new.replace(self.directory / _LISTING)
 
 
 def _stand_in(
@@ -262,8 +271,9 @@ def _own_directory(directory: Path, place: str) -> Path:
 def _file(place: str) -> str:
     """A name that no other place has, and that no file system minds."""
     plain = re.sub(r"[^a-z0-9.-]", "_", place)
-    mark = "" if plain == place else "-" + hashlib.sha256(place.encode()).hexdigest()[:8]
-    return f"{plain[:100]}{mark}.sqlite"
+    is_whole = plain == place and len(plain) <= _MAX_NAME
+    mark = "" if is_whole else "-" + hashlib.sha256(place.encode()).hexdigest()[:8]
+    return f"{plain[:_MAX_NAME]}{mark}.sqlite"
 
 
 def _start(clock: str | None) -> float:

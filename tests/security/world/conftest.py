@@ -70,13 +70,14 @@ def make_world(production: Production, tmp_path: Path) -> Iterator[MakeWorld]:
         allow: tuple[str, ...] = (),
         rules: str = "",
         passthrough: tuple[str, ...] = (),
+        hosts: Mapping[str, str] | None = None,
         **words: Any,
     ) -> Sandbox:
         file = tmp_path / "paddock.yaml"
         file.write_text(HEAD + (rules or INSIDE))
         network = {
             "allow": list(allow),
-            "hosts": production.hosts,
+            "hosts": hosts or production.hosts,
             "tls": {"passthrough": list(passthrough)},
         }
         made.append(Sandbox.create(policy=file, world=world, network=network, **words))

@@ -344,12 +344,6 @@ def test_many_requests_at_once_do_not_mix() -> None:
     asyncio.run(asyncio.wait_for(main(), LONG_S))
 
 
-# What is wrong now. They do not run: what they leave behind disturbs others.
-
-
-@pytest.mark.xfail(
-    run=False, reason="the end of the body waits for what comes after, without a limit"
-)
 def test_work_after_the_answer_does_not_hold_it_up() -> None:
     async def main() -> None:
         for app in (
@@ -382,7 +376,6 @@ def test_work_after_the_answer_is_done() -> None:
     assert done == ["done"] * 2
 
 
-@pytest.mark.xfail(run=False, reason="who never begins to read never ends the application")
 def test_an_answer_that_is_thrown_away_unread_ends_the_application() -> None:
     ended: list[str] = []
 
@@ -403,9 +396,6 @@ def test_an_answer_that_is_thrown_away_unread_ends_the_application() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.xfail(
-    run=False, reason="a disconnect is reported after the limit, although nobody left"
-)
 def test_an_application_that_listens_for_a_disconnect_hears_none_while_somebody_reads() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -420,7 +410,6 @@ def test_an_application_that_listens_for_a_disconnect_hears_none_while_somebody_
     assert run(app, timeout_s=SHORT_S).body == b"." * 6
 
 
-@pytest.mark.xfail(run=False, reason="after the answer a disconnect is heard only after the limit")
 def test_an_application_hears_a_disconnect_when_its_answer_has_ended() -> None:
     heard: list[str] = []
 
@@ -437,7 +426,6 @@ def test_an_application_hears_a_disconnect_when_its_answer_has_ended() -> None:
     assert heard == ["http.disconnect"]
 
 
-@pytest.mark.xfail(run=False, reason="it looks as if the caller had been cancelled")
 def test_an_application_that_cancels_itself_has_failed() -> None:
     async def cancel() -> None:
         raise asyncio.CancelledError
@@ -447,7 +435,6 @@ def test_an_application_that_cancels_itself_has_failed() -> None:
             run(app)
 
 
-@pytest.mark.xfail(run=False, reason="it ends the whole program")
 def test_an_application_that_exits_has_failed() -> None:
     async def leave() -> None:
         raise SystemExit(3)
@@ -456,9 +443,6 @@ def test_an_application_that_exits_has_failed() -> None:
         run(sends(leave))
 
 
-@pytest.mark.xfail(
-    run=False, reason="the time that the agent takes for its body is the application's"
-)
 def test_a_slow_upload_is_not_the_fault_of_the_application() -> None:
     async def slow() -> AsyncIterator[bytes]:
         for _ in range(6):
@@ -474,7 +458,6 @@ def test_a_slow_upload_is_not_the_fault_of_the_application() -> None:
     assert run(app, WorldRequest("PUT", "/", body=slow()), timeout_s=SHORT_S).body == b"x" * 6
 
 
-@pytest.mark.xfail(run=False, reason="the application is said to have raised")
 def test_an_upload_that_breaks_is_a_disconnect_for_the_application() -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"x"
@@ -488,7 +471,6 @@ def test_an_upload_that_breaks_is_a_disconnect_for_the_application() -> None:
     assert run(app, WorldRequest("PUT", "/", body=broken())).body == b"http.disconnect"
 
 
-@pytest.mark.xfail(run=False, reason="a number becomes as many zero bytes")
 @pytest.mark.parametrize(
     "messages",
     [

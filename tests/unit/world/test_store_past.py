@@ -428,7 +428,6 @@ def test_a_writer_killed_in_the_middle_leaves_whole_transactions(
         assert again.kinds() == []
 
 
-@pytest.mark.xfail(reason="what a failed copy left is in the way of the next")
 def test_a_fork_that_fails_leaves_no_half_of_a_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,7 +445,6 @@ def test_a_fork_that_fails_leaves_no_half_of_a_file(
         assert fork.ids("a") == ["1"]
 
 
-@pytest.mark.xfail(reason="a commit that fails leaves the transaction open")
 def test_a_commit_that_fails_leaves_the_store_usable(store: Store) -> None:
     store._database.execute("PRAGMA foreign_keys = ON")
     store._database.execute("CREATE TABLE parent (id PRIMARY KEY)")
@@ -461,7 +459,6 @@ def test_a_commit_that_fails_leaves_the_store_usable(store: Store) -> None:
     assert store.ids("a") == ["2"]
 
 
-@pytest.mark.xfail(reason="the way back fails too, and hides why")
 def test_a_full_disk_is_reported_as_that(store: Store) -> None:
     store.put("a", "1", {})
     pages = store._database.execute("PRAGMA page_count").fetchone()[0]

@@ -130,15 +130,15 @@ class BoxCalls:
 
     async def world_digest(self) -> str:
         """The same for the same state of all stand-ins."""
-        return self._world.digest()
+        return await offload(self._world.digest)
 
     async def world_changes(self) -> dict[str, list[Change]]:
         """What is otherwise than at the beginning, by stand-in."""
-        return {one.name: one.changes() for one in self._world}
+        return {one.name: await offload(one.changes) for one in self._world}
 
     async def broken_invariants(self) -> dict[str, list[str]]:
         """What should always hold in a stand-in and does not, by stand-in."""
-        return self._world.broken()
+        return await offload(self._world.broken)
 
     async def reset_world(self) -> None:
         """Every stand-in back to its beginning, exactly."""

@@ -19,6 +19,7 @@ from paddock.doors.network.exchange import (
     Request,
     Response,
     Wrapped,
+    header,
     without,
 )
 from paddock.doors.network.http1_client import Http1Upstream
@@ -37,7 +38,8 @@ from paddock.world.world import StandIn
 MAX_JSON_PARTS = 250_000
 _BEFORE_JSON = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"  # and the marks of encodings
 _MARK = b"x-paddock"
-_STEP = b"x-paddock-step"  # for a stand-in in a process of its own
+# Between us and a stand-in in a process of its own: the step, and what its application raised.
+_STEP, _FAILED = b"x-paddock-step", b"x-paddock-failed"
 
 
 class Standing(Carrying):
@@ -115,6 +117,9 @@ class Standing(Carrying):
         except BaseException:
             conn.abort()
             raise
+        if (why := header(response.headers, _FAILED)) is not None:
+            conn.abort()
+            raise StandInFailed(why.decode("utf-8", "replace")[:500])
         body = _OfStandIn(response.body, self._cut_off_later(service, timeout_s))
         return _line(self._origin, sent, upstream, conn), replace(response, body=body)
 

@@ -20,6 +20,8 @@ from paddock.world.service import ASGIApp, Receive, Scope, Seed, Send, Service
 from paddock.world.store import STEP, Store
 
 STEP_HEADER = b"x-paddock-step"
+FAILED_HEADER = b"x-paddock-failed"
+_MAX_HELD = 64  # messages of an answer that says 500
 _MAX_SENTENCE = 2000
 
 
@@ -129,9 +131,49 @@ def wrapped(app: ASGIApp, context: Context) -> ASGIApp:
         if context.port == 443:
             scope["scheme"] = "wss" if scope["type"] == "websocket" else "https"
         STEP.set(int(steps[0]) if steps and steps[0].isdigit() else None)
-        await app(scope, receive, send)
+        if scope["type"] == "http":
+            await _watched(app, scope, receive, send)
+        else:
+            await app(scope, receive, send)
 
     return call
+
+
+async def _watched(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that raises says so, in a header that goes no further than the door.
+    Frameworks answer 500 first and raise then, so such an answer waits until it is known."""
+    held: list[Any] = []
+    has_begun = False
+
+    async def holding(message: Any) -> None:
+        nonlocal has_begun
+        is_start = message["type"] == "http.response.start"
+        if held or (is_start and message["status"] >= 500):
+            held.append(message)
+            if len(held) <= _MAX_HELD:
+                return
+            pending, held[:] = list(held), []
+            has_begun = True
+            for one in pending:
+                await send(one)
+            return
+        has_begun = True
+        await send(message)
+
+    why = None
+    try:
+        await app(scope, receive, holding)
+    except Exception as error:
+        why = " ".join(f"it raised {type(error).__name__}: {error}".split())[:_MAX_SENTENCE]
+        if has_begun:
+            raise
+    if why is not None:
+        marks = [(FAILED_HEADER, why.encode("ascii", "replace"))]
+        await send({"type": "http.response.start", "status": 500, "headers": marks})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    for one in held:
+        await send(one)
 
 
 async def serve(app: ASGIApp, listener: socket.socket, report: Any) -> None:

@@ -80,6 +80,11 @@ class Postgres(LocalService):
         async with parent._changing, self._changing:
             await offload(self._copy_from, parent)
 
+    def read_seed(self, words: Any) -> Seed:
+        from paddock.world.seeds import load_seed
+
+        return load_seed(words, self.context, self.context.project, takes_sql=True)
+
     def seed(self, data: Seed) -> None:
         """Rows by table, and under `sql` files or text. The server is not started for it."""
         texts = [*self._read_seeds(), *_texts(self.context, data)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import mimetypes
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
@@ -53,6 +54,18 @@ class Storage(App):
             hint = "pip install 'paddock[world]'"
             raise InvalidInput("storage needs moto, which is not installed", hint=hint) from None
         self.kept()
+
+    def read_seed(self, words: Any) -> Seed:
+        """Buckets, written out or in a file of JSON; they are no lists of documents."""
+        if isinstance(words, Mapping):
+            return cast("Seed", words)
+        try:
+            found = json.loads(self.context.path(str(words)).read_text())
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{words}: {error}") from None
+        if not isinstance(found, Mapping):
+            raise InvalidInput(f"{words}: expected {{buckets: {{name: {{key: text}}}}}}")
+        return cast("Seed", found)
 
     def seed(self, data: Seed) -> None:
         """`{buckets: {name: {key: text | {file: path}}}}`"""
