@@ -37,8 +37,11 @@ class Shop(Service):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = bytearray()
-        while (message := await receive()) and message.get("more_body"):
+        is_more = True
+        while is_more:
+            message = await receive()
             body += message["body"]
+            is_more = message.get("more_body", False)
         if scope["path"] == self.context.options.get("crash"):
             raise RuntimeError("it died")
         status, value = self._said(scope["method"], scope["path"], bytes(body))

@@ -91,6 +91,8 @@ class Standing(Carrying):
         if isinstance(request.body, bytes):
             self._count(request.body)
         answer = await self._stand_in.request(request, sent.action.step)
+        if not isinstance(request.body, bytes) and self._wrong_upload() is not None:
+            raise StandInFailed("the client's body broke off")  # told as the client's fault
         return as_response(answer)
 
     def _count(self, read: bytes) -> None:
