@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from paddock import Sandbox
-from security.attack import memory_bytes, probe
-from security.network.inside import alerts
+from security.attack import background, eventually, memory_bytes, probe
+from security.network.inside import alerts, get, say, status
 from security.world.conftest import MakeWorld
 
 SCRIPT = {"turns": [{"match": {"user": {"regex": "(a+)+$"}}, "answer": "hi"}]}
@@ -60,8 +62,6 @@ def box(make_world: MakeWorld) -> Sandbox:
 
 
 def _sent(box: Sandbox, program: str) -> dict[str, Any]:
-    import json
-
     found: dict[str, Any] = probe(box, SEND + program, json.dumps(PLACES), timeout=100)
     return found
 
@@ -102,3 +102,66 @@ for host, path in places.items():
 """
     assert max(_sent(box, program).values()) < 500
     assert alerts(box, "world.failed") == []
+
+
+LEAVE = """
+import socket
+body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "go"}]}'
+head = (b"POST /v1/chat/completions HTTP/1.1\\r\\nHost: model.example\\r\\n"
+        b"Authorization: Bearer x\\r\\n"
+        b"Content-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body))
+open_ = []
+for _ in range(20):
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("model.example", 80))
+    sock.sendall(head + body)
+    open_.append(sock)
+found["first"] = [sock.recv(12).decode() for sock in open_]
+for sock in open_:
+    sock.close()
+"""
+
+
+def test_a_reader_that_leaves_ends_the_stream_that_was_made_for_it(make_world: MakeWorld) -> None:
+    turn = {"match": {"user": "go"}, "answer": "word " * 100_000}
+    box = make_world({"model.example": {"service": "model", "script": {"rules": [turn]}}})
+    found = probe(box, LEAVE)
+    assert set(found["first"]) == {"HTTP/1.1 200"}
+    eventually(lambda: not _calls_of(box), 20, "no call of a stand-in is left")
+
+
+def _calls_of(box: Sandbox) -> list[str]:
+    """What still runs on the engine for some stand-in."""
+
+    async def found() -> list[str]:
+        names = [getattr(one.get_coro(), "__qualname__", "") for one in asyncio.all_tasks()]
+        return [name for name in names if name == "_Call.run"]
+
+    return list(box._engine.call(found()))
+
+
+CROWD = """
+import socket
+open_ = []
+try:
+    for _ in range(600):
+        open_.append(socket.create_connection(("mail.example", 25), 5))
+except OSError:
+    pass
+print(len(open_), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_crowd_at_one_stand_in_keeps_no_other_sandbox_waiting(make_world: MakeWorld) -> None:
+    crowded = make_world({"mail.example": "mail"})
+    other = make_world({"pay.example": "payments"})
+    handle = background(crowded, CROWD)
+    assert int(handle.stdout.split()[0]) > 500
+    key = "Authorization: Bearer sk_test_inside"
+    said = say(other, host="pay.example", port=80, data=get("/v1/customers", "pay.example", key))
+    assert status(said) == 200
+    handle.kill()
+    data = b"QUIT\r\n"
+    eventually(lambda: say(crowded, host="mail.example", port=25, data=data).startswith(b"220"))

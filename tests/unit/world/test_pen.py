@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.waiting import eventually
 from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
 from paddock.world.pen.launch import Kept, Limits, run_once
@@ -396,9 +397,9 @@ def test_all_in_a_pen_end_with_it(kept: Kept, tmp_path: Path) -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
             assert list(marked(mark))
-        assert not list(marked(mark))
 
     asyncio.run(main())
+    eventually(lambda: not list(marked(mark)), 10, "all of the pen has ended")
 
 
 def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path, project: Path) -> None:

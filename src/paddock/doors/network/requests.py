@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, Request, values_of
-from paddock.doors.network.graphql import effect_of
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Kept
 from paddock.doors.network.model_wire.reading import Unreadable, load
@@ -24,6 +23,7 @@ from paddock.doors.network.model_wire.wire import Wire
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
+from paddock.policy.graphql import effect_of
 
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
 MAX_FIELDS = 1000

@@ -81,7 +81,7 @@ class Standing(Carrying):
         if isinstance(service, LocalService):
             return await self._passed_on(service, sent)
         response = await self._answered(sent)
-        return _line(self._origin, sent, _NoUpstream()), response
+        return _line(self._origin, sent, _NoUpstream(response.body)), response
 
     async def _answered(self, sent: Outgoing) -> Response:
         if sent.request.upgrade:
@@ -165,11 +165,16 @@ class Standing(Carrying):
 
 
 class _NoUpstream:
-    """In place of a connection: the stand-in is in this process."""
+    """In place of a connection: the stand-in is in this process, and ends with its reader."""
 
     is_free = False
 
-    def close(self) -> None: ...
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def close(self) -> None:
+        if isinstance(self._body, _Parts):
+            self._body.cancel()
 
 
 class _OfClient(Wrapped):

@@ -110,7 +110,7 @@ _PERSONALITIES = 0x0060008
 _BTRFS_SUBVOLUMES = (0x01, 0x0E, 0x0F, 0x17, 0x18, 0x1A, 0x25, 0x3F)
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
 # Calls newer than some libseccomp releases. From 424 on, numbers are the same everywhere.
-_NUMBERS = {
+NUMBERS = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435,
     "openat2": 437, "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442,
@@ -123,7 +123,9 @@ _FAMILIES = {"unix": 1, "inet": 2, "inet6": 10, "netlink": 16}
 _SOCK_RAW, _SOCK_PACKET, _SOCK_TYPE_MASK = 3, 10, 0xF
 
 
-class _Arg(ctypes.Structure):
+class Condition(ctypes.Structure):
+    """What an argument of a call must be, as libseccomp takes it."""
+
     _fields_ = (
         ("arg", ctypes.c_uint),
         ("op", ctypes.c_int),
@@ -200,7 +202,7 @@ class _Compiler:
                 self._refuse(call, errno.EPERM, _masked(0, _WORD, which), _masked(1, _WORD, 1))
             self._refuse(call, errno.EPERM, _masked(0, _WORD, which_of_user))
         # The core limit stays as the guest set it: lowered to 0, a core handler would start.
-        self._refuse("prlimit64", errno.EPERM, _masked(1, _WORD, 4), _Arg(2, _NE, 0, 0))
+        self._refuse("prlimit64", errno.EPERM, _masked(1, _WORD, 4), Condition(2, _NE, 0, 0))
         self._refuse("setrlimit", errno.EPERM, _masked(0, _WORD, 4))
         for bit in range(28):  # personalities: only the harmless ones that programs do use
             if not 1 << bit & _PERSONALITIES:
@@ -210,28 +212,28 @@ class _Compiler:
 
     def _refuse_sockets(self) -> None:
         """Only stream and datagram sockets of the families that a program can need."""
-        self._refuse("socketpair", errno.EAFNOSUPPORT, _Arg(0, _NE, _FAMILIES["unix"], 0))
+        self._refuse("socketpair", errno.EAFNOSUPPORT, Condition(0, _NE, _FAMILIES["unix"], 0))
         previous = -1
         for family in sorted(_FAMILIES.values()):
             for other in range(previous + 1, family):
-                self._refuse("socket", errno.EAFNOSUPPORT, _Arg(0, 4, other, 0))
+                self._refuse("socket", errno.EAFNOSUPPORT, Condition(0, 4, other, 0))
             previous = family
-        self._refuse("socket", errno.EAFNOSUPPORT, _Arg(0, _GT, previous, 0))
+        self._refuse("socket", errno.EAFNOSUPPORT, Condition(0, _GT, previous, 0))
         for kind in (_SOCK_RAW, _SOCK_PACKET):
             for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
                 raw = _masked(1, _SOCK_TYPE_MASK, kind)
-                self._refuse("socket", errno.EPERM, _Arg(0, 4, family, 0), raw)
+                self._refuse("socket", errno.EPERM, Condition(0, 4, family, 0), raw)
 
-    def _refuse(self, call: str, code: int, *conditions: _Arg) -> None:
+    def _refuse(self, call: str, code: int, *conditions: Condition) -> None:
         self._add(_ERRNO | code, call, *conditions)
 
-    def _add(self, action: int, call: str, *conditions: _Arg) -> None:
+    def _add(self, action: int, call: str, *conditions: Condition) -> None:
         number = self._lib.seccomp_syscall_resolve_name(call.encode())
         if number < 0:
-            number = _NUMBERS.get(call, -1)
+            number = NUMBERS.get(call, -1)
         if number < 0:
             return  # this architecture never had the call
-        array = (_Arg * len(conditions))(*conditions)
+        array = (Condition * len(conditions))(*conditions)
         code = self._lib.seccomp_rule_add_array(
             self._context, ctypes.c_uint32(action), number, len(conditions), array
         )
@@ -247,5 +249,5 @@ class _Compiler:
             return file.read()
 
 
-def _masked(position: int, mask: int, value: int) -> _Arg:
-    return _Arg(position, _MASKED_EQ, mask, value)
+def _masked(position: int, mask: int, value: int) -> Condition:
+    return Condition(position, _MASKED_EQ, mask, value)

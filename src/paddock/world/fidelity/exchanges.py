@@ -16,6 +16,7 @@ from paddock.model.errors import InvalidInput
 from paddock.world.asgi import Headers
 from paddock.world.overlay.bodies import is_json, loaded, media_of
 from paddock.world.overlay.paths import canonical, template
+from paddock.world.reading import read_bounded
 
 MAX_FILE = 256 << 20
 MAX_EXCHANGES = 10_000
@@ -53,13 +54,7 @@ def value_of(headers: Headers, body: bytes) -> Any:
 
 def read_archive(path: Path) -> list[Exchange]:
     """All exchanges of a file, in its order. Raises InvalidInput."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > MAX_FILE:
-        raise InvalidInput(f"{path} is longer than {MAX_FILE >> 20} MiB")
+    data = read_bounded(path, MAX_FILE)
     try:
         log = json.loads(data.removeprefix(b"\xef\xbb\xbf"))["log"]["entries"]
     except (ValueError, KeyError, TypeError, RecursionError):

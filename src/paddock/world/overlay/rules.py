@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
+from paddock.policy.graphql import effect_of, is_endpoint
 from paddock.world.overlay.bodies import media_of
-from paddock.world.overlay.graphql import is_endpoint, only_reads
 from paddock.world.overlay.paths import canonical, loosest
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -80,7 +81,7 @@ def is_write(
     if any(route.matches(seen, spellings) for route in writes):
         return True
     if is_endpoint(loose):
-        return really not in ("GET", "POST") or not only_reads(query, body)
+        return effect_of(really, loose, query, body) is not Effect.READ
     if really in _SAFE:
         return False
     is_plain = path == canonical(path) and "%" not in path and ";" not in path

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.world.overlay.graphql import is_endpoint
+from paddock.policy.graphql import is_endpoint
 from paddock.world.overlay.paths import ancestors, is_id, is_plural, last, parent
 
 _DONE = {"cancel": ("canceled", "cancelled"), "reopen": ("open", "reopened"), "send": ("sent",),

@@ -8,7 +8,7 @@ import os
 import tempfile
 from functools import cache
 
-from paddock.fence.container.seccomp import REFUSALS, load_library
+from paddock.fence.container.seccomp import NUMBERS, REFUSALS, Condition, load_library
 from paddock.model.errors import HostCannot
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -17,18 +17,6 @@ _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 _SET_ID = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1,
            "mknodat": 2, "mkdir": 1, "mkdirat": 2}  # fmt: skip
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
-# Without these the filter would be open: a libseccomp that does not know them must not decide.
-_NUMBERS = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-            "pidfd_getfd": 438, "fchmodat2": 452}  # fmt: skip
-
-
-class _Condition(ctypes.Structure):
-    _fields_ = (
-        ("arg", ctypes.c_uint),
-        ("op", ctypes.c_int),
-        ("a", ctypes.c_uint64),
-        ("b", ctypes.c_uint64),
-    )
 
 
 @cache
@@ -51,10 +39,10 @@ def program(*, is_unix_allowed: bool = False) -> bytes:
 def _refuse_flags(library: ctypes.CDLL, context: ctypes.c_void_p) -> None:
     """New namespaces, and files that would run as their owner on the host."""
     for bit in (1 << n for n in range(32) if _NEW_NAMESPACES >> n & 1):
-        _refuse(library, context, "clone", errno.EPERM, _Condition(0, _MASKED_EQ, bit, bit))
+        _refuse(library, context, "clone", errno.EPERM, Condition(0, _MASKED_EQ, bit, bit))
     for bit in (0o4000, 0o2000):
         for call, position in _SET_ID.items():
-            flag = _Condition(position, _MASKED_EQ, bit, bit)
+            flag = Condition(position, _MASKED_EQ, bit, bit)
             _refuse(library, context, call, errno.EPERM, flag)
 
 
@@ -62,22 +50,22 @@ def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, more: set[i
     allowed = {_INET, _INET6, _NETLINK} | more
     for family in range(max(allowed)):
         if family not in allowed:
-            _refuse(library, context, "socket", errno.EAFNOSUPPORT, _Condition(0, _EQ, family, 0))
-    above = _Condition(0, _GT, max(allowed), 0)
+            _refuse(library, context, "socket", errno.EAFNOSUPPORT, Condition(0, _EQ, family, 0))
+    above = Condition(0, _GT, max(allowed), 0)
     _refuse(library, context, "socket", errno.EAFNOSUPPORT, above)
-    other_pair = _Condition(0, _NE, _UNIX, 0)
+    other_pair = Condition(0, _NE, _UNIX, 0)
     _refuse(library, context, "socketpair", errno.EAFNOSUPPORT, other_pair)
 
 
 def _refuse(
-    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *when: _Condition
+    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *when: Condition
 ) -> None:
     number = library.seccomp_syscall_resolve_name(call.encode())
     if number < 0:
-        number = _NUMBERS.get(call, -1)
+        number = NUMBERS.get(call, -1)
     if number < 0:
         return  # this architecture never had the call
-    conditions = (_Condition * len(when))(*when)
+    conditions = (Condition * len(when))(*when)
     action = ctypes.c_uint32(_ERRNO | code)
     failed = library.seccomp_rule_add_array(context, action, number, len(when), conditions)
     if failed:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from paddock.model.errors import InvalidInput
+from paddock.world.reading import read_bounded
 from paddock.world.seeds.cells import TYPES, typed
 from paddock.world.seeds.documents import MAX_DOCUMENTS, Document, Intake
 
@@ -157,15 +158,7 @@ def _check_header(header: list[str], path: Path) -> None:
 
 
 def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise InvalidInput(f"{path} is not a file that can be read")
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InvalidInput(f"{path}: has more than {MAX_FILE_BYTES >> 20} MiB")
+    content = read_bounded(path, MAX_FILE_BYTES)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.world.context import Context
+from paddock.world.reading import read_bounded
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.postgres import compare, databases, proxy
 from paddock.world.services.postgres.cluster import Cluster
@@ -184,7 +185,7 @@ class Postgres(LocalService):
         files = [named] if isinstance(named, str) else named
         if not isinstance(files, list) or not all(isinstance(one, str) for one in files):
             raise InvalidInput("sql: expected a file or a list of files")
-        return [_read(self.context, one) for one in files]
+        return [read_bounded(self.context.path(one), _MAX_SEED) for one in files]
 
     def _read_seeds(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
@@ -206,24 +207,12 @@ def _texts(context: Context, data: Mapping[str, Any]) -> list[str]:
             continue
         for one in documents:
             if set(one) == {"file"}:
-                texts.append(_read(context, str(one["file"])).decode("utf-8", "replace"))
+                texts.append(_read_text(context, str(one["file"])))
             elif set(one) == {"text"}:
                 texts.append(str(one["text"]))
             else:
                 raise InvalidInput("seed: sql: expected {file: path} or {text: SQL}")
     return texts
-
-
-def _read(context: Context, named: str) -> bytes:
-    path = context.path(named)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_SEED + 1)
-    except OSError as error:
-        raise InvalidInput(f"seed: cannot read {path}: {error.strerror}") from None
-    if len(data) > _MAX_SEED:
-        raise InvalidInput(f"seed: {path} has more than {_MAX_SEED >> 20} MiB")
-    return data
 
 
 def _is_open(held: socket.socket) -> bool:
@@ -234,3 +223,7 @@ def _is_open(held: socket.socket) -> bool:
         return True
     except OSError:
         return False
+
+
+def _read_text(context: Context, named: str) -> str:
+    return read_bounded(context.path(named), _MAX_SEED).decode("utf-8", "replace")

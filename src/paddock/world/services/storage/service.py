@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.pen.options import PEN_OPTIONS
+from paddock.world.reading import read_bounded
 from paddock.world.service import Seed
 from paddock.world.services.app.service import App
 
@@ -60,9 +61,9 @@ class Storage(App):
         if isinstance(words, Mapping):
             return cast("Seed", words)
         try:
-            found = json.loads(self.context.path(str(words)).read_text())
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"{words}: {error}") from None
+            found = json.loads(read_bounded(self.context.path(str(words)), MAX_OBJECT))
+        except ValueError as error:
+            raise InvalidInput(f"{words} is no JSON: {error}") from None
         if not isinstance(found, Mapping):
             raise InvalidInput(f"{words}: expected {{buckets: {{name: {{key: text}}}}}}")
         return cast("Seed", found)
@@ -106,19 +107,8 @@ class Storage(App):
         if isinstance(content, str):
             return content.encode()
         if isinstance(content, Mapping) and set(content) == {"file"}:
-            return _read(self.context.path(str(content["file"])))
+            return read_bounded(self.context.path(str(content["file"])), MAX_OBJECT)
         raise InvalidInput(f"seed: {bucket}/{key}: expected text or {{file: path}}")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_OBJECT + 1)
-    except OSError as error:
-        raise InvalidInput(f"seed: cannot read {path}: {error.strerror}") from None
-    if len(data) > MAX_OBJECT:
-        raise InvalidInput(f"seed: {path} has more than {MAX_OBJECT >> 20} MiB")
-    return data
 
 
 def _buckets(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -16,7 +16,7 @@ MAX_BATCH = 50
 def effect_of(method: str, path: str, query: str, body: Any) -> Effect | None:
     """None where the request is not GraphQL. What cannot be read is taken for a write, and so is
     what two servers might take from two places."""
-    if method not in ("GET", "POST") or not _is_endpoint(path):
+    if method not in ("GET", "POST") or not is_endpoint(path):
         return None
     in_address = _in_address(query)
     in_body = [] if method == "GET" and body is None else _in_body(body)
@@ -29,7 +29,8 @@ def effect_of(method: str, path: str, query: str, body: Any) -> Effect | None:
     return Effect.READ if all(map(_only_reads, documents)) else Effect.WRITE
 
 
-def _is_endpoint(path: str) -> bool:
+def is_endpoint(path: str) -> bool:
+    """Whether neither the method nor the path of a request there says what it does."""
     return path.rstrip("/").rpartition("/")[2].lower() in ("graphql", "gql")
 
 

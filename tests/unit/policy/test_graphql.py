@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from paddock.doors.network.graphql import MAX_BATCH, MAX_DOCUMENT, effect_of
 from paddock.model.action import Effect
+from paddock.policy.graphql import MAX_BATCH, MAX_DOCUMENT, effect_of
 
 QUERY = "query A { user(id: 1) { name } }"
 MUTATION = "mutation B { deleteUser(id: 1) { id } }"
