@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -91,20 +92,20 @@ class World:
     def open(cls, directory: Path, run: str, terms: WorldTerms, project: Path) -> Self:
         """A new world, seeded. Raises InvalidInput for what the file says wrongly."""
         directory.mkdir(parents=True, mode=0o700)
-        world = cls(directory, run, terms, {})
+        made: dict[str, StandIn] = {}
+        world = cls(directory, run, terms, made)
         try:
             start = _start(terms.clock)
-            world._stand_ins = {
-                one.place: _stand_in(directory, one, terms.seed, start, project)
-                for one in terms.stand_ins
-            }
-            for one in world:
-                _fill(one)
-                one.store.seal()
+            for one in terms.stand_ins:
+                made[one.place] = _stand_in(directory, one, terms.seed, start, project)
+            for stand_in in world:
+                _fill(stand_in)
+                stand_in.store.seal()
+            world._describe(start)
         except BaseException:
             world._close_stores()
+            shutil.rmtree(directory, ignore_errors=True)
             raise
-        world._describe(start)
         return world
 
     def __iter__(self) -> Iterator[StandIn]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -97,24 +96,3 @@ def edited(box: Sandbox, edit: Edit, **words: Any) -> bytes:
         one = eventually(lambda: approvals.all(run=box.sandbox_id), 20, "somebody is asked")[0]
         approvals.edit(one.approval_id, "ann", edit(dict(one.content["arguments"])))
         return said.result()
-
-
-class Heartbeat:
-    """Whether the engine that all sandboxes live on goes on turning: how often it did."""
-
-    def __init__(self, box: Sandbox) -> None:
-        self._loop = box._engine.loop
-        self._is_over = threading.Event()
-        self.beats = 0
-
-    def __enter__(self) -> Heartbeat:
-        self._loop.call_soon_threadsafe(self._beat)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-
-    def _beat(self) -> None:
-        self.beats += 1
-        if not self._is_over.is_set():
-            self._loop.call_later(0.02, self._beat)

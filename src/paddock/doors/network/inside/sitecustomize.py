@@ -19,7 +19,7 @@ class _OnSsl:
     def find_spec(cls, name, path=None, target=None):
         if name != "ssl":
             return None
-        # It stays: who only asks where `ssl` is, or loads it again, must not be the last one served.
+        # It stays in place: some only ask where `ssl` is, and some load it again.
         spec = PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
