@@ -250,3 +250,21 @@ def test_an_override_of_the_method_is_no_way_to_write_through_a_draft(
     origin.seen.clear()
     box.commands.run(f"{READ}/tickets/1 -H 'X-HTTP-Method-Override: DELETE'")
     assert origin.seen == []
+
+
+def test_a_request_that_breaks_off_changes_nothing(make_box: MakeBox) -> None:
+    box = make_box(world=STRIPE)
+    program = """
+import socket, ssl, time
+head = (b"POST /v1/customers HTTP/1.1\\r\\nHost: api.stripe.com\\r\\nAuthorization: Bearer sk_test_1\\r\\n"
+        b"Content-Type: text/plain\\r\\nContent-Length: 1000\\r\\n\\r\\nemail=half@example.com")
+raw = socket.create_connection(("api.stripe.com", 443), 20)
+with ssl.create_default_context().wrap_socket(raw, server_hostname="api.stripe.com") as sock:
+    sock.sendall(head)
+    time.sleep(0.3)
+time.sleep(0.5)
+print(json.dumps(call("/v1/customers")[1]["data"]))
+"""
+    assert inside(box, program) == []
+    assert box.world_changes() == {"api.stripe.com": []}
+    assert not [one for one in box.alerts() if one.name == "world.failed"]

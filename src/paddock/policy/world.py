@@ -63,16 +63,21 @@ class WorldTerms:
     seed: int = 0
     clock: str | None = None  # `now`, or the moment at which the world begins
     _at: Mapping[Destination, StandInTerms] = field(init=False, repr=False, compare=False)
+    # By identity: to hash a destination takes longer than the rest of a decision about it.
+    _same: Mapping[int, StandInTerms] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_at", {to: one for one in self.stand_ins for to in one.at})
+        same = {id(to): self._at[to] for one in self.stand_ins for to in one.at}
+        object.__setattr__(self, "_same", same)
 
     @property
     def destinations(self) -> tuple[Destination, ...]:
         return tuple(self._at)
 
     def at(self, destination: Destination) -> StandInTerms:
-        return self._at[destination]
+        found = self._same.get(id(destination))
+        return self._at[destination] if found is None else found
 
 
 def reach(network: NetworkTerms | None, world: WorldTerms | None) -> NetworkTerms | None:

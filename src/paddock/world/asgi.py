@@ -128,24 +128,29 @@ class _Call:
         self._request = request
         self._timeout_s = timeout_s
         self._upload = _Upload(request.body, timeout_s)
-        self._out: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_PARTS)
-        self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._gone = asyncio.Event()  # nobody reads any more
+        # Most answers are one message, and nobody waits for it: then none of these are needed.
+        self._only: bytes | None = None
+        self._out: asyncio.Queue[bytes | None] | None = None
+        self._moved: asyncio.Future[None] | None = None
+        self._gone: asyncio.Event | None = None  # nobody reads any more
         self._is_ended = False
         self._is_stopped = False
 
     def start(self, running: Coroutine[Any, Any, None]) -> None:
+        self._moved = asyncio.get_running_loop().create_future()
+        if self._only is not None or self._out is not None:
+            self._move()
         self._task = asyncio.ensure_future(running)
         self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
         self._is_stopped = True
-        self._gone.set()
+        self._goodbye().set()
         self._task.cancel()
 
     def leave(self) -> None:
         """The answer is over. What is done after it may go on, for a while."""
-        self._gone.set()
+        self._goodbye().set()
         if self._task.done():
             return
         timer = asyncio.get_running_loop().call_later(self._timeout_s, self.stop)
@@ -153,6 +158,7 @@ class _Call:
 
     async def begun(self) -> None:
         """Waits for the first part of the body, or for the end."""
+        assert self._moved is not None
         while not self._moved.done():
             left = self._upload.idle_since + self._timeout_s - asyncio.get_running_loop().time()
             if left <= 0:
@@ -164,6 +170,8 @@ class _Call:
 
     def taken(self) -> bytes:
         """What was sent and not yet read."""
+        if self._out is None:
+            return self._only or b""
         parts = []
         while not self._out.empty():
             parts.append(self._out.get_nowait() or b"")
@@ -171,6 +179,7 @@ class _Call:
 
     async def next(self) -> bytes | None:
         """The next part; None after the last one."""
+        assert self._out is not None  # what came in one message is not read in parts
         if not self._out.empty():
             return self._out.get_nowait()
         getting = asyncio.ensure_future(self._out.get())
@@ -204,8 +213,10 @@ class _Call:
         part = await self._upload.next()
         if part is not None:
             return {"type": "http.request", "body": part, "more_body": self._upload.has_more}
-        if not self._upload.is_broken:
-            await self._gone.wait()
+        if self._upload.is_broken:
+            # Many an application takes a disconnect for the end, and would do half of a request.
+            raise ConnectionError("the body of the request broke off")
+        await self._goodbye().wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
@@ -223,15 +234,24 @@ class _Call:
         if self._is_ended:
             raise RuntimeError("the body had ended")
         self._is_ended = not message.get("more_body", False)
-        await self._put(_bytes(message.get("body", b"")))
-        if self._is_ended:
-            await self._put(None)
-            self.is_whole = True
+        body = _bytes(message.get("body", b""))
+        if self._is_ended and self._out is None:
+            self._only = body
+        else:
+            await self._put(body)
+            if self._is_ended:
+                await self._put(None)
+        self.is_whole = self._is_ended
         self._move()
 
     def _move(self) -> None:
-        if not self._moved.done():
+        if self._moved is not None and not self._moved.done():
             self._moved.set_result(None)
+
+    def _goodbye(self) -> asyncio.Event:
+        if self._gone is None:
+            self._gone = asyncio.Event()
+        return self._gone
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._move()
@@ -239,6 +259,8 @@ class _Call:
             task.exception()  # nobody may be left to be told of what went wrong after the answer
 
     async def _put(self, part: bytes | None) -> None:
+        if self._out is None:
+            self._out = asyncio.Queue(_MAX_PARTS)
         if self._out.full():
             await _within(_READER_S, self._out.put(part))
         else:
@@ -301,6 +323,8 @@ async def _within(limit_s: float, waited_for: Coroutine[Any, Any, T]) -> T:
 
 
 def _bytes(value: Any) -> bytes:
+    if type(value) is bytes:
+        return value
     if not isinstance(value, bytes | bytearray | memoryview):  # bytes(7) would be seven zeros
         raise TypeError(f"bytes are needed, not {type(value).__name__}")
     return bytes(value)

@@ -101,6 +101,10 @@ class Store:
         body = self._body(kind, id)
         return None if body is None else json.loads(body)
 
+    def text(self, kind: str, id: str) -> str | None:
+        """The document as it is kept: JSON in one spelling."""
+        return self._body(kind, id)
+
     def has(self, kind: str, id: str) -> bool:
         return self._old(kind, id) is not None
 

@@ -114,7 +114,8 @@ class Arrival:
             self._reject(origin, _SAY_TCP)
 
     async def _by_tls(self, origin: Origin) -> None:
-        if self.door.network.is_passthrough(origin.host):
+        is_real = self.door.services.stand_in(origin.host, origin.port) is None
+        if is_real and self.door.network.is_passthrough(origin.host):
             await self._by_foreign_tls(origin)
             return
         context = self.door.authority.context_for(origin.host, alpn=_ALPN)

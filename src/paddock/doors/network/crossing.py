@@ -122,6 +122,9 @@ def _executors(
         assert stand_in is not None
         return Standing(services, exchange, origin, proposal, stand_in)
 
+    if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
+        one = standing(exchange)
+        return _Executors(one, one)  # whatever is decided, nothing of it is real
     if gate.faults is None:
         return _Executors(live(exchange), None if stand_in is None else standing(exchange))
     spoil = Spoiling(exchange, origin.place, services.stale)

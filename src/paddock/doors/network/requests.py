@@ -27,6 +27,7 @@ from paddock.policy.graphql import effect_of
 
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
 MAX_FIELDS = 1000
+MAX_PARTS = 50_000  # lists and objects of a body
 _OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
 _OF_BODY = frozenset({"body_bytes", "body_sha256"})
 _EDITABLE = _OF_BODY | {"method", "host", "port", "path", "query", "body"}
@@ -175,7 +176,10 @@ def reads_body(request: Request) -> bool:
 
 
 def parse(kind: str, raw: bytes) -> Any:
-    """The body as rules see it; None where two readers might see two things in it."""
+    """The body as rules see it; None where two readers might see two things in it, or where it has
+    so many parts that to look at them would hold up everybody."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS:
+        return None
     try:
         return _form(raw.decode()) if kind == "form" else load(raw)
     except (ValueError, Unreadable):
@@ -186,12 +190,19 @@ def shown_headers(headers: Headers) -> dict[str, str]:
     """For rules and the journal: names in lower case, credentials left out."""
     shown: dict[str, str] = {}
     for raw_name, raw_value in headers:
-        name = raw_name.decode("latin-1").lower()
+        name, is_credential = _shown_name(raw_name)
         value = raw_value.decode("latin-1")
-        if name in _CREDENTIALS:
+        if is_credential:
             value = _without_credential(value)
         shown[name] = f"{shown[name]}, {value}" if name in shown else value
     return shown
+
+
+@lru_cache(maxsize=1024)
+def _shown_name(raw: bytes) -> tuple[str, bool]:
+    """A name as it is shown, and whether credentials come with it."""
+    name = raw.decode("latin-1").lower()
+    return name, name in _CREDENTIALS
 
 
 def split_target(target: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from paddock.world.services.draft.answers import refusal
 if TYPE_CHECKING:
     from paddock.world.services.draft.service import Draft
 
-_MAX_BODY = 16 << 20
+_MAX_BODY = 4 << 20
 
 
 def application(draft: Draft) -> ASGIApp:

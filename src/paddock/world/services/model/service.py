@@ -23,6 +23,7 @@ class Model(Service):
     """A language model that says what its script says, to OpenAI's and Anthropic's clients."""
 
     name: ClassVar[str] = "model"
+    is_prompt: ClassVar[bool] = True  # unless its script says `delay`
     timeout_s: ClassVar[float] = 660.0  # a script may let an answer wait for ten minutes
     options: ClassVar[Mapping[str, str]] = {
         "script": "what the model says: the path of a YAML file, or the script itself",

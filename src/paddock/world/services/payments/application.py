@@ -26,7 +26,8 @@ _VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[a-z_]{1,40})?(;.{0,200})?"
 # A placeholder stands for a key where the door has not put the key in.
 _KEYS = ("sk_", "rk_", "paddock_")
 _FORM = "application/x-www-form-urlencoded"
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+# Documents come from the store or from handlers: none has itself in it.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,8 @@ class Application:
     def _carried_out(self, route: Route, asked: Asked) -> bytes:
         asked.params.refuse_unknown(route.known)
         document = route.handler(self._books, asked)
+        if isinstance(document, str):
+            return document.encode()
         if "expand" in asked.params:
             paths = asked.params.given["expand"]
             listed = [paths] if isinstance(paths, str) else asked.params.texts("expand")

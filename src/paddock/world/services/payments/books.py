@@ -75,6 +75,13 @@ class Books:
             raise missing(NOUNS[kind], id[:200], _PARAMS.get(kind, "id"), status=404)
         return found
 
+    def text_at_address(self, kind: str, id: str) -> str:
+        """The same, as it is kept."""
+        found = self.store.text(kind, id)
+        if found is None:
+            raise missing(NOUNS[kind], id[:200], _PARAMS.get(kind, "id"), status=404)
+        return found
+
     def named(self, kind: str, id: str, param: str) -> dict[str, Any]:
         """What a parameter of the request names. Something deleted is not there."""
         found = self.store.get(kind, id)

@@ -164,12 +164,12 @@ def _recurring(table: Params) -> dict[str, Any]:
             "trial_period_days": None, "usage_type": usage}  # fmt: skip
 
 
-def retrieve_product(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("products", asked.id)
+def retrieve_product(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "products")
 
 
-def retrieve_price(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("prices", asked.id)
+def retrieve_price(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "prices")
 
 
 def _products(params: Params) -> Keeps:

@@ -110,8 +110,8 @@ def create(books: Books, asked: Asked) -> dict[str, Any]:
     return charge
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("charges", asked.id)
+def retrieve(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "charges")
 
 
 def update(books: Books, asked: Asked) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def create(books: Books, asked: Asked) -> dict[str, Any]:
     return customer
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("customers", asked.id)
+def retrieve(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "customers")
 
 
 def update(books: Books, asked: Asked) -> dict[str, Any]:

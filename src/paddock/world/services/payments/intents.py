@@ -86,8 +86,8 @@ def create(books: Books, asked: Asked) -> dict[str, Any]:
     return intent
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("payment_intents", asked.id)
+def retrieve(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "payment_intents")
 
 
 def update(books: Books, asked: Asked) -> dict[str, Any]:

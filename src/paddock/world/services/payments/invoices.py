@@ -104,8 +104,8 @@ def _write(books: Books, invoice: dict[str, Any], params: Params) -> None:
     invoice["metadata"] = params.metadata(invoice["metadata"])
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("invoices", asked.id)
+def retrieve(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "invoices")
 
 
 def update(books: Books, asked: Asked) -> dict[str, Any]:

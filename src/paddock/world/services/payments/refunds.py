@@ -87,8 +87,8 @@ def _amount(params: Params, charge: dict[str, Any]) -> int:
     return amount
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return books.at_address("refunds", asked.id)
+def retrieve(books: Books, asked: Asked) -> dict[str, Any] | str:
+    return asked.kept(books, "refunds")
 
 
 def update(books: Books, asked: Asked) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.params import Params
 
-Handler = Callable[[Books, "Asked"], dict[str, Any]]
+# A document, or one as it is kept: to read it only to write it again takes half of a request.
+Handler = Callable[[Books, "Asked"], dict[str, Any] | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,12 @@ class Asked:
     @property
     def id(self) -> str:
         return self.ids[0]
+
+    def kept(self, books: Books, kind: str) -> dict[str, Any] | str:
+        """The document that the address names."""
+        if "expand" in self.params:
+            return books.at_address(kind, self.id)
+        return books.text_at_address(kind, self.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from paddock.world.services.payments.routes import Asked, Handler, Route, route
 
 MAX_QUERY = 2000
 MAX_CLAUSES = 10
+MAX_SEARCHED = 10_000  # documents that one search looks at, the newest first: others wait for it
 _AT_ONCE = 500
 # Quoted parts are possessive: a query of backslashes is refused as fast as any other.
 _CLAUSE = re.compile(
@@ -121,9 +122,11 @@ def _found(
     wanted: int,
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    while len(found) < wanted:
+    looked_at = 0
+    while len(found) < wanted and looked_at < MAX_SEARCHED:
         where = {"deleted": None}
         part = books.store.find(kind, where, limit=_AT_ONCE, after=after, newest_first=True)
+        looked_at += len(part)
         found += [one for one in part if test(one)]
         if len(part) < _AT_ONCE:
             break

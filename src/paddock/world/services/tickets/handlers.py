@@ -215,7 +215,7 @@ def _in_order(desk: Desk, params: dict[str, str]) -> list[str]:
     if by not in _SORTED:
         ids = desk.store.ids(TICKETS)
     else:
-        found = desk.store.find(TICKETS)
+        found = desk.recent(TICKETS)
         found.sort(key=lambda ticket: _comparable(ticket[by]))
         ids = [str(ticket["id"]) for ticket in found]
     return ids[::-1] if order == "desc" else ids
