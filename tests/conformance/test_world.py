@@ -256,7 +256,8 @@ def test_a_request_that_breaks_off_changes_nothing(make_box: MakeBox) -> None:
     box = make_box(world=STRIPE)
     program = """
 import socket, ssl, time
-head = (b"POST /v1/customers HTTP/1.1\\r\\nHost: api.stripe.com\\r\\nAuthorization: Bearer sk_test_1\\r\\n"
+head = (b"POST /v1/customers HTTP/1.1\\r\\nHost: api.stripe.com\\r\\n"
+        b"Authorization: Bearer sk_test_1\\r\\n"
         b"Content-Type: text/plain\\r\\nContent-Length: 1000\\r\\n\\r\\nemail=half@example.com")
 raw = socket.create_connection(("api.stripe.com", 443), 20)
 with ssl.create_default_context().wrap_socket(raw, server_hostname="api.stripe.com") as sock:
