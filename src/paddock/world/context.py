@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Context:
 
     def path(self, text: str) -> Path:
         """A path of the file: relative ones start from the project."""
-        return (self.project / Path(text).expanduser()).absolute()
+        return (self.project / os.path.expanduser(text)).absolute()
 
 
 def token(text: str, length: int) -> str:

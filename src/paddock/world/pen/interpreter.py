@@ -54,5 +54,5 @@ def _packages(prefix: Path) -> Iterator[Path]:
         except OSError:
             continue
         for line in lines:
-            if line.startswith("/") and Path(line) != Path("~").expanduser():
+            if line.startswith("/") and Path(line) != Path(os.path.expanduser("~")):
                 yield Path(line)

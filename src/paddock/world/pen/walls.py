@@ -121,7 +121,7 @@ def _project(project: Path | None, empty: Path) -> list[str]:
 def _masked(project: Path) -> Iterator[Path]:
     """Dot files of the project and of the home, and Paddock's own state with its keys."""
     yield from _dot_files(project)
-    home = Path("~").expanduser()
+    home = Path(os.path.expanduser("~"))
     if home != project and home.is_relative_to(project):
         yield from _dot_files(home)
     state = Home.find().root.absolute()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,7 @@ class Place:
 
 def read_file(words: FileWords, intake: Intake, place: Place, where: str) -> None:
     """Takes in what the file has. Raises InvalidInput."""
-    path = (place.project / Path(words.path).expanduser()).absolute()
+    path = (place.project / os.path.expanduser(words.path)).absolute()
     match path.suffix.lower():
         case ".json":
             _take_json(words, path, intake)
