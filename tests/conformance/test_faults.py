@@ -119,6 +119,7 @@ def test_a_lost_answer_and_a_stale_one(box: Sandbox) -> None:
     assert settled(box, "lost")["outcome"] == "simulated"  # it did happen
     stale = json.loads(call(box, "/v1/customers")[3])
     assert stale["data"] == []
+    assert settled(box, "stale")["outcome"] == "simulated"  # nothing real was done
 
 
 def test_silence_ends_without_an_answer(box: Sandbox) -> None:
@@ -214,3 +215,18 @@ def test_an_agent_that_charges_again_after_a_lost_answer_has_acted_twice(make_bo
         report = judge_run(Reader(Home.find().runs / box.sandbox_id), Options())
         verdicts[name] = [one.judgement.value for one in report.verdicts]
     assert verdicts == {"careless": ["acted-twice"], "careful": ["reused-idempotency-key"]}
+
+
+def test_a_fork_goes_on_counting_where_its_parent_was(make_box: MakeBox) -> None:
+    parent = make_box(
+        world=WORLD,
+        faults=[fault("once", {"status": 503}, path="/v1/balance", strikes={"first": 1})],
+    )
+    assert call(parent, "/v1/balance")[1] == 503
+    child = parent.fork()
+    grandchild = child.fork()
+    try:
+        assert [call(one, "/v1/balance")[1] for one in (grandchild, child, parent)] == [200] * 3
+    finally:
+        grandchild.kill()
+        child.kill()

@@ -14,7 +14,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
 from paddock.policy.network_words import network_of
 from paddock.policy.secret_words import secrets_of
-from paddock.policy.world_words import world_of
+from paddock.policy.words import raise_first
+from paddock.policy.world_words import world_of, world_problems
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
@@ -34,12 +35,11 @@ class CreateWords(SpecWords, total=False):
 def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
     """The policy, and the spec that its file and the caller's words give together."""
     words = dict(words)
-    said_outside = {
-        word: words.pop(word, None) for word in ("network", "secrets", "world", "faults")
-    }
+    said_outside = {word: words.pop(word, None) for word in _OUTSIDE}
     if policy is None and not any(one is not None for one in said_outside.values()):
         return _usual(), Spec.parse(**words)
     decided = _with_words(policy, **said_outside)
+    raise_first(world_problems(decided.network, decided.world))
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}

@@ -81,7 +81,8 @@ class Gate:
         self._journal = journal
         self._ledger = Ledger(store, policy.agent, journal.run)
         # What is spent in a world counts in that world: the real budget is left alone.
-        self._world_ledger = Ledger(store, f"world of {journal.run}", journal.run)
+        world_run = f"world of {journal.run}"  # an account of its own, for each run and over all
+        self._world_ledger = Ledger(store, world_run, world_run)
         self._masker = masker
         self._approvers = tuple(approvers)
         seed = policy.world.seed if policy.world is not None else 0
@@ -129,8 +130,10 @@ class Gate:
         if self.faults is not None and self.faults.concerns(action.kind):
             return False  # one may strike it
         decision = self.policy.decide(action)
-        is_allowed = decision.verdict is Verdict.ALLOW or decision.decided_by == "world"
-        return is_allowed and not self.policy.amounts(action)
+        # Not by who decided: a rule may have any name.
+        is_stood_in = self.policy.stand_in(action) is not None
+        passing = (Verdict.ALLOW, Verdict.SIMULATE) if is_stood_in else (Verdict.ALLOW,)
+        return decision.verdict in passing and not self.policy.amounts(action)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Notes what the fence saw happen. It is written with the next record, before that step is

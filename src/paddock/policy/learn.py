@@ -32,10 +32,13 @@ _TOP = "Learned from one run. Review each line: what the run did is not always w
 
 def learn(recorded: Iterable[RecordedAction], agent: str = "agent") -> str:
     """The text of a file that allows every recorded action that was not blocked, no other tool, and
-    inside the fence only the programs, languages and changed files that were seen."""
-    steps = [one for one in recorded if one.decision.verdict is not Verdict.BLOCK]
-    actions = [one.action for one in steps]
+    inside the fence only the programs, languages and changed files that were seen. What a stand-in
+    answered never went out: of the real host nothing is learned from it."""
     lesson = _Lesson()
+    steps = _without_stand_ins(
+        [one for one in recorded if one.decision.verdict is not Verdict.BLOCK], lesson
+    )
+    actions = [one.action for one in steps]
     tools = _tools(steps, lesson)
     lesson.plain = {"version": 1, "agent": agent, "stage": _stage(steps).value}
     lesson.comments[("stage",)] = "The strictest stage under which the run would have passed."
@@ -95,6 +98,27 @@ def _refused(text: str, steps: list[RecordedAction]) -> list[int]:
     except PolicyError as error:
         raise AssertionError(f"a learned file must load: {error}") from error
     return [one.step for one in steps if policy.decide(one.action).verdict is not Verdict.ALLOW]
+
+
+def _without_stand_ins(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
+    asked = [one for one in steps if one.action.kind in NETWORK_KINDS]
+    fake = [one for one in asked if _is_stood_in(one)]
+    hosts = {one.action.arguments.get("host") for one in fake}
+    fake += [one for one in asked if one.decision.verdict is Verdict.FAULT
+             and one.action.arguments.get("host") in hosts]  # fmt: skip
+    left = [one for one in asked if one not in fake and one.action.kind is not Kind.DNS]
+    only_fake = hosts - {one.action.arguments.get("host") for one in left}
+    fake += [one for one in asked if one.action.kind is Kind.DNS
+             and one.action.arguments.get("host") in only_fake]  # fmt: skip
+    shown = ", ".join(sorted(str(host)[:100] for host in hosts)[:10])
+    if hosts:
+        lesson.left_out.append(f"Left out, a stand-in answered: {shown}. Copy `world:` for these.")
+    numbers = {(one.run, one.step) for one in fake}
+    return [one for one in steps if (one.run, one.step) not in numbers]
+
+
+def _is_stood_in(one: RecordedAction) -> bool:
+    return one.decision.verdict is Verdict.SIMULATE and one.decision.decided_by == "world"
 
 
 Lessons = Iterator[tuple[dict[str, Any], str]]

@@ -210,6 +210,15 @@ class Store:
             self._go_back(mark)
             raise
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """All that is read inside is of one moment, whoever writes meanwhile."""
+        self._run("BEGIN")
+        try:
+            yield
+        finally:
+            self._run("ROLLBACK")
+
     def _go_back(self, mark: str) -> None:
         if not self._database.in_transaction:
             return  # on a full disk SQLite has gone back already

@@ -10,7 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
 from paddock.world.context import START, Context
-from paddock.world.service import ASGIApp, Service, load
+from paddock.world.service import ASGIApp, LocalService, Service, load
 from paddock.world.store import STEP, Change, Store
 
 _LISTING = "world.json"
@@ -75,6 +75,13 @@ class StandIn:
         with Store.open(self.store.path, read_only=True) as store:
             return f"{store.digest()} {self.service.extra_digest()}"
 
+    def invariants(self) -> list[str]:
+        """What is broken between two requests. In the middle of one, much is for a moment."""
+        if isinstance(self.service, LocalService):
+            return self.service.invariants()
+        with Store.open(self.store.path, read_only=True) as store, store.reading():
+            return type(self.service)(replace(self.service.context, store=store)).invariants()
+
 
 class World:
     """All stand-ins of a run, in one directory. Used on one thread at a time."""
@@ -103,8 +110,7 @@ class World:
                 stand_in.store.seal()
             world._describe(start)
         except BaseException:
-            world._close_stores()
-            shutil.rmtree(directory, ignore_errors=True)
+            world._discard()
             raise
         return world
 
@@ -118,22 +124,17 @@ class World:
         """A second world that begins with this state. Independent from then on."""
         await asyncio.to_thread(directory.mkdir, parents=True, mode=0o700)
         made: dict[str, StandIn] = {}
-        start = START
-        for one in self:
-            context, path = one.service.context, directory / _file(one.name)
-            start = context.start
-            await asyncio.to_thread(_copy_store, context.store.path, path)
-            store = Store.open(path)
-            own = _own_directory(directory, one.name)
-            copied = Context(
-                context.name, context.host, context.port, store, context.seed, context.start,
-                context.options, context.project, own,
-            )  # fmt: skip
-            service = type(one.service)(copied)
-            made[one.name] = StandIn(one.terms, service)
-            await service.copy_from(one.service)
         world = World(directory, run, self.terms, made)
-        world._describe(start)
+        start = START
+        try:
+            for one in self:
+                start = one.service.context.start
+                made[one.name] = await _forked(one, directory)
+                await made[one.name].service.copy_from(one.service)
+            world._describe(start)
+        except BaseException:
+            await world.discard()
+            raise
         return world
 
     async def reset(self) -> None:
@@ -158,7 +159,7 @@ class World:
         found: dict[str, list[str]] = {}
         for one in self:
             try:
-                said = one.service.invariants()
+                said = one.invariants()
             except Exception as error:  # of its author's; the others are still to be heard
                 said = [f"its invariants cannot be checked: {type(error).__name__}: {error}"]
             if said:
@@ -177,16 +178,27 @@ class World:
         if self._is_closed:
             return
         self._is_closed = True
+        await self._end_services()
+        with contextlib.suppress(OSError, ValueError):  # somebody has removed it
+            said = json.loads((self.directory / _LISTING).read_text())
+            self._write({**said, "ended": True})
+
+    async def discard(self) -> None:
+        """Of a run that never began: nothing of it stays."""
+        self._is_closed = True
+        await self._end_services()
+        self._discard()
+
+    async def _end_services(self) -> None:
         for one in self:
             with contextlib.suppress(Exception):
                 await one.service.close()
-        self._close_stores()
-        said = json.loads((self.directory / _LISTING).read_text())
-        self._write({**said, "ended": True})
+            one.store.close()
 
-    def _close_stores(self) -> None:
+    def _discard(self) -> None:
         for one in self:
             one.store.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _describe(self, start: float) -> None:
         """What reads a world after its end needs to know."""
@@ -238,15 +250,26 @@ def _stand_in(
         project=project,
         directory=_own_directory(directory, terms.place),
     )
-    service = kind(context)
     try:
-        service.check()
+        stand_in = StandIn(terms, kind(context))
+        stand_in.service.check()
+        _ = stand_in.timeout_s  # said now, not at a request
     except InvalidInput as error:
         context.store.close()
         raise InvalidInput(f"world.{terms.place}: {error.message}", hint=error.hint) from None
-    stand_in = StandIn(terms, service)
-    _ = stand_in.timeout_s  # said now, not at a request
+    except BaseException:
+        context.store.close()
+        raise
     return stand_in
+
+
+async def _forked(one: StandIn, directory: Path) -> StandIn:
+    """The same stand-in, with a copy of its store."""
+    context, path = one.service.context, directory / _file(one.name)
+    await asyncio.to_thread(_copy_store, context.store.path, path)
+    own = _own_directory(directory, one.name)
+    copied = replace(context, store=Store.open(path), directory=own)
+    return StandIn(one.terms, type(one.service)(copied))
 
 
 def _fill(stand_in: StandIn) -> None:

@@ -214,3 +214,23 @@ def test_a_name_that_was_only_looked_up_is_left_to_a_person() -> None:
     lookup = Action(Kind.DNS, "a.example", {"host": "a.example"})
     text = learn(recorded(spoken(Kind.HTTP, "api.example.com", 443), lookup))
     assert "to be decided by hand: steps 1." in text
+
+
+def test_what_a_stand_in_answered_opens_no_way_to_the_real_host() -> None:
+    paid = http("api.stripe.test", "POST", "/v1/refunds")
+    asked = Action(Kind.DNS, "api.stripe.test", {"host": "api.stripe.test",
+                                                 "name": "api.stripe.test"})  # fmt: skip
+    stood_in = Decision(Verdict.SIMULATE, "world", "", Effect.WRITE)
+    struck = Decision(Verdict.FAULT, "flaky", "", Effect.WRITE)
+    steps = [
+        RecordedAction(1, asked, Decision(Verdict.ALLOW, "network", "", Effect.READ)),
+        RecordedAction(2, paid, struck),
+        RecordedAction(3, paid, stood_in),
+        RecordedAction(4, http("api.test", "POST", "/v1/orders"),
+                       Decision(Verdict.ALLOW, "network", "", Effect.WRITE)),
+    ]  # fmt: skip
+    text = learn(steps, "bot")
+    policy = load(text)
+    assert policy.decide(paid).verdict is Verdict.BLOCK
+    assert policy.decide(steps[3].action).verdict is Verdict.ALLOW
+    assert "Left out, a stand-in answered: api.stripe.test." in text

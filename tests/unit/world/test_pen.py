@@ -22,7 +22,7 @@ from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
 from paddock.world.pen.launch import Kept, Limits, run_once
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls
+from paddock.world.pen.walls import Walls, arguments
 from paddock.world.service import StandInFailed
 
 
@@ -469,3 +469,19 @@ def marked(mark: str) -> Iterator[int]:
         with contextlib.suppress(OSError):
             if mark.encode() in path.read_bytes():
                 yield int(path.parent.name)
+
+
+def test_many_dot_files_leave_the_state_of_paddock_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    home = project / "someone"
+    state = home / "state"
+    state.mkdir(parents=True)
+    for number in range(400):
+        (project / f".{number}").touch()
+        (home / f".{number}").touch()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PADDOCK_HOME", str(state))
+    words = arguments(Walls(own=tmp_path / "own", project=project), "bwrap", {}, 3)
+    assert words[words.index(str(state)) - 1] == "--tmpfs"

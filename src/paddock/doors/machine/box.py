@@ -20,7 +20,7 @@ from paddock.doors.machine.files import FileCore
 from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.passage import Passage
 from paddock.doors.machine.volumes import quotas
-from paddock.doors.machine.worlds import close_world, open_world
+from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds, open_world
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container.driver import ContainerDriver
@@ -90,10 +90,11 @@ class Box:
 
     async def _connected(self, parent: Box | None) -> Box:
         try:
-            self.world = await open_world(self, parent)
+            if parent is None:
+                self.world = await open_world(self)
             await self.network.open(None if parent is None else parent.network)
         except BaseException:
-            await self.end("its network could not be opened")
+            await self.end("its world or its network could not be opened")
             raise
         return self
 
@@ -256,14 +257,21 @@ class Box:
     async def fork(self, count: int) -> list[Box]:
         """Sandboxes with the files of this moment; processes and identities stay behind."""
         layers = self.layers
-        base = f"base-{int(time.time())}-{new_id()}"
-        async with self.still():
-            await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
+        base, names = f"base-{int(time.time())}-{new_id()}", [new_id() for _ in range(count)]
         driver = await self.engine.driver()
+        async with self.still():  # files and world of one moment
+            worlds = await fork_worlds(self, names)
+            try:
+                await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
+            except BaseException:
+                await discard_worlds(worlds)
+                raise
         with self.engine.keeping(base, layers):
             made = await asyncio.gather(
-                *(self._fork_one(driver, base) for _ in range(count)), return_exceptions=True
+                *(self._fork_one(driver, base, name, worlds) for name in names),
+                return_exceptions=True,
             )
+        await discard_worlds(worlds)
         failed = [m for m in made if isinstance(m, BaseException)]
         if failed:
             for box in made:
@@ -272,8 +280,9 @@ class Box:
             raise failed[0]
         return [m for m in made if isinstance(m, Box)]
 
-    async def _fork_one(self, driver: ContainerDriver, base: str) -> Box:
-        name = new_id()
+    async def _fork_one(
+        self, driver: ContainerDriver, base: str, name: str, worlds: dict[str, World]
+    ) -> Box:
         layers = self.layers
         spec = dataclasses.replace(self.spec, snapshot=None)
         kept = base if layers.is_copy_on_write else None
@@ -284,6 +293,8 @@ class Box:
             machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
         box = Box._begin(self.engine, spec, machine, self.passage.policy, start)
         box.parent_id = self.sandbox_id
+        box.world = worlds.pop(name, None)
+        box.passage.go_on_from(self.passage)
         if start.base_layer is not None:
             self.engine.keep(base)
         return await box._connected(self)
@@ -322,8 +333,10 @@ class Box:
 
     async def _close(self, reason: str) -> None:
         await self.network.close()  # first: what is under way then has an end to record
-        await close_world(self)
-        await self.passage.close(reason)
+        try:
+            await close_world(self)
+        finally:
+            await self.passage.close(reason)
 
     async def _sample(self) -> None:
         while self.machine.ended_by is None:

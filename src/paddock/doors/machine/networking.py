@@ -66,16 +66,17 @@ class BoxNetwork:
         return {} if network is None else dict(plain_network(network))
 
     async def update(self, network: NetworkTerms) -> None:
-        """Other terms for a sandbox that runs."""
+        """Other terms for a sandbox that runs. Its stand-ins stay where they are."""
         passage = self._box.passage
         _ = self._box.channel
         passage.change_policy(passage.policy.with_network(network))
+        reached = passage.policy.network or network
         if self._door is not None:
-            self._door.update(network)
-        elif wants_network(network):
+            self._door.update(reached)
+        elif wants_network(reached):
             await self._load_secrets(None)
-            await self._open(network)
-        self._box.machine.enforcement["network"] = _enforced(network)
+            await self._open(reached)
+        self._box.machine.enforcement["network"] = _enforced(reached)
 
     async def close(self) -> None:
         if self._door is not None:

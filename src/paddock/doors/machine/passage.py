@@ -56,6 +56,7 @@ class Passage:
         self.policy = policy
         self._box = box
         self._gate: Gate | None = None
+        self._counts: Mapping[str, Any] | None = None  # how often the parent met each fault
         self._is_closed = False
         self._under_way = 0
         self._quiet = asyncio.Event()
@@ -89,7 +90,14 @@ class Passage:
                 secrets=box.network.secret_values,
                 approvers=approvers_for(self.policy),
             )
+            if self._counts is not None and self._gate.faults is not None:
+                self._gate.faults.restore(self._counts)
         return self._gate
+
+    def go_on_from(self, parent: Passage) -> None:
+        """A fork counts faults from where its parent was."""
+        plan = None if parent._gate is None else parent._gate.faults
+        self._counts = parent._counts if plan is None else plan.counts()
 
     async def command(
         self,

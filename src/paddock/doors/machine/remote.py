@@ -56,11 +56,15 @@ class RemoteBox:
     def machine(self) -> Any:
         raise Conflict(
             f"sandbox {self.sandbox_id} belongs to another process",
-            hint="fork, changes, events and the network work in the process that made it",
+            hint="fork, changes, events, network and world work in the process that made it",
         )
 
     @property
     def network(self) -> Any:
+        return self.machine  # raises
+
+    @property
+    def world(self) -> Any:
         return self.machine  # raises
 
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:

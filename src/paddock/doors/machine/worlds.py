@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,36 @@ if TYPE_CHECKING:
     from paddock.world.world import World
 
 
-async def open_world(box: Box, parent: Box | None) -> World | None:
-    """The world that the policy wants, seeded, or that of the parent as it is at this moment.
-    Raises InvalidInput for what the file says wrongly."""
+async def open_world(box: Box) -> World | None:
+    """The world that the policy wants, seeded. Raises InvalidInput for what the file says
+    wrongly."""
     terms = box.passage.policy.world
     if terms is None or not terms.stand_ins:
         return None
-    directory, run = box.engine.home.worlds / box.sandbox_id, box.sandbox_id
-    if parent is not None and parent.world is not None:
-        return await parent.world.fork(directory, run)
     from paddock.world.world import World
 
+    directory = box.engine.home.worlds / box.sandbox_id
     project = Path(box.passage.policy.terms.base or Path.cwd())
-    return await offload(World.open, directory, run, terms, project)
+    return await offload(World.open, directory, box.sandbox_id, terms, project)
+
+
+async def fork_worlds(parent: Box, names: Sequence[str]) -> dict[str, World]:
+    """One for each of the sandboxes to come, as it is at this moment."""
+    made: dict[str, World] = {}
+    try:
+        for name in names if parent.world is not None else ():
+            assert parent.world is not None
+            made[name] = await parent.world.fork(parent.engine.home.worlds / name, name)
+    except BaseException:
+        await discard_worlds(made)
+        raise
+    return made
+
+
+async def discard_worlds(worlds: Mapping[str, World]) -> None:
+    """Of sandboxes that did not come to be."""
+    for world in worlds.values():
+        await world.discard()
 
 
 async def close_world(box: Box) -> None:
@@ -34,6 +52,12 @@ async def close_world(box: Box) -> None:
     world = box.world
     if world is None:
         return
+    try:
+        said = await offload(world.summary)
+    except (
+        Exception
+    ) as error:  # its files are gone, or a service is wrong: the journal ends all the same
+        said = {"error": f"{type(error).__name__}: {error}"}
     with contextlib.suppress(JournalBroken, OSError):
-        box.passage.gate.note({"what": "world", **await offload(world.summary)})
+        box.passage.gate.note({"what": "world", **said})
     await world.close()

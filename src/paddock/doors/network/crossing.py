@@ -128,8 +128,8 @@ def _executors(
     if gate.faults is None:
         return _Executors(live(exchange), None if stand_in is None else standing(exchange))
     spoil = Spoiling(exchange, origin.place, services.stale)
-    simulate = None if stand_in is None else spoil.executor(standing, proposal)
-    return _Executors(spoil.executor(live, proposal), simulate, spoil)
+    simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
+    return _Executors(spoil.executor(live, proposal, Outcome.DONE), simulate, spoil)
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:

@@ -11,7 +11,7 @@ from paddock.doors.network.requests import Proposal
 from paddock.doors.network.spoiling import Layer, spoiled
 from paddock.doors.network.stale import StaleAnswers, replay
 from paddock.gate.executors import Done
-from paddock.model.action import Action
+from paddock.model.action import Action, Outcome
 
 Make = Callable[[Exchange], Carrying]
 
@@ -28,8 +28,8 @@ class Spoiling:
     def __call__(self, words: Mapping[str, Any]) -> None:
         self._words = words
 
-    def executor(self, make: Make, proposal: Proposal) -> Faulty:
-        return Faulty(self, make, proposal)
+    def executor(self, make: Make, proposal: Proposal, outcome: Outcome) -> Faulty:
+        return Faulty(self, make, proposal, outcome)
 
     @property
     def is_twice(self) -> bool:
@@ -54,8 +54,11 @@ class Spoiling:
 class Faulty:
     """An executor behind a fault."""
 
-    def __init__(self, spoiling: Spoiling, make: Make, proposal: Proposal) -> None:
+    def __init__(
+        self, spoiling: Spoiling, make: Make, proposal: Proposal, outcome: Outcome
+    ) -> None:
         self.is_answered = False
+        self._outcome = outcome  # of an answer that is given again: real, or of a stand-in
         self._spoiling = spoiling
         self._make = make
         self._proposal = proposal
@@ -64,7 +67,8 @@ class Faulty:
         status = await self._spoiling.answer_again()
         if status is not None:
             self.is_answered = True
-            return Done(value=status, record={"status": status, "stale": True})
+            record = {"status": status, "stale": True}
+            return Done(value=status, record=record, outcome=self._outcome)
         if self._spoiling.is_twice and self._proposal.read is not None:
             await self._make(_Unheard(self._spoiling.exchange))(action)
         executor = self._make(self._spoiling.answering())

@@ -14,6 +14,7 @@ from paddock.doors.network.streams import Secured, relay
 from paddock.gate.executors import Done, refusal
 from paddock.model.action import Outcome
 from paddock.world.service import LocalService, StandInFailed, StreamService
+from paddock.world.store import STEP
 
 _TLS_FIRST = frozenset({465, 636, 993, 995})  # ports where TLS comes before any word
 
@@ -38,9 +39,19 @@ class _Taken:
 
 
 async def stand_in(
-    services: Services, client: Conn, origin: Origin, secured: Secured | None
+    services: Services, client: Conn, origin: Origin, secured: Secured | None, step: int | None
 ) -> Done:
-    """Serves one connection to its end."""
+    """Serves one connection to its end. What it changes belongs to the step."""
+    token = STEP.set(step)
+    try:
+        return await _served(services, client, origin, secured, step)
+    finally:
+        STEP.reset(token)
+
+
+async def _served(
+    services: Services, client: Conn, origin: Origin, secured: Secured | None, step: int | None
+) -> Done:
     found = services.stand_in(origin.host, origin.port)
     if found is None:
         return refusal(f"Nothing stands in for {origin.place}.")
@@ -64,7 +75,7 @@ async def stand_in(
     except Exception as error:  # whatever a stand-in raises is its own fault
         client.abort()
         why = f"the stand-in failed: {error if isinstance(error, StandInFailed) else repr(error)}"
-        services.alert(STAND_IN, {"host": origin.host, "port": origin.port, "why": why})
+        services.alert(STAND_IN, {"host": origin.host, "port": origin.port, "why": why}, step)
         return Done(outcome=Outcome.FAILED, error=why, record={**record, "fault_of": "stand-in"})
     record |= {"bytes_in": client.bytes_in, "bytes_out": client.bytes_out}
     record["duration_us"] = int(1e6 * (time.monotonic() - started))

@@ -50,7 +50,7 @@ async def pass_through(
     async def simulate(action: Action) -> Done:
         from paddock.doors.network.standing_streams import stand_in
 
-        return await stand_in(services, client, origin, secured)
+        return await stand_in(services, client, origin, secured, action.step)
 
     try:
         receipt = await services.gate().cross(action, live, simulate=simulate)

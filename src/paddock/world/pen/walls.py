@@ -113,7 +113,7 @@ def _project(project: Path | None, empty: Path) -> list[str]:
     if project == Path("/"):
         raise InvalidInput("the project is the root directory; stand-ins may not read all of it")
     words = ["--ro-bind", str(project), str(project)]
-    for path in list(_masked(project))[:_MAX_MASKS]:
+    for path in _masked(project):
         words += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", str(empty), str(path)]
     return words
 
