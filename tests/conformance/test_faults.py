@@ -230,3 +230,16 @@ def test_a_fork_goes_on_counting_where_its_parent_was(make_box: MakeBox) -> None
     finally:
         grandchild.kill()
         child.kill()
+
+
+@pytest.mark.parametrize("start", ["shell", "background"])
+def test_a_program_is_killed_whoever_starts_it(make_box: MakeBox, start: str) -> None:
+    entry = {"id": "oom", "match": {"kind": "exec", "program": "sleep"}, "fault": {"kill": "200ms"}}
+    box = make_box(faults=[entry])
+    if start == "shell":
+        assert box.commands.run("sleep 60; echo $?", timeout=50).stdout.strip() == "137"
+    else:
+        handle = box.commands.run(["sleep", "60"], background=True)
+        with pytest.raises(CommandExitException) as told:
+            handle.wait(timeout=50)
+        assert told.value.exit_code == 137

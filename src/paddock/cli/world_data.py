@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.world.changes import Change
 from paddock.world.kept import KeptService
 from paddock.world.service import BUILT_IN, load
-from paddock.world.store import Change
 
 _MAX_DEPTH = 8  # below it values are compared as a whole
 _SHOWN = 20  # documents of a kind

@@ -79,6 +79,11 @@ def policy_of(policy: PolicyWord) -> Policy:
     """A policy as it is, or that of a file; without either, the usual one."""
     if policy is None or isinstance(policy, Policy):
         return policy or _usual()
+    if not isinstance(policy, str | os.PathLike):
+        raise InvalidInput(
+            f"policy: a {type(policy).__name__} is no paddock file",
+            hint="give the path of one, or a Policy: paddock.policy.file.load(text)",
+        )
     return load_file(policy)
 
 

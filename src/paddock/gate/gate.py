@@ -215,7 +215,8 @@ class Gate:
         charges = self.policy.amounts(action)
         if not charges:
             return NOTHING
-        is_real = self.policy.stand_in(action) is None
+        stand_in = self.policy.stand_in(action)
+        is_real = stand_in is None or stand_in.is_real(action)
         return (self._ledger if is_real else self._world_ledger).reserve(charges)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:

@@ -334,7 +334,7 @@ def _of_world(
     stand_in: StandInTerms, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket
 ) -> Decision:
     """Nothing gets out, so the stage has nothing to say; rules have."""
-    if stand_in.reads_are_real and subject.effect is Effect.READ:
+    if stand_in.is_real(subject.action):
         usual, why = Verdict.ALLOW, "It reads, and reads are real there."
     else:
         usual, why = Verdict.SIMULATE, f"{stand_in.service} stands in for {stand_in.place}."

@@ -43,6 +43,10 @@ class StandInTerms:
     def reads_are_real(self) -> bool:
         return self.service == DRAFT
 
+    def is_real(self, action: Action) -> bool:
+        """Whether the real system answers after all."""
+        return self.reads_are_real and self.effect(action) is Effect.READ
+
     def effect(self, action: Action) -> Effect:
         """What a request does, where the file knows better than its method."""
         if action.kind is not Kind.HTTP or not (self.writes or self.reads):

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any, ClassVar, Protocol
 
 from paddock.model.errors import InvalidInput
+from paddock.world.changes import Change
 from paddock.world.context import Context
-from paddock.world.store import Change
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

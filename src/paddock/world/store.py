@@ -10,13 +10,14 @@ import contextlib
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from paddock.model.errors import InvalidInput
+from paddock.world.changes import Change, changes_of, differences
 from paddock.world.queries import (
     check_kind,
     copy_file,
@@ -34,7 +35,8 @@ _COUNTER = "#counter"  # counters are documents too: forked, reset and compared 
 _ASIDE = "kind NOT LIKE '.%'"
 MAX_BYTES = 2 << 30  # of one store: an agent that writes for ever fills no disk
 _PAGE = 4096
-_BUSY_S = 5.0
+_BUSY_S = 30.0  # as long as somebody else may copy a large store
+_AGAIN_S = 0.002  # SQLite itself waits ever longer, and may starve behind a busy writer
 _NOTHING = contextlib.nullcontext()
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -47,17 +49,6 @@ CREATE TABLE IF NOT EXISTS changes (
 CREATE TABLE IF NOT EXISTS blobs (digest TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One document, as it was and as it is. None: it was not there."""
-
-    kind: str
-    id: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    step: int | None = None  # the last one that changed it
 
 
 class Store:
@@ -86,6 +77,7 @@ class Store:
             database.executescript(_SCHEMA)
         database.execute("PRAGMA temp_store = MEMORY")
         database.execute("PRAGMA cache_size = -32768")
+        database.execute("PRAGMA busy_timeout = 0")  # we wait ourselves: see `_begin`
         return cls(path, database)
 
     def close(self) -> None:
@@ -186,16 +178,20 @@ class Store:
         for field in fields:
             check_kind(kind)
             name = hashlib.sha256(f"{kind}/{field}".encode()).hexdigest()[:16]
-            self._run(
-                f"CREATE INDEX IF NOT EXISTS by_{name} ON documents ({field_value(field)}, place) "
-                f"WHERE kind = {quoted(kind)}"
-            )
+            with self._whole():
+                self._run(
+                    f"CREATE INDEX IF NOT EXISTS by_{name} ON documents "
+                    f"({field_value(field)}, place) WHERE kind = {quoted(kind)}"
+                )
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; may be nested. Nothing inside may wait: other requests share it."""
         mark = f"t{self._depth}"
-        self._run("BEGIN IMMEDIATE" if self._depth == 0 else f"SAVEPOINT {mark}")
+        if self._depth == 0:
+            self._begin()
+        else:
+            self._run(f"SAVEPOINT {mark}")
         self._depth += 1
         try:
             yield
@@ -209,6 +205,18 @@ class Store:
         except BaseException:
             self._go_back(mark)
             raise
+
+    def _begin(self) -> None:
+        """From here on nobody else writes. Whoever does so now is waited for."""
+        until = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                self._run("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(_AGAIN_S)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -236,7 +244,8 @@ class Store:
 
     def put_blob(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
-        self._run("INSERT OR IGNORE INTO blobs VALUES (?, ?)", digest, data)
+        with self._whole():
+            self._run("INSERT OR IGNORE INTO blobs VALUES (?, ?)", digest, data)
         return digest
 
     def blob(self, digest: str) -> bytes | None:
@@ -281,29 +290,13 @@ class Store:
         document, in the order in which they were first changed."""
         since = self.sealed if since is None else since
         until = self.position() if until is None else until
-        first: dict[tuple[str, str], str | None] = {}
-        last: dict[tuple[str, str], int | None] = {}
-        later: dict[tuple[str, str], str | None] = {}
         sql = "SELECT at, step, kind, id, body FROM changes WHERE at > ? ORDER BY at"
-        for at, step, kind, id, body in self._database.execute(sql, (since,)):
-            if kind == _COUNTER or kind.startswith("."):
-                continue
-            if at > until:
-                later.setdefault((kind, id), body)
-            else:
-                first.setdefault((kind, id), body)
-                last[kind, id] = step
-        found = []
-        for (kind, id), body in first.items():
-            key = (kind, id)
-            now = later[key] if key in later else self._body(kind, id)
-            if body != now:
-                found.append(Change(kind, id, _loaded(body), _loaded(now), last[key]))
-        return found
+        rows = (row for row in self._database.execute(sql, (since,)) if row[2][0] not in "#.")
+        return list(changes_of(rows, until, self._body))
 
     def diff(self, other: Store) -> list[Change]:
         """What is in `other` and not here, here and not there, or not the same."""
-        return list(_differences(self._all(), other._all()))
+        return list(differences(self._all(), other._all()))
 
     def digest(self) -> str:
         """The same for the same documents in the same order, counters included."""
@@ -326,7 +319,7 @@ class Store:
         if path.exists():
             raise InvalidInput(f"{path} is there already")
         self._run("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._run("BEGIN IMMEDIATE")  # nobody else writes now
+        self._begin()
         try:
             log = self.path.with_name(self.path.name + "-wal")
             if log.exists() and log.stat().st_size:  # somebody read while it was to be emptied
@@ -384,16 +377,3 @@ class Store:
 
     def _row(self, sql: str, *values: Any) -> Any:
         return self._database.execute(sql, values).fetchone()
-
-
-def _differences(
-    here: Mapping[tuple[str, str], str], there: Mapping[tuple[str, str], str]
-) -> Iterator[Change]:
-    for key in {**here, **there}:
-        mine, yours = here.get(key), there.get(key)
-        if mine != yours:
-            yield Change(*key, _loaded(mine), _loaded(yours))
-
-
-def _loaded(body: str | None) -> dict[str, Any] | None:
-    return None if body is None else json.loads(body)

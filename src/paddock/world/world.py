@@ -20,9 +20,10 @@ from paddock.model.sizes import parse_duration
 from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
+from paddock.world.changes import Change
 from paddock.world.context import START, Context
 from paddock.world.service import ASGIApp, LocalService, Service, load
-from paddock.world.store import STEP, Change, Store
+from paddock.world.store import STEP, Store
 
 _LISTING = "world.json"
 _MAX_NAME = 100  # of a file, before what tells it from others

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.model.errors import InvalidInput
-from paddock.world.store import STEP, Change, Store
+from paddock.world.changes import Change
+from paddock.world.store import STEP, Store
 
 SAFE = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -27,7 +27,7 @@ from paddock.policy.network_words import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
-    from paddock.world.store import Change
+    from paddock.world.changes import Change
     from paddock.world.world import World
 
 CODE_TIMEOUT_S = 300.0
@@ -143,6 +143,7 @@ class BoxCalls:
     async def reset_world(self) -> None:
         """Every stand-in back to its beginning, exactly."""
         await self._world.reset()
+        self.box.passage.gate.note({"what": "world reset"})
 
     @property
     def _world(self) -> World:

@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.exec_actions import exec_action, other_action
-from paddock.doors.machine.processes import send_signal
+from paddock.doors.machine.killing import Killer
 from paddock.fence.container.attempts import Attempt, KnownPrograms, look
 from paddock.fence.container.driver import PATH
 from paddock.fence.offload import offload
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _MAX_EXPECTED = 1000
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
 _MAX_STEPS = 10_000
-_KILL_AGAIN_S = 0.02
 _FLUSH_S = 0.05  # how long an observation may wait for a record to go with
 _READS = {"read", "list", "info", "exists", "watch"}
 Work = Callable[[Action], Awaitable[Done]]
@@ -67,6 +66,7 @@ class Passage:
         self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
         self._flushing: asyncio.TimerHandle | None = None
         self._cells: list[int] = []  # steps of cells that run now
+        self._killer = Killer(box)
         self._running: list[int] = []  # steps of commands and cells that run now
         box.machine.execs.judge = self._judge if self._has_exec_rules else None
         box.machine.execs.listeners.append(self._observed)
@@ -124,32 +124,20 @@ class Passage:
             expected = _Expected(action.step, tuple(argv), real)
             self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
             self._running.append(action.step)
-            killer = asyncio.ensure_future(self._kill_later(action.step, *killing))
+            self._killer.kill(partial(self._pids_of, action.step), killing)
             try:
                 return await live(action)
             finally:
-                killer.cancel()
                 self._running.remove(action.step)
                 if not is_begun_elsewhere:
                     with contextlib.suppress(ValueError):
                         self._expected.remove(expected)
 
-        def spoil(words: Mapping[str, Any]) -> None:
-            if "kill" in words:
-                killing.append(0.0 if words["kill"] is True else float(words["kill"]))
-
+        spoil = self._killer.watch(killing)
         return await self._cross(Kind.EXEC, shown[0], arguments, Effect.WRITE, begin, spoil)
 
-    async def _kill_later(self, step: int, after_s: float | None = None) -> None:
-        """A fault on purpose: what runs for the step is killed, as the kernel would when memory is
-        short."""
-        if after_s is None:
-            return
-        await asyncio.sleep(after_s)
-        while True:  # at once may be before it has begun
-            for pid in [pid for pid, one in self._steps.items() if one == step]:
-                await send_signal(self._box, pid, signal.SIGKILL)
-            await asyncio.sleep(_KILL_AGAIN_S)
+    def _pids_of(self, step: int) -> list[int]:
+        return [pid for pid, one in self._steps.items() if one == step]
 
     async def file(self, operation: str, path: str, live: Work, **more: Any) -> Any:
         """A call on a file; `path` is absolute."""
@@ -283,7 +271,7 @@ class Passage:
             return 0
         if attempt.is_first and any(self._would_ask(action) for action in doubtful):
             return errno.EACCES  # it changed since it was decided on, and the guest cannot wait
-        return self._judge_later(doubtful)
+        return self._judge_later(doubtful, attempt.host_pid)
 
     def _unreadable(self, attempt: Attempt, error: Exception) -> int:
         """What cannot be looked at does not run, and that is written down."""
@@ -294,13 +282,16 @@ class Passage:
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code > 0 else errno.EACCES
 
-    async def _judge_later(self, actions: list[Action]) -> int:
+    async def _judge_later(self, actions: list[Action], host_pid: int) -> int:
+        killing: list[float] = []
         for action in actions:
-            receipt = await self.gate.cross(action, _let_through)
+            spoil = self._killer.watch(killing)
+            receipt = await self.gate.cross(action, _let_through, spoil=spoil)
             if receipt.outcome is Outcome.FAULTED:
                 return getattr(receipt.exception, "errno", None) or errno.EIO
             if not receipt.is_done:
                 return errno.EACCES
+        self._killer.kill_held(host_pid, killing)
         return 0
 
     def _would_ask(self, action: Action) -> bool:

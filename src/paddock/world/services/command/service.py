@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
+from paddock.world.changes import Change
 from paddock.world.context import Context
 from paddock.world.pen.launch import Kept, Limits, own_directory
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
@@ -20,7 +21,6 @@ from paddock.world.pen.pen import Pen
 from paddock.world.pen.walls import Walls
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.command import state
-from paddock.world.store import Change
 
 _MAX_HEAD = 4096
 _READY_S = 10.0

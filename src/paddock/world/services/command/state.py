@@ -15,7 +15,7 @@ from paddock.state.copying import digest_of
 from paddock.state.descent import Descent, open_file
 from paddock.state.home import remove_tree
 from paddock.state.treecopy import copy_tree
-from paddock.world.store import Change
+from paddock.world.changes import Change
 
 _MAX_CHANGES = 1000
 Entry = dict[str, Any]

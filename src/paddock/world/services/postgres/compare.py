@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from paddock.world.changes import Change
 from paddock.world.service import StandInFailed
 from paddock.world.services.postgres.cluster import Cluster
 from paddock.world.services.postgres.session import Session, literal, name
-from paddock.world.store import Change
 
 _MAX_ROWS = 20_000  # of a table that are compared one by one
 _MAX_CHANGES = 1000

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.world.changes import Change
 from paddock.world.context import Context
 from paddock.world.reading import read_bounded
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
@@ -20,7 +21,6 @@ from paddock.world.services.postgres.cluster import Cluster
 from paddock.world.services.postgres.compare import State
 from paddock.world.services.postgres.databases import Database
 from paddock.world.services.postgres.rows import inserts
-from paddock.world.store import Change
 
 _MAX_SEED = 256 << 20
 _SEEDS = "seeds.json"
