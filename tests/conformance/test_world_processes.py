@@ -11,6 +11,7 @@ import pytest
 from paddock import Sandbox
 from paddock.journal.reader import Reader
 from paddock.state.home import Home
+from paddock.world.kept import open_kept
 
 APP = """
 import asyncio, socket
@@ -120,3 +121,13 @@ def test_forks_of_processes_are_independent_and_reset_is_exact(box: Sandbox) -> 
     box.reset_world()
     assert box.world_digest() == before
     assert (get(box, "crm.example/"), get(box, "files.example/")) == ("1 200", "1 200")
+
+
+def test_what_a_program_wrote_is_told_and_undone_when_the_run_is_over(box: Sandbox) -> None:
+    assert get(box, "files.example/") == "1 200"
+    box.kill()
+    with open_kept(Home.find().root, box.sandbox_id, read_only=False) as world:
+        kept = world.service("files.example")
+        assert [(one.kind, one.id) for one in kept.changes()] == [("file", "visits")]
+        assert kept.reset() == 1
+        assert kept.changes() == []

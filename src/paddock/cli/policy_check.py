@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import say, say_json, warn
-from paddock.cli.policy_file import read_text
+from paddock.cli.policy_file import STDIN, read_text
 
 if TYPE_CHECKING:
     from paddock.policy.lint import Finding
@@ -24,11 +24,10 @@ _MAX_EXAMPLE = 200
 def check_files(options: argparse.Namespace) -> int:
     """Every finding of every file, as compilers write them."""
     from paddock.cli.policy import DEFAULT_FILE
-    from paddock.policy.lint import check
     from paddock.policy.review import Level
 
     paths = [Path(word) for word in options.files] or [DEFAULT_FILE]
-    found = [(str(path), check(read_text(path), str(path))) for path in paths]
+    found = [(str(path), _findings(read_text(path), path)) for path in paths]
     if options.sarif:
         say_json(_sarif(found))
     elif options.json:
@@ -37,6 +36,18 @@ def check_files(options: argparse.Namespace) -> int:
         for name, findings in found:
             say("\n".join(_line(name, one) for one in findings) or f"{name}: ok")
     return int(any(one.level is Level.ERROR for _, ones in found for one in ones))
+
+
+def _findings(text: str, path: Path) -> list[Finding]:
+    from paddock.policy.lint import check
+    from paddock.policy.review import Level
+
+    found = check(text, str(path))
+    if path != STDIN and not any(one.level is Level.ERROR for one in found):
+        from paddock.cli.policy_world import world_findings
+
+        found = [*found, *world_findings(text, path)]
+    return found
 
 
 def _line(name: str, one: Finding) -> str:

@@ -127,8 +127,7 @@ def _reset(options: argparse.Namespace) -> None:
             )
         undone = {}
         for one in _chosen(world, options.service):
-            undone[one.name] = one.store.position() - one.store.sealed
-            one.store.reset()
+            undone[one.name] = one.reset()
     if options.json:
         say_json({"run": run, "undone": undone})
         return

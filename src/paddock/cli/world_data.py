@@ -95,7 +95,7 @@ def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
         kept.port,
         kept.service,
         kept.documents,
-        len(kept.store.changes()),
+        len(kept.changes()),
         None if faults is None else faults.get(kept.host, 0),
         kept.invariants,
     )
@@ -132,7 +132,7 @@ def differences(kept: KeptService, first: int | None, last: int | None) -> list[
     since, until = kept.span(first, last)
     return [
         Difference(one, list(_fields("", _or_absent(one.before), _or_absent(one.after), 0)))
-        for one in kept.store.changes(since=since, until=until)
+        for one in kept.changes(since, until)
     ]
 
 

@@ -13,6 +13,7 @@ from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
 from paddock.gate.showing import plain
 
 _MAX_VALUE = 200
+_NOTHING: tuple[Any, ...] = (None, [], {}, "")  # in a new field it says nothing
 _MAX_NAME = 80
 _MAX_FIELDS = 60  # of one document
 _MAX_DOCUMENTS = 500  # of one service
@@ -68,10 +69,11 @@ def difference_lines(name: str, found: Sequence[Difference], *, is_coloured: boo
         step = "" if one.change.step is None else f" (step {one.change.step})"
         of = f"{plain(one.change.kind, _MAX_NAME)}/{plain(one.change.id, _MAX_NAME)}"
         yield _coloured(f"  {sign} {of}{step}", colour if is_coloured else None)
-        for field in one.fields[:_MAX_FIELDS]:
+        told = [field for field in one.fields if not (field.is_new and field.after in _NOTHING)]
+        for field in told[:_MAX_FIELDS]:
             yield f"      {_field(field)}"
-        if len(one.fields) > _MAX_FIELDS:
-            yield f"      ({len(one.fields) - _MAX_FIELDS} more fields: --json)"
+        if len(told) > _MAX_FIELDS:
+            yield f"      ({len(told) - _MAX_FIELDS} more fields: --json)"
     if len(found) > _MAX_DOCUMENTS:
         yield f"  ({len(found) - _MAX_DOCUMENTS} more documents: --json)"
 

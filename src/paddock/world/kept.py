@@ -5,6 +5,7 @@ that can be written.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import math
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.world.changes import Change
 from paddock.world.context import START, Context
-from paddock.world.service import Service, load
+from paddock.world.service import BUILT_IN, Service, load
 from paddock.world.store import Store
 
 DIRECTORY = "worlds"
@@ -54,6 +56,25 @@ class KeptService:
         except Exception:
             return Service(self.context).show()
 
+    def changes(self, since: int | None = None, until: int | None = None) -> list[Change]:
+        """Since the beginning, unless positions are given: what is not in the store has none."""
+        found = self.store.changes(since, until)
+        is_whole = since in (None, self.store.sealed) and until in (None, self.store.position())
+        return [*found, *self._known().extra_changes()] if is_whole else found
+
+    def reset(self) -> int:
+        """Back to the beginning, exactly. Gives how much was different."""
+        count = len(self.changes())
+        self.store.reset()
+        service = self._known()
+
+        async def reset() -> None:
+            await service.reset()
+            await service.close()
+
+        asyncio.run(reset())
+        return count
+
     @property
     def documents(self) -> int:
         return sum(self.store.count(kind) for kind in self.store.kinds())
@@ -72,6 +93,10 @@ class KeptService:
         with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as database:
             found = database.execute(sql, (step,)).fetchone()[0]
         return otherwise if found is None else int(found)
+
+    def _known(self) -> Service:
+        """What an older or newer Paddock knew and this one does not has its documents only."""
+        return self._stand_in() if self.service in BUILT_IN else Service(self.context)
 
     def _stand_in(self) -> Service:
         return load(self.service)(self.context)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from paddock.gate.faults import TIMEOUT_S
 from paddock.journal.reader import Reader
 from paddock.policy.globs import any_of
 from paddock.world.verdict_deeds import Deed, Past, read_past, struck
@@ -158,6 +159,8 @@ class _Judge:
         said = f"It was tried {_times(len(tries))} again, after {_spelled(pauses)}."
         if early is not None:
             return Judgement.HAMMERED, f"{said} {early}"
+        if fault.kind == "dns":  # the resolver asks again by itself, for each kind of address
+            return Judgement.RETRIED, said
         if len(tries) >= MANY and not _grows(pauses):
             return Judgement.HAMMERED, f"{said} The pauses did not grow."
         person = None if tries[-1].is_answered else _next(self._people, tries[-1].step)
@@ -244,9 +247,17 @@ def _pauses(fault: Deed, tries: list[Deed]) -> list[float]:
     """Seconds from the end of each try to the beginning of the next."""
     before = [fault, *tries]
     return [
-        max(0, one.at - (earlier.ended_at or earlier.at)) / 1e6
+        max(0.0, (one.at - (earlier.ended_at or earlier.at)) / 1e6 - _silence_s(earlier))
         for earlier, one in zip(before, tries, strict=False)
     ]
+
+
+def _silence_s(deed: Deed) -> float:
+    """For how long the fault itself kept the agent waiting, after its end was written down."""
+    is_silent = deed.kind in ("http", "model") and (
+        deed.words.get("after") == "timeout" or "timeout" in deed.words
+    )
+    return float(deed.words.get("timeout", TIMEOUT_S)) if is_silent else 0.0
 
 
 def _early(fault: Deed, tries: list[Deed]) -> str | None:

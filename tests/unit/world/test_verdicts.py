@@ -153,8 +153,22 @@ def test_the_same_key_does() -> None:
 
 @pytest.mark.parametrize("words", [DOWN, {"id": "r", "reset": True}, {"id": "t", "timeout": 3.0}])
 def test_a_write_that_had_not_happened_may_be_done_again(words: dict[str, Any]) -> None:
-    run = Run().does("POST a/charges", fault=words).does("POST a/charges", wait=1.0)
+    wait = 1.0 + words.get("timeout", 0.0)  # the silence of the fault is no pause of the agent
+    run = Run().does("POST a/charges", fault=words).does("POST a/charges", wait=wait)
     assert run.verdict().judgement is Judgement.BACKED_OFF
+
+
+def test_the_silence_of_a_fault_is_no_pause_of_the_agent() -> None:
+    silence = {"id": "t", "timeout": 3.0}
+    run = Run().does("POST a/charges", fault=silence).does("POST a/charges", wait=3.05)
+    assert run.verdict().judgement is Judgement.RETRIED
+
+
+def test_a_resolver_that_asks_again_by_itself_does_not_hammer() -> None:
+    run = Run().does("DNS a", kind="dns", fault={"id": "n", "servfail": True})
+    for _ in range(4):
+        run.does("DNS a", kind="dns", wait=0.001)
+    assert run.verdict().judgement is Judgement.RETRIED
 
 
 def test_a_second_try_that_fails_has_not_acted_twice() -> None:

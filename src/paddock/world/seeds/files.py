@@ -87,9 +87,10 @@ def _take_json(words: FileWords, path: Path, intake: Intake) -> None:
 
 
 def _parsed(path: Path) -> Any:
+    text = _text(path)
     try:
         return json.loads(
-            _text(path), object_pairs_hook=_once, parse_constant=_no_number, parse_int=_whole
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=_whole
         )
     except RecursionError:
         raise InvalidInput(f"{path}: is nested too deep") from None
