@@ -6,7 +6,9 @@ import asyncio
 import os
 from pathlib import Path
 
+LOG = "said.log"
 _MAX_LOG, _KEPT_LOG = 256 << 10, 64 << 10
+_LINES = 20
 
 
 class Log:
@@ -51,3 +53,8 @@ def read_log(path: Path) -> str:
             return file.read(2 * _MAX_LOG)[-_KEPT_LOG:].decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def said_in(directory: Path) -> list[str]:
+    """The last lines that a process of that directory said, while it runs and afterwards."""
+    return read_log(directory / LOG).splitlines()[-_LINES:]

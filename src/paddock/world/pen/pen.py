@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paddock.model.errors import PaddockError
 from paddock.world.pen.launch import LISTENER, READY, Kept, spawn
-from paddock.world.pen.log import Log, read_log
+from paddock.world.pen.log import LOG, Log, read_log
 from paddock.world.pen.sockets import (
     MAX_REPORT,
     close_all,
@@ -240,7 +240,7 @@ class Pen:
 
     @property
     def _log_path(self) -> Path:
-        return self._directory / "said.log"
+        return self._directory / LOG
 
     def _last_words(self) -> str:
         if self._log is not None:

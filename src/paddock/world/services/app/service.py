@@ -12,6 +12,7 @@ from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.pen import interpreter
 from paddock.world.pen.launch import Kept, Limits, own_directory, run_once
+from paddock.world.pen.log import said_in
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
 from paddock.world.pen.walls import CODE, OWN, Walls
@@ -85,8 +86,8 @@ class App(LocalService):
 
     def show(self) -> dict[str, Any]:
         shown = super().show()
-        said = self._pen.said() if self._pen is not None else ""
-        return {**shown, "said": said.splitlines()[-20:]} if said else shown
+        said = said_in(self.context.directory)
+        return {**shown, "said": said} if said else shown
 
     def kept(self, ask: str | None = None) -> Kept:
         """What is started, and what it sees."""

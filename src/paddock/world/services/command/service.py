@@ -16,6 +16,7 @@ from paddock.model.errors import InvalidInput
 from paddock.world.changes import Change
 from paddock.world.context import Context
 from paddock.world.pen.launch import Kept, Limits, own_directory
+from paddock.world.pen.log import said_in
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
 from paddock.world.pen.walls import Walls
@@ -115,9 +116,8 @@ class Command(LocalService):
         return state.changes(self._pristine, self._state) if self._pristine.exists() else []
 
     def show(self) -> dict[str, Any]:
-        said = self._pen.said() if self._pen is not None else ""
-        files = state.entries(self._state)
-        return {"files": dict(list(files.items())[:100]), "said": said.splitlines()[-20:]}
+        files = dict(list(state.entries(self._state).items())[:100])
+        return {"files": files, "said": said_in(self.context.directory)}
 
     def kept(self) -> Kept:
         """What is started, and what it sees."""
