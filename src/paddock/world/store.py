@@ -178,6 +178,8 @@ class Store:
         for field in fields:
             check_kind(kind)
             name = hashlib.sha256(f"{kind}/{field}".encode()).hexdigest()[:16]
+            if self._row("SELECT 1 FROM sqlite_schema WHERE name = ?", f"by_{name}") is not None:
+                continue  # so it was made before, and who only reads need not write
             with self._whole():
                 self._run(
                     f"CREATE INDEX IF NOT EXISTS by_{name} ON documents "

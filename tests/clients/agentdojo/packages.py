@@ -38,7 +38,9 @@ def _stamp() -> str:
 def _install(directory: Path) -> None:
     half = directory.with_suffix(".half")
     shutil.rmtree(half, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--prefix", str(half)]
+    # Into a directory, never with --prefix: that takes other versions out of our own environment.
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--target"]
+    pip.append(str(_site(half)))
     done = subprocess.run(
         [*pip, "--requirement", str(_LIST)], capture_output=True, text=True, timeout=INSTALL_S
     )

@@ -148,10 +148,22 @@ def test_delete_is_blocked_and_the_sdk_is_told_why(box: Sandbox, site: Site) -> 
     )  # fmt: skip
 
 
-def test_client_that_insists_on_its_own_roots_fails_and_the_journal_says_why(box: Sandbox) -> None:
-    program = _told("stripe.Customer.list()").replace("stripe.ca_bundle_path = ", "ignored = ")
-    name, status, _ = python(box, program)
-    assert (name, status) == ("APIConnectionError", None)
+def test_client_that_brings_its_own_roots_trusts_the_door_besides_them(box: Sandbox) -> None:
+    program = TRUSTING.replace("stripe.ca_bundle_path = ", "ignored = ")
+    program += "print(json.dumps(len(stripe.Customer.list().data)))"
+    assert python(box, program) == 3
+
+
+def test_client_that_trusts_nobody_fails_and_the_journal_says_why(box: Sandbox) -> None:
+    program = """
+import json, socket, ssl
+raw = socket.create_connection(("api.stripe.com", 443), 20)
+try:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_socket(raw, server_hostname="api.stripe.com")
+except ssl.SSLCertVerificationError as error:
+    print(json.dumps(type(error).__name__))
+"""
+    assert python(box, program) == "SSLCertVerificationError"
     (refused,) = crossings(box, "connect")
     assert (refused.host, refused.verdict) == ("api.stripe.com", "block")
     assert "does not trust the sandbox's authority" in (refused.error or "")

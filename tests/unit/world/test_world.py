@@ -131,13 +131,20 @@ def test_invariants_that_raise_do_not_hide_those_of_others(
 ) -> None:
     world = opened(tmp_path, {"a.example": "tickets", "b.example": "chat"})
 
-    def raising() -> list[str]:
+    def raising(_: object) -> list[str]:
         raise ValueError("no")
 
-    monkeypatch.setattr(world["a.example"].service, "invariants", raising)
-    monkeypatch.setattr(world["b.example"].service, "invariants", lambda: ["It is broken."])
+    assert world.broken() == {}
+    monkeypatch.setattr(type(world["a.example"].service), "invariants", raising)
+    monkeypatch.setattr(type(world["b.example"].service), "invariants", lambda _: ["Broken."])
     assert world.broken() == {
         "a.example": ["its invariants cannot be checked: ValueError: no"],
-        "b.example": ["It is broken."],
+        "b.example": ["Broken."],
     }
+    asyncio.run(world.close())
+
+
+def test_invariants_of_every_service_can_be_checked(tmp_path: Path) -> None:
+    world = opened(tmp_path, words(tmp_path))
+    assert world.broken() == {}
     asyncio.run(world.close())
