@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.action import Kind
+from paddock.policy.plain import one_or_many, plain_match
 
 if TYPE_CHECKING:
     from paddock.policy.rules import Match
@@ -88,10 +89,10 @@ def plain_fault(fault: FaultTerms) -> dict[str, Any]:
     kinds = [kind.value for kind in fault.kinds]
     plain: dict[str, Any] = {
         "id": fault.id,
-        "match": {"kind": _one_or_many(kinds), **_plain_match(fault.match)},
+        "match": {"kind": one_or_many(kinds), **plain_match(fault.match)},
     }
     if fault.unless is not None:
-        plain["unless"] = _plain_match(fault.unless)
+        plain["unless"] = plain_match(fault.unless)
     if fault.when is not None:
         plain["when"] = fault.when
     plain["fault"] = dict(fault.words)
@@ -100,14 +101,3 @@ def plain_fault(fault: FaultTerms) -> dict[str, Any]:
         if value != one.default:
             plain[one.name] = list(value) if isinstance(value, tuple) else value
     return plain
-
-
-def _plain_match(match: Match) -> dict[str, Any]:
-    return {
-        name: _one_or_many([list(one) if isinstance(one, tuple) else one for one in patterns])
-        for name, patterns in match.fields
-    }
-
-
-def _one_or_many(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values

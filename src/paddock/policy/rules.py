@@ -12,6 +12,7 @@ from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.spec import Spec
 from paddock.policy.faults import FaultTerms, plain_fault
 from paddock.policy.network import NetworkTerms, SecretTerms, plain_network, plain_secret
+from paddock.policy.plain import one_or_many, plain_match
 from paddock.policy.world import WorldTerms, plain_world
 
 # Effects from the strictest to the loosest: the order in which they are looked at.
@@ -160,10 +161,10 @@ def _plain_rule(rule: Rule) -> dict[str, Any]:
     kinds = [kind.value for kind in rule.kinds]
     plain: dict[str, Any] = {
         "id": rule.id,
-        "match": {"kind": _one_or_many(kinds), **_plain_match(rule.match)},
+        "match": {"kind": one_or_many(kinds), **plain_match(rule.match)},
     }
     if rule.unless is not None:
-        plain["unless"] = _plain_match(rule.unless)
+        plain["unless"] = plain_match(rule.unless)
     if rule.when is not None:
         plain["when"] = rule.when
     if rule.limit is not None:
@@ -175,14 +176,6 @@ def _plain_rule(rule: Rule) -> dict[str, Any]:
         plain["why"] = rule.why
     if rule.examples:
         plain["examples"] = _plain_examples(rule.examples)
-    return plain
-
-
-def _plain_match(match: Match) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name, patterns in match.fields:
-        values = [list(one) if isinstance(one, tuple) else one for one in patterns]
-        plain[name] = _one_or_many(values)
     return plain
 
 
@@ -198,10 +191,6 @@ def _plain_examples(examples: tuple[Example, ...]) -> dict[str, Any]:
         key = "match" if example.should_match else "not_match"
         plain.setdefault(key, []).append(example.content)
     return plain
-
-
-def _one_or_many(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
 
 
 def _seconds(seconds: float) -> str:

@@ -3,6 +3,7 @@ from the store that it is handed."""
 
 from __future__ import annotations
 
+import abc
 import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -100,24 +101,28 @@ class Stream(Protocol):
         ...
 
 
-class StreamService(Service):
+class StreamService(Service, abc.ABC):
     """A stand-in that speaks something else than HTTP on some ports."""
 
     ports: ClassVar[frozenset[int]] = frozenset()  # empty: on all that are not usual for HTTP
 
+    @abc.abstractmethod
     async def speak(self, stream: Stream) -> None:
         """Serves one connection to its end."""
-        raise NotImplementedError
 
 
-class LocalService(Service):
+class LocalService(Service, abc.ABC):
     """A stand-in that runs as a process of its own; what comes is passed on to it as it is."""
 
     is_http: ClassVar[bool] = True  # HTTP/1.1 is spoken with it; else bare bytes
 
+    @abc.abstractmethod
     async def connect(self) -> socket.socket:
         """A non-blocking socket to it. Starts it at the first call. Raises StandInFailed."""
-        raise NotImplementedError
+
+    @abc.abstractmethod
+    async def stuck(self) -> None:
+        """It gave no answer in time: the next request must not meet the same process."""
 
 
 class StandInFailed(Exception):

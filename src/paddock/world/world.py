@@ -22,10 +22,10 @@ from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
 from paddock.world.changes import Change
 from paddock.world.context import START, Context
+from paddock.world.kept import LISTING
 from paddock.world.service import ASGIApp, LocalService, Service, load
 from paddock.world.store import STEP, Store
 
-_LISTING = "world.json"
 _MAX_NAME = 100  # of a file, before what tells it from others
 _EVERYWHERE = ("also", "seed", "timeout")  # words of every stand-in
 
@@ -181,7 +181,7 @@ class World:
         self._is_closed = True
         await self._end_services()
         with contextlib.suppress(OSError, ValueError):  # somebody has removed it
-            said = json.loads((self.directory / _LISTING).read_text())
+            said = json.loads((self.directory / LISTING).read_text())
             self._write({**said, "ended": True})
 
     async def discard(self) -> None:
@@ -220,9 +220,9 @@ class World:
 
     def _write(self, said: Mapping[str, Any]) -> None:
         """All or nothing: whoever is killed meanwhile leaves a world that can be read."""
-        new = self.directory / f"{_LISTING}.new"
+        new = self.directory / f"{LISTING}.new"
         new.write_text(json.dumps(said, indent=2))
-        new.replace(self.directory / _LISTING)
+        new.replace(self.directory / LISTING)
 
 
 def _stand_in(

@@ -6,18 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.doors.network.carrying import Carrying
-from paddock.doors.network.exchange import BadMessage, Exchange, Response, values_of, without
+from paddock.doors.network.exchange import BadMessage, Response, values_of, without
+from paddock.doors.network.filtering import decoder_of
 from paddock.doors.network.outgoing import Outgoing, outgoing
-from paddock.doors.network.requests import Origin, Proposal
-from paddock.doors.network.scrub import decoder_for
-from paddock.doors.network.services import Services
-from paddock.doors.network.standing import Standing, as_response, world_request
+from paddock.doors.network.standing import AtStandIn, Standing, as_response, world_request
 from paddock.doors.network.upstreams import Line
 from paddock.gate.executors import Done, refusal
 from paddock.model.action import Action
 from paddock.world.asgi import HttpAnswer, WorldRequest
-from paddock.world.world import StandIn
 
 if TYPE_CHECKING:
     from paddock.world.services.draft import Draft
@@ -25,20 +21,10 @@ if TYPE_CHECKING:
 MAX_OVERLAID = 8 << 20  # a longer answer comes as it is
 
 
-class Reading(Carrying):
+class Reading(AtStandIn):
     """The executor of a read whose writes are kept here."""
 
-    def __init__(
-        self,
-        services: Services,
-        exchange: Exchange,
-        origin: Origin,
-        proposal: Proposal,
-        stand_in: StandIn,
-    ) -> None:
-        super().__init__(services, exchange, origin, proposal)
-        self._stand_in = stand_in
-        self._asked: WorldRequest | None = None
+    _asked: WorldRequest | None = None
 
     async def __call__(self, action: Action) -> Done:
         words = action.arguments
@@ -112,9 +98,7 @@ async def _whole(response: Response) -> bytes | None:
         return None
     if length is not None and length > MAX_OVERLAID:
         return None
-    decoder = decoder_for(b", ".join(values_of(response.headers, b"content-encoding")) or None)
-    if decoder is None:
-        raise BadMessage(502, "the answer is compressed in a way that cannot be looked into")
+    decoder = decoder_of(response)
     parts, size, body = [], 0, response.body
     while data := await body.read():
         for piece in decoder.feed(data):

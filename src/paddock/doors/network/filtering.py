@@ -55,7 +55,7 @@ class AnswerFilter:
         self._is_events = False
         self._model = str(sent.action.arguments.get("model") or "")
         if has_body and (self._stream is not None or self._wire is not None):
-            self._decoder = _decoder(response)
+            self._decoder = decoder_of(response)
         if self._wire is not None and has_body:
             self._listen(self._wire, response)
 
@@ -173,7 +173,8 @@ class AnswerFilter:
             return "it could not be recorded"
 
 
-def _decoder(response: Response) -> Decoder:
+def decoder_of(response: Response) -> Decoder:
+    """What undoes the compression of an answer. Raises BadMessage when nothing does."""
     codings = values_of(response.headers, b"content-encoding")
     coding = b", ".join(codings)  # of several, none is known
     decoder = decoder_for(coding)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from paddock.doors.network.carrying import Carrying
@@ -42,8 +43,8 @@ _MARK = b"x-paddock"
 _STEP, _FAILED = b"x-paddock-step", b"x-paddock-failed"
 
 
-class Standing(Carrying):
-    """The executor of one request to a stand-in."""
+class AtStandIn(Carrying):
+    """The executor of one request to a host that has a stand-in."""
 
     def __init__(
         self,
@@ -55,7 +56,12 @@ class Standing(Carrying):
     ) -> None:
         super().__init__(services, exchange, origin, proposal)
         self._stand_in = stand_in
-        self._upload: _OfClient | None = None
+
+
+class Standing(AtStandIn):
+    """The executor of a request that the stand-in answers."""
+
+    _upload: _OfClient | None = None
 
     async def __call__(self, action: Action) -> Done:
         host, port = action.arguments["host"], action.arguments["port"]
@@ -118,27 +124,22 @@ class Standing(Carrying):
             response = await upstream.send(sent.request, headers)
         except (ConnLost, BadMessage) as error:
             conn.abort()
-            await self._cut_off(service, error, timeout_s)
+            await self._cut_off(service, timeout_s, error)
         except BaseException:
             conn.abort()
             raise
         if (why := header(response.headers, _FAILED)) is not None:
             conn.abort()
             raise StandInFailed(why.decode("utf-8", "replace")[:500])
-        body = _OfStandIn(response.body, self._cut_off_later(service, timeout_s))
+        body = _OfStandIn(response.body, partial(self._cut_off, service, timeout_s))
         return _line(self._origin, sent, upstream, conn), replace(response, body=body)
 
-    async def _cut_off(self, service: LocalService, error: Exception, timeout_s: float) -> None:
+    async def _cut_off(self, service: LocalService, timeout_s: float, error: Exception) -> None:
         if isinstance(error, ConnIdle) and not self._wrong_upload():
-            await _stuck(service)
+            with contextlib.suppress(Exception):
+                await service.stuck()
             raise StandInFailed(f"it gave no answer within {timeout_s:g} s") from None
         raise StandInFailed(str(error)) from None
-
-    def _cut_off_later(self, service: LocalService, timeout_s: float) -> Any:
-        async def cut_off(error: Exception) -> None:
-            await self._cut_off(service, error, timeout_s)
-
-        return cut_off
 
     def _wrong_upload(self) -> ConnLost | BadMessage | None:
         """What is wrong with the client's body: it broke, or it is still waited for."""
@@ -214,20 +215,14 @@ class _OfClient(Wrapped):
                 raise BadMessage(413, f"its body has more than {self._most} parts")
 
 
-class _OfStandIn:
+class _OfStandIn(Wrapped):
     """A body from a stand-in's process: what goes wrong with it is the stand-in's fault."""
 
-    def __init__(self, body: Body, cut_off: Any) -> None:
-        self._body = body
+    __slots__ = ("_cut_off",)
+
+    def __init__(self, body: Body, cut_off: Callable[[Exception], Awaitable[None]]) -> None:
+        super().__init__(body)
         self._cut_off = cut_off
-
-    @property
-    def length(self) -> int | None:
-        return self._body.length
-
-    @property
-    def trailers(self) -> Headers:
-        return self._body.trailers
 
     async def read(self) -> bytes:
         try:
@@ -305,14 +300,6 @@ def _unmarked(headers: Headers) -> Headers:
 
 def _line(origin: Origin, sent: Outgoing, upstream: Any, conn: Conn | None = None) -> Line:
     return Line(sent.place, upstream, cast("Conn", conn), origin.host)
-
-
-async def _stuck(service: LocalService) -> None:
-    """The next request must not meet the same process."""
-    stuck = getattr(service, "stuck", None)
-    if stuck is not None:
-        with contextlib.suppress(Exception):
-            await stuck()
 
 
 async def _read_all(body: Body) -> AsyncIterator[bytes]:
