@@ -9,7 +9,7 @@ import pytest
 
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.exchange import BadMessage, NoBody, Response
-from paddock.doors.network.filtering import _decoder
+from paddock.doors.network.filtering import decoder_of
 from paddock.state.home import Home
 from paddock.state.revocations import revoke
 from unit.doors.network.keepers import make_keeper, terms_of
@@ -57,5 +57,5 @@ def test_what_is_revoked_is_known_at_once(tmp_path: Path) -> None:
 def test_a_compression_that_is_none_is_not_repeated_to_the_agent() -> None:
     headers = [(b"content-encoding", b"sk_live_2f9c1d7ab3e4")]
     with pytest.raises(BadMessage) as caught:
-        _decoder(Response(200, b"", headers, NoBody(), "1.1"))
+        decoder_of(Response(200, b"", headers, NoBody(), "1.1"))
     assert "sk_live" not in str(caught.value)
