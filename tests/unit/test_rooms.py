@@ -30,6 +30,8 @@ LINES = (
 )
 LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
 GUEST = "paddock.fence.guest"
+# A file that stands alone: it is copied into sandboxes, and any room may read what is agreed in it.
+ALONE = "inside.py"
 # Inside the fence its files are top-level modules: `import wire`.
 GUEST_MODULES = {PurePosixPath(file).stem for file in FILES if file.startswith("fence/guest/")}
 KERNEL_EXTRAS = {"IPython", "matplotlib", "matplotlib_inline", "traitlets"}  # kernel*.py only
@@ -100,6 +102,8 @@ def test_there_is_source_to_check() -> None:
         ("fence/a.py", "from paddock.attic import b"),
         ("attic/a.py", "import json"),
         ("stray.py", "import json"),
+        ("inside.py", "from paddock.model.errors import NotFound"),
+        ("inside.py", "import httpx"),
         ("__init__.py", "from paddock.doors import machine"),
         ("__init__.py", "if True:\n    import paddock.doors"),
         ("fence/guest/a.py", "from paddock.fence.base import b"),
@@ -138,6 +142,8 @@ def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
         ("fence/guest/kernel.py", "import IPython.core\nimport matplotlib"),
         ("model/__init__.py", "from .errors import NotFound\nfrom urllib.parse import urlsplit"),
         ("policy/a.py", "import celpy\nfrom paddock.model import spec"),
+        ("inside.py", "import json\nimport socket"),
+        ("doors/a.py", "from paddock.inside import MAX_NAMES"),
     ],
 )
 def test_what_the_order_allows_is_not_called_a_breach(file: str, source: str) -> None:
@@ -148,7 +154,7 @@ def _breaches(file: str, source: str) -> Iterator[str]:
     """Every rule that the file breaks, as `file:line: what: the rule`."""
     tree = ast.parse(source)
     top = PurePosixPath(file).parts[0]
-    if top not in LINE_OF and file not in ("__init__.py", "__main__.py"):
+    if top not in LINE_OF and file not in ("__init__.py", "__main__.py", ALONE):
         yield _say(file, 1, "lives in no room", f"the rooms are {', '.join(LINE_OF)}")
         return
     for one in _imports(file, tree):
@@ -164,6 +170,10 @@ def _broken_rule(file: str, one: Import) -> str | None:
     room = PurePosixPath(file).parts[0]
     if file.startswith("fence/guest/"):
         return _broken_guest_rule(file, one)
+    if file == ALONE:
+        return None if _is_stdlib(one.module) else f"{ALONE} uses the standard library only"
+    if one.module == f"paddock.{PurePosixPath(ALONE).stem}":
+        return None
     if one.module.split(".")[0] == "paddock":
         return _broken_order(file, room, one)
     if room in WITHOUT_IO and _is_io(one.module):

@@ -71,10 +71,10 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
 
 
 def state_of(run: RunRow) -> str:
-    """`running`, `ended`, or `no end`: its process is gone and did not close the journal."""
+    """`running`, `ended`, or `interrupted`: its process is gone and did not close the journal."""
     if run.state == "closed":
         return "ended"
-    return "running" if is_held(Path(run.directory)) else "no end"
+    return "running" if is_held(Path(run.directory)) else "interrupted"
 
 
 def _names(home: Home) -> list[str]:

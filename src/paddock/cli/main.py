@@ -15,6 +15,16 @@ from paddock.model.errors import HostCannot, InvalidInput, PaddockError
 
 EXIT_FAILED, EXIT_USAGE, EXIT_HOST = 1, 2, 3
 COMMANDS = {
+    "init": "write a paddock.yaml for this project, from what is found in it",
+    "run": "run an agent under a paddock file; everything is on record",
+    "replay": "read a run again, or run its agent again against the record",
+    "fork": "a second future for a run, from one of its steps",
+    "compare": "runs side by side: where they part, and what came of it",
+    "step": "walk through a run, frame by frame, in the terminal",
+    "files": "the files of a run at any step",
+    "changes": "what a run changed in the mounted directories",
+    "apply": "write changes of a run back to where they belong",
+    "test": "run scenarios: agents, worlds, faults and what is expected",
     "shell": "a terminal in a sandbox, new or running",
     "exec": "run one command in a sandbox, new or running",
     "ps": "list the sandboxes of this user",

@@ -16,18 +16,34 @@ _MAX_NAME = 40
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import say, say_json, sentences, warn
+    from paddock.cli.journals import all_indexed
+    from paddock.cli.output import sentences, warn
+    from paddock.state.home import Home
 
     options = _parser().parse_args(words)
-    with sentences():
-        runs, troubles = _runs(options)
+    with sentences(), all_indexed(Home.find()) as (index, troubles):
         for trouble in troubles:
             warn(trouble)
-        if options.json:
-            say_json([run_json(run) for run in runs])
-        elif runs:
-            say(_table(runs))
+        _say(index, options)
     return 0
+
+
+def _say(index: Index, options: argparse.Namespace) -> None:
+    from paddock.cli.output import say, say_json
+
+    runs = _chosen(index, options)
+    if options.tree:
+        from paddock.cli.runs_tree import branch_json, branches, tree_table
+
+        tree = branches(runs, index)
+        if options.json:
+            say_json([branch_json(one) for one in tree])
+        elif tree:
+            say(tree_table(tree))
+    elif options.json:
+        say_json([run_json(run) for run in runs])
+    elif runs:
+        say(_table(runs))
 
 
 def run_json(run: RunRow) -> dict[str, Any]:
@@ -40,6 +56,9 @@ def run_json(run: RunRow) -> dict[str, Any]:
         "agent": run.agent,
         "stage": run.stage,
         "policy_digest": run.policy_digest,
+        "kind": run.kind,
+        "parent": run.parent,
+        "forked_at": run.forked_at,
         "state": state_of(run),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
@@ -74,20 +93,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--agent", metavar="A", help="of one agent")
     parser.add_argument("--since", metavar="TIME", help="begun in the last 24h, 7d; or a date")
     parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (50)")
+    parser.add_argument("--tree", action="store_true", help="forks and replays below their origin")
     parser.add_argument("--json", action="store_true", help="one JSON array")
     return parser
 
 
-def _runs(options: argparse.Namespace) -> tuple[list[RunRow], list[str]]:
+def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
-    from paddock.cli.journals import all_indexed
     from paddock.cli.times import since
-    from paddock.state.home import Home
 
     since_us = since(options.since) if options.since else 0
-    with all_indexed(Home.find()) as (index, troubles):
-        return list(islice(matching(index, options.agent, since_us), options.limit)), troubles
+    return list(islice(matching(index, options.agent, since_us), options.limit))
 
 
 def _table(runs: list[RunRow]) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paddock.journal.heads import Head
     from paddock.journal.index import Index
     from paddock.journal.index_rows import RunRow, StepRow
+    from paddock.journal.reader import Reader
     from paddock.journal.records import Record
 
 _PAGE = 500
@@ -24,6 +25,8 @@ _TAIL_BYTES = 2 << 20
 _LARGE_BYTES = 8 << 20
 _BESIDE_CALL = 80  # characters of a line that are not the call
 _PIPED_CALL = 60
+_PIPED_WIDTH = 140
+_MAX_SUMMED = 200_000  # records
 
 
 def main(words: list[str]) -> int:
@@ -51,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--step", type=step, metavar="K", help="everything about one step")
     parser.add_argument("--blobs", action="store_true", help="with --step: large values in full")
+    parser.add_argument(
+        "--conversation", action="store_true", help="with --step: all that a model was asked"
+    )
     parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="steps of one kind")
     parser.add_argument("--only", choices=list(ONLY), help="steps with this decision or outcome")
     parser.add_argument("--after", type=step, metavar="K", help="steps after this one")
@@ -97,6 +103,23 @@ def _write_text(index: Index, run: RunRow, wanted: Wanted) -> None:
     following = _following(index, run, wanted, last)
     if following is not None:
         say(f"(there are more: --after {last}, or --all)")
+    if "command" in opened:
+        _write_ending(run)
+
+
+def _write_ending(run: RunRow) -> None:
+    """What an agent's run came to. A very long journal is not read again for it."""
+    from paddock.cli.output import is_coloured, say
+    from paddock.cli.run_lines import Manner
+    from paddock.cli.run_summary import ending_lines
+    from paddock.run.report import report_of
+
+    if run.records > _MAX_SUMMED:
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_WIDTH
+    lines = list(ending_lines(report_of(Path(run.directory)), Manner(width, is_coloured())))
+    if lines:
+        say("\n" + "\n".join(lines))
 
 
 def _write_json(index: Index, run: RunRow, wanted: Wanted) -> None:
@@ -145,17 +168,39 @@ def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> int:
     row = _row(index, run, options.step)
     records = step_records(Path(run.directory), row)
     reader = Reader(Path(run.directory))
+    asked = _asked(reader, records, row) if options.conversation else None
 
     def body(record: Record) -> dict[str, Any]:
         return reader.body(record) if options.blobs else record.body
 
     if options.json:
         shown = [record_json(one, body(one)) for one in records]
-        say_json({"run": run.run, "step": row.step, "records": shown})
+        about = {} if asked is None else {"request": asked}
+        say_json({"run": run.run, "step": row.step, "records": shown, **about})
+        return 0
+    if asked is not None:
+        from paddock.cli.conversation_text import conversation_lines
+
+        say("\n".join(conversation_lines(asked)))
         return 0
     lines = (record_lines(one, body(one), run.started_at) for one in records)
     say("\n".join(chain.from_iterable(lines)))
     return 0
+
+
+def _asked(reader: Reader, records: list[Record], row: StepRow) -> dict[str, Any]:
+    """The whole request to a model, put together from where each part is kept."""
+    from paddock.journal.conversations import request_of
+    from paddock.model.errors import NotFound
+
+    proposed = next((one for one in records if one.type.value == "proposed"), None)
+    arguments = {} if proposed is None else reader.body(proposed).get("arguments", {})
+    if "request" not in arguments:
+        raise NotFound(
+            f"step {row.step} has no conversation",
+            hint="only requests to a model have one, if they could be read",
+        )
+    return request_of(reader, arguments)
 
 
 def _row(index: Index, run: RunRow, step: int) -> StepRow:

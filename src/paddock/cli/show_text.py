@@ -80,7 +80,7 @@ def step_lines(view: StepView, start_us: int, width: int, *, is_coloured: bool) 
     colour = _COLOURS.get(row.verdict or "") if is_coloured else None
     yield f"\033[{colour}m{line}\033[0m" if colour else line
     for program in view.programs[:_MAX_PROGRAMS]:
-        yield f"{'':<19}. {_program(program, width + 20)}"
+        yield f"{'':<19}. {program_text(program, width + 20)}"
     more = len(view.programs) - _MAX_PROGRAMS
     if more > 0:
         count = "more" if view.is_cut else f"{more} more"
@@ -111,7 +111,7 @@ def _field(key: str, value: Any) -> Iterator[str]:
         yield f"    (it has {len(value)} characters: --json)"
 
 
-def _program(program: Program, width: int) -> str:
+def program_text(program: Program, width: int) -> str:
     """The file that was executed and its words; what it was told it is called only where that is
     another name."""
     path = str(program.body.get("program", "?"))

@@ -8,9 +8,12 @@ import contextlib
 import os
 import pwd
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
-from paddock.gate.approvals import PENDING, Approval, Approvals
+from paddock.gate.approvals import PENDING, Approval, Approvals, Question, digest_of
+from paddock.gate.crossing import Crossing
+from paddock.model.action import Action
+from paddock.policy.decide import Policy
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.2
 _LEAVE_S = 5.0  # for approvers to leave; one that hangs must not hold the run
@@ -22,6 +25,27 @@ class Approver(Protocol):
     async def consider(self, approval: Approval, approvals: Approvals) -> None:
         """Answers through the store, or returns without an answer. Cancelled when it is late."""
         ...
+
+
+def question_of(
+    policy: Policy, run: str, crossing: Crossing, masked: Action, preview: Any
+) -> Question:
+    """What a person is asked about an action, which is shown as `masked`."""
+    from paddock.gate.proposals import asking_terms  # most runs ask nobody
+
+    action = crossing.action
+    return Question(
+        run=run,
+        agent=policy.agent,
+        step=crossing.step,
+        action=masked,
+        decision=crossing.decision,
+        preview=preview,
+        policy=policy.digest,
+        digest=digest_of(action, policy.digest, run),
+        timeout_s=policy.approvals.timeout_s,
+        terms=asking_terms(policy, action, crossing.decision),
+    )
 
 
 async def wait_for_answer(

@@ -1,5 +1,4 @@
-"""Carries out what was decided: really, from the record of an earlier run, by a stand-in, as a
-draft, or with a fault on purpose."""
+"""Carries out what was decided: really, by a stand-in, as a draft, or with a fault on purpose."""
 
 from __future__ import annotations
 
@@ -29,13 +28,11 @@ class Execution:
         self,
         journal: Journal,
         world: StandIn | None,
-        past: StandIn | None,
         keep_draft: KeepDraft,
         tell: Tell,
     ) -> None:
         self._journal = journal
         self._world = world
-        self._past = past
         self._keep_draft = keep_draft
         self._tell = tell
         self.keeps_answers = False  # of tools that read, for a fault that gives an old one again
@@ -61,9 +58,6 @@ class Execution:
 
     async def _live(self, crossing: Crossing) -> Done:
         action = crossing.action
-        if self._past is not None:
-            done = await self._past.answer(action, crossing.decision)
-            return done or refusal("The record of the earlier run has no answer to it.")
         if crossing.decision.effect.is_write and not is_contained(action):
             await self._journal.durable(crossing.position)  # the intent, before the effect
         try:

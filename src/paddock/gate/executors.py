@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from paddock.gate.past import Met
 from paddock.model.action import Action, Decision, Outcome
 from paddock.model.sizes import parse_duration
 
@@ -36,22 +37,24 @@ Live = Callable[[Action], Awaitable[Done]]
 Preview = Callable[[Action], Awaitable[Any]]
 Rebuild = Callable[[Action, Mapping[str, Any]], Action]
 Spoil = Callable[[Mapping[str, Any]], None]
+Again = Callable[[Action, Met], Awaitable["Done"]]
 
 
 class Means(NamedTuple):
     """How one action is carried out, tried out beforehand, made anew from other arguments (which
-    raises InvalidInput for what cannot be), answered by a stand-in, and how its answer is to be
-    spoiled by a fault."""
+    raises InvalidInput for what cannot be), answered by a stand-in, how its answer is to be
+    spoiled by a fault, and how the answer of an earlier run is given again."""
 
     live: Live
     preview: Preview | None = None
     rebuild: Rebuild | None = None
     simulate: Live | None = None
     spoil: Spoil | None = None
+    again: Again | None = None
 
 
 class StandIn(Protocol):
-    """What answers in place of the real system: a world, or the record of an earlier run."""
+    """What answers in place of the real system."""
 
     async def answer(self, action: Action, decision: Decision) -> Done | None:
         """None when it has no answer for such an action."""

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from paddock.gate.alerts import Alert, Alerts
+from paddock.gate.again import Recorder, again_body, carried_out_again
+from paddock.gate.alerts import Alerts
 from paddock.gate.approvals import (
     EDITED,
     YES,
     Approval,
     Approvals,
-    Question,
     answered_body,
     asked_by,
     digest_of,
     why_no,
 )
-from paddock.gate.asking import Approver, wait_for_answer
+from paddock.gate.asking import Approver, question_of, wait_for_answer
 from paddock.gate.crossing import Crossing
 from paddock.gate.drafts import Drafts
 from paddock.gate.execution import Execution
 from paddock.gate.executors import (
+    Again,
     Done,
     Live,
     Means,
@@ -42,21 +42,22 @@ from paddock.gate.executors import (
     said_by,
 )
 from paddock.gate.faults import FaultPlan
-from paddock.gate.ledger import NOTHING, Ledger, Reservation
+from paddock.gate.ledger import NOTHING, Accounts, Reservation, counts
+from paddock.gate.past import Departed, Met, Past
 from paddock.gate.store import GateStore
-from paddock.gate.unmasking import restored
-from paddock.journal.bodies import as_json
+from paddock.gate.unmasking import rewritten
+from paddock.gate.writing import Writing
+from paddock.journal.bodies import as_json, decided_body
 from paddock.journal.errors import JournalBroken
 from paddock.journal.mask import Masker
 from paddock.journal.records import Type
-from paddock.journal.texts import decided_text, proposed_text, settled_text
+from paddock.journal.texts import decided_text, settled_text
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
 
-MAX_EDITS = 5  # of one action, one after the other
-_NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
+_CARRIED_OUT = (Verdict.ALLOW, Verdict.SIMULATE, Verdict.FAULT)
 
 
 class Gate:
@@ -71,27 +72,23 @@ class Gate:
         masker: Masker | None = None,
         approvers: Sequence[Approver] = (),
         world: StandIn | None = None,
-        past: StandIn | None = None,
+        past: Past | None = None,
     ) -> None:
         self.policy = policy
-        self.run = journal.run
+        self.run, self.conversations, self.store = journal.run, journal.conversations, journal.store
         self.approvals = Approvals(store)
         self.drafts = Drafts(store)
-        self.alerts = Alerts(self._write_alert)
         self._journal = journal
-        self._ledger = Ledger(store, policy.agent, journal.run)
-        # What is spent in a world counts in that world: the real budget is left alone.
-        world_run = f"world of {journal.run}"  # an account of its own, for each run and over all
-        self._world_ledger = Ledger(store, world_run, world_run)
-        self._masker = masker
+        self.writing = Writing(journal, masker)
+        self.alerts = Alerts(self.writing.alert)
+        self._accounts = Accounts(store, policy.agent, journal.run)
         self._approvers = tuple(approvers)
-        seed = policy.world.seed if policy.world is not None else 0
-        self.faults = FaultPlan(policy.faults, seed) if policy.faults else None
-        self._execution = Execution(journal, world, past, self._keep_draft, self._tell)
+        self._past = past
+        self.recorder: Recorder | None = None
+        self.faults = _plan(policy)
+        self._execution = Execution(journal, world, self._keep_draft, self._tell)
         self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self._steps = itertools.count(1)
-        self._observed: list[Entry] = []
-        self._writing = threading.Lock()
 
     async def cross(
         self,
@@ -101,24 +98,86 @@ class Gate:
         rebuild: Rebuild | None = None,
         simulate: Live | None = None,
         spoil: Spoil | None = None,
+        again: Again | None = None,
     ) -> Receipt:
         """Carries out an action, or not. A blocked action is a receipt, not an exception."""
-        step = next(self._steps)
-        means = Means(live, preview, rebuild, simulate, spoil)
+        means = Means(live, preview, rebuild, simulate, spoil, again)
+        step = 0
         try:
-            return await self._finish(self._propose(step, action, means))
+            if self._past is not None and (met := await self._past.meet(action)) is not None:
+                step = met.step
+                return await self._live_again(self._past, met, action, means)
+            step = next(self._steps)
+            return await self._live_through(self._propose(step, action, means))
+        except Departed as left:
+            return self._refused(next(self._steps), action, "record", str(left))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
             return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
 
+    async def _live_through(self, crossing: Crossing) -> Receipt:
+        if self.recorder is None:
+            return await self._finish(crossing)
+        await self.recorder.before(crossing.action)
+        receipt = await self._finish(crossing)
+        self.recorder.after(receipt)
+        return receipt
+
+    async def _live_again(self, past: Past, met: Met, action: Action, means: Means) -> Receipt:
+        """What came of it in the earlier run comes of it again."""
+        action = action.at(met.step)
+        if met.is_repeat:
+            return self._repeated(met, action)
+        proposed = self.writing.proposed(action, met.step)
+        decided = Entry(Type.DECIDED, again_body(met), met.step)
+        position = self.writing.write(proposed, decided)
+        crossing = Crossing(met.step, action, met.decision, NOTHING, position, means,
+                            answered_by=met.answered_by)  # fmt: skip
+        self._accounts.count_again(self.policy, action, met.outcome)
+        if self.faults is not None and met.decision.verdict in _CARRIED_OUT:
+            self.faults.strike(action, met.step, met.decision.effect)
+        if self.recorder is not None:
+            await self.recorder.before(action)
+        done = await carried_out_again(past, met, crossing, self._execution.carry_out)
+        if met.within:
+            self.writing.write(*met.within)
+        return self._settle(crossing, done)
+
+    def _repeated(self, met: Met, action: Action) -> Receipt:
+        self.observe({"what": "again", "kind": str(action.kind), "name": action.name}, met.step)
+        return Receipt(met.outcome, met.step, met.result, met.error, met.decision)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Other terms from the next action on. Faults that were there go on counting."""
+        counts = None if self.faults is None else self.faults.counts()
+        self.policy, self.faults = policy, _plan(policy)
+        if counts is not None and self.faults is not None:
+            self.faults.restore(counts)
+        self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.note({"what": "policy changed", "policy_digest": policy.digest})
+
+    def count_from(self, step: int) -> None:
+        """The number that the next new action gets."""
+        self._steps = itertools.count(step)
+
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
         """Writes down an action that its door cannot let pass, whatever the rules say."""
-        step = next(self._steps)
+        try:
+            met = None if self._past is None else self._past.refused(action)
+        except Departed as error:
+            return self._refused(next(self._steps), action, "record", str(error))
+        if met is not None and met.is_repeat:
+            return self._repeated(met, action)
+        step = next(self._steps) if met is None else met.step
+        return self._refused(step, action, decided_by, why)
+
+    def _refused(self, step: int, action: Action, decided_by: str, why: str) -> Receipt:
         action = action.at(step)
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
-            proposed = Entry(Type.PROPOSED, proposed_text(action), step)
-            position = self._write(proposed, Entry(Type.DECIDED, decided_text(decision), step))
+            proposed = self.writing.proposed(action, step)
+            decided = Entry(Type.DECIDED, {**decided_body(decision), "by_door": True}, step)
+            position = self.writing.write(proposed, decided)
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
         crossing = Crossing(step, action, decision, NOTHING, position, Means(never))
@@ -136,26 +195,16 @@ class Gate:
         return decision.verdict in passing and not self.policy.amounts(action)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
-        """Notes what the fence saw happen. It is written with the next record, before that step is
-        acknowledged, or by `flush`."""
-        self._observed.append(Entry(Type.OBSERVED, as_json(body), step))
+        """Notes what the fence saw happen. It is written with the next record, or by `flush`."""
+        self.writing.observe(body, step)
 
     def flush(self) -> None:
         """Writes what was observed. Raises JournalBroken."""
-        try:
-            if self._observed:
-                self._write()
-        except JournalBroken:
-            self._observed.clear()  # nobody will ever write them: they must not pile up
-            raise
+        self.writing.flush()
 
     def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Writes down what is neither an action nor an observation. Raises JournalBroken."""
-        self._write(Entry(Type.NOTED, as_json(body), step))
-
-    def _write_alert(self, alert: Alert) -> None:
-        about = {"what": "alert", "alert": alert.name, "times": alert.times, **alert.about}
-        self.note(about, alert.step)
+        self.writing.note(body, step)
 
     def __enter__(self) -> Gate:
         return self
@@ -168,21 +217,13 @@ class Gate:
         self.flush()
         self._journal.close(as_json(dict(summary or {})))
 
-    def _write(self, *entries: Entry) -> int:
-        """With one write, in order: what was observed so far, and these."""
-        with self._writing:  # two threads must not take the same observations
-            observed = list(self._observed)
-            position = self._journal.extend((*observed, *entries))
-            del self._observed[: len(observed)]
-            return position
-
     def _propose(self, step: int, action: Action, means: Means, edits: int = 0) -> Crossing:
         action = action.at(step)
         decision, reservation = self._decide(action)
-        proposed = Entry(Type.PROPOSED, proposed_text(action), step)
+        proposed = self.writing.proposed(action, step)
         decided = Entry(Type.DECIDED, decided_text(decision), step)
         try:
-            position = self._write(proposed, decided)
+            position = self.writing.write(proposed, decided)
         except BaseException:
             self._give_back(reservation)
             raise
@@ -190,7 +231,7 @@ class Gate:
 
     def _decide(self, action: Action) -> tuple[Decision, Reservation]:
         try:
-            reservation = self._reserved(action)
+            reservation = self._accounts.reserve(self.policy, action)
             decision = self.policy.decide(action, reservation.spent)
             return self._struck(action, decision), reservation
         except Exception as error:
@@ -210,14 +251,6 @@ class Gate:
         why = "A fault on purpose."
         return replace(decision, verdict=Verdict.FAULT, decided_by=str(words["id"]), why=why,
                        fault=words, once_approved=then)  # fmt: skip
-
-    def _reserved(self, action: Action) -> Reservation:
-        charges = self.policy.amounts(action)
-        if not charges:
-            return NOTHING
-        stand_in = self.policy.stand_in(action)
-        is_real = stand_in is None or stand_in.is_real(action)
-        return (self._ledger if is_real else self._world_ledger).reserve(charges)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
         """To its end, whatever that is. An action that somebody has approved is not asked again."""
@@ -241,7 +274,7 @@ class Gate:
 
     async def _keep_draft(self, crossing: Crossing) -> tuple[str, Any]:
         preview = await self._previewed(crossing)
-        action, agent = self._masked_action(crossing.action), self.policy.agent
+        action, agent = self.writing.masked_action(crossing.action), self.policy.agent
         return self.drafts.add(self.run, agent, crossing.step, action, preview), preview
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
@@ -249,13 +282,13 @@ class Gate:
         try:
             approval = self._put_question(crossing, await self._previewed(crossing))
             answer = await wait_for_answer(self.approvals, approval, self._approvers)
-            self._write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
+            self.writing.write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
             if answer.state not in YES:
                 no = replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
                 return no, None
             if approval.policy != self.policy.digest:
                 return refusal("The terms changed while it was asked. Try it again."), None
-            self.approvals.use(answer, self._digest(crossing.action))
+            self.approvals.use(answer, digest_of(crossing.action, self.policy.digest, self.run))
             if answer.state == EDITED:
                 return answer, None
         except JournalBroken:
@@ -267,25 +300,12 @@ class Gate:
         return done, answer.answered_by
 
     def _put_question(self, crossing: Crossing, preview: Any) -> Approval:
-        from paddock.gate.proposals import asking_terms  # most runs ask nobody
-
-        action = crossing.action
-        question = Question(
-            run=self.run,
-            agent=self.policy.agent,
-            step=crossing.step,
-            action=self._masked_action(action),
-            decision=crossing.decision,
-            preview=preview,
-            policy=self.policy.digest,
-            digest=self._digest(action),
-            timeout_s=self.policy.approvals.timeout_s,
-            terms=asking_terms(self.policy, action, crossing.decision),
-        )
+        masked = self.writing.masked_action(crossing.action)
+        question = question_of(self.policy, self.run, crossing, masked, preview)
         approval = self.approvals.ask(question)
         body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
         try:
-            self._write(Entry(Type.ASKED, as_json(body), crossing.step))
+            self.writing.write(Entry(Type.ASKED, as_json(body), crossing.step))
         except BaseException:
             self.approvals.withdraw(approval.approval_id)
             raise
@@ -296,7 +316,8 @@ class Gate:
         for what was asked; a rule that had not asked before asks again."""
         by = answer.answered_by
         try:
-            edited = self._rewritten(crossing, answer)
+            shown = self.writing.masked_action(crossing.action).arguments
+            edited = rewritten(crossing, answer, shown)
         except Exception as error:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
@@ -307,22 +328,10 @@ class Gate:
         is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
         return await self._finish(new, by if is_settled else None)
 
-    def _rewritten(self, crossing: Crossing, answer: Approval) -> Action:
-        assert answer.edited is not None
-        if crossing.edits >= MAX_EDITS:
-            raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
-        action, rebuild = crossing.action, crossing.means.rebuild
-        shown = self._masked_action(action).arguments
-        arguments = restored(answer.edited, shown, action.arguments)
-        edited = (
-            replace(action, arguments=arguments) if rebuild is None else rebuild(action, arguments)
-        )
-        return replace(edited, parent=crossing.step)
-
     def _settle(self, crossing: Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):
             return done  # it was settled as another step, or with an answer
-        if crossing.reservation.rows and not self._counts(crossing, done.outcome):
+        if crossing.reservation.rows and not counts(self.policy, crossing.action, done.outcome):
             self._give_back(crossing.reservation)
         error, said = done.error, said_by(done.error)
         receipt = Receipt(
@@ -343,38 +352,29 @@ class Gate:
             return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)
         return receipt
 
-    def _counts(self, crossing: Crossing, outcome: Outcome) -> bool:
-        """Whether what was reserved is spent. What a stand-in did counts in its world."""
-        if outcome is Outcome.SIMULATED:
-            return self.policy.stand_in(crossing.action) is not None
-        return outcome not in _NOT_DONE
-
     def _write_settled(self, receipt: Receipt, recorded: Any) -> None:
         try:
             body = settled_text(receipt, recorded)
-            self._write(Entry(Type.SETTLED, body, receipt.step))
+            self.writing.write(Entry(Type.SETTLED, body, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
             plain = replace(receipt, result=None, cost={})
-            self._write(Entry(Type.SETTLED, settled_text(plain), receipt.step))
+            self.writing.write(Entry(Type.SETTLED, settled_text(plain), receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""
         if crossing.means.preview is None:
             return None
         try:
-            return self._masked(as_json(await crossing.means.preview(crossing.action)))
+            return self.writing.masked(as_json(await crossing.means.preview(crossing.action)))
         except Exception as error:
-            return self._masked({"error": f"no preview: {said_by(error)}"})
+            return self.writing.masked({"error": f"no preview: {said_by(error)}"})
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
-            self._ledger.release(reservation)
-
-    def _digest(self, action: Action) -> str:
-        return digest_of(action, self.policy.digest, self.run)
+            self._accounts.release(reservation)
 
     def _tell(self, doing: str, error: Exception, step: int | None) -> None:
         """Writes down what went wrong with us. The agent is told that it did, not what: paths and
@@ -382,13 +382,7 @@ class Gate:
         with contextlib.suppress(Exception):
             self.note({"what": f"failed while {doing}", "error": said_by(error)}, step)
 
-    def _masked_action(self, action: Action) -> Action:
-        """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
-        if self._masker is None:
-            return action
-        arguments, context = self._masker.mask(action.arguments), self._masker.mask(action.context)
-        return replace(action, arguments=arguments, context=context)
 
-    def _masked(self, value: Any) -> Any:
-        plain = as_json(value)
-        return plain if self._masker is None else self._masker.mask(plain)
+def _plan(policy: Policy) -> FaultPlan | None:
+    seed = policy.world.seed if policy.world is not None else 0
+    return FaultPlan(policy.faults, seed) if policy.faults else None

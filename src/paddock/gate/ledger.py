@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock.gate.store import GateStore
-from paddock.policy.decide import Charge
+from paddock.model.action import Action, Outcome
+from paddock.policy.decide import Charge, Policy
+
+_NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +69,41 @@ class Ledger:
                 connection.executemany(
                     "DELETE FROM spends WHERE id = ?", [(row,) for row in reservation.rows]
                 )
+
+
+class Accounts:
+    """Where the amounts of one run are counted: really, in its world, and in its past."""
+
+    def __init__(self, store: GateStore, agent: str, run: str) -> None:
+        self.real = Ledger(store, agent, run)
+        # What is spent in a world counts in that world: the real budget is left alone.
+        world = f"world of {run}"  # an account of its own, for each run and over all
+        self._world = Ledger(store, world, world)
+        # What an earlier run did really counts for the limits of this run, and for no other.
+        self._past = Ledger(store, f"past of {run}", run)
+
+    def reserve(self, policy: Policy, action: Action) -> Reservation:
+        charges = policy.amounts(action)
+        if not charges:
+            return NOTHING
+        stand_in = policy.stand_in(action)
+        is_real = stand_in is None or stand_in.is_real(action)
+        return (self.real if is_real else self._world).reserve(charges)
+
+    def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
+        """Limits go on from what the past spent. The real budget of the agent was spent by the
+        earlier run, and is not spent twice."""
+        if not counts(policy, action, outcome):
+            return
+        is_simulated = outcome is Outcome.SIMULATED
+        (self._world if is_simulated else self._past).reserve(policy.amounts(action))
+
+    def release(self, reservation: Reservation) -> None:
+        self.real.release(reservation)
+
+
+def counts(policy: Policy, action: Action, outcome: Outcome) -> bool:
+    """Whether what was reserved is spent. What a stand-in did counts in its world."""
+    if outcome is Outcome.SIMULATED:
+        return policy.stand_in(action) is not None
+    return outcome not in _NOT_DONE

@@ -9,6 +9,7 @@ from typing import Any
 
 from paddock.gate.asking import Approver
 from paddock.gate.gate import Gate
+from paddock.gate.past import Past
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
@@ -29,6 +30,7 @@ def open_gate(
     about: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str] | None = None,
     approvers: Sequence[Approver] = (),
+    past: Past | None = None,
 ) -> Gate:
     """Begins the journal of a new run and gives its gate."""
     masker = Masker(dict(secrets)) if secrets else None
@@ -42,7 +44,8 @@ def open_gate(
     journal = Journal.create(
         home.runs / run, opened=opened, key=signing_key(home), masker=masker, is_quick=True
     )
-    return Gate(policy, journal, gate_store(home), masker=masker, approvers=approvers)
+    store = gate_store(home)
+    return Gate(policy, journal, store, masker=masker, approvers=approvers, past=past)
 
 
 def approvers_for(policy: Policy) -> list[Approver]:

@@ -74,7 +74,7 @@ class _History:
         elif step is None:
             return
         elif record.type is Type.PROPOSED:
-            self._proposed[step] = (_action(step, body), at)
+            self._proposed[step] = (action_of(step, body), at)
         else:
             yield from self._decided(step, body)
 
@@ -92,7 +92,7 @@ class _History:
         if known is None:
             return
         action, at = known
-        one = RecordedAction(step, action, _decision(body), at, self._run)
+        one = RecordedAction(step, action, decision_of(body), at, self._run)
         if action.kind is not Kind.EXEC or one.decision.verdict is Verdict.BLOCK:
             yield one
         elif "pid" in action.arguments:
@@ -138,7 +138,8 @@ def _key(parent: int | None, body: Mapping[str, Any]) -> tuple[Any, ...]:
     return parent, body.get("pid"), *map(str, body.get("argv") or ())
 
 
-def _action(step: int, body: Mapping[str, Any]) -> Action:
+def action_of(step: int, body: Mapping[str, Any]) -> Action:
+    """The action of a `proposed` body. Raises KeyError, ValueError or TypeError."""
     return Action(
         kind=Kind(body["kind"]),
         name=_text(body["name"]),
@@ -152,7 +153,8 @@ def _action(step: int, body: Mapping[str, Any]) -> Action:
     )
 
 
-def _decision(body: Mapping[str, Any]) -> Decision:
+def decision_of(body: Mapping[str, Any]) -> Decision:
+    """The decision of a `decided` body. Raises KeyError, ValueError or TypeError."""
     hits = (
         RuleHit(_text(hit["rule_id"]), Verdict(hit["verdict"]), _text(hit["why"]))
         for hit in body.get("hits", ())
@@ -165,7 +167,14 @@ def _decision(body: Mapping[str, Any]) -> Decision:
         hits=tuple(hits),
         is_draft=body.get("is_draft") is True,
         fault=body.get("fault"),
+        once_approved=_once_approved(body),
     )
+
+
+def _once_approved(body: Mapping[str, Any]) -> Verdict:
+    """Of a fault it is not written down; what it struck was about to be carried out."""
+    said = body.get("once_approved")
+    return Verdict.ALLOW if said is None else Verdict(said)
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+from paddock.gate.approvals import Approval
+from paddock.gate.crossing import Crossing
+from paddock.model.action import Action
+from paddock.model.errors import InvalidInput
+
+MAX_EDITS = 5  # of one action, one after the other
 
 
 def restored(edited: Any, shown: Any, real: Any) -> Any:
@@ -52,3 +60,14 @@ def _same(one: Any, other: Any) -> bool:
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr)
+
+
+def rewritten(crossing: Crossing, answer: Approval, shown: Mapping[str, Any]) -> Action:
+    """The action that an approver made of one whose arguments were shown. Raises InvalidInput."""
+    assert answer.edited is not None
+    if crossing.edits >= MAX_EDITS:
+        raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
+    action, rebuild = crossing.action, crossing.means.rebuild
+    arguments = restored(answer.edited, shown, action.arguments)
+    edited = replace(action, arguments=arguments) if rebuild is None else rebuild(action, arguments)
+    return replace(edited, parent=crossing.step)

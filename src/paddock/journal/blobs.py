@@ -10,11 +10,12 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from paddock.journal.bodies import Stored
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.records import BlobRef, Record
 from paddock.journal.segments import sync_directory
@@ -140,12 +141,29 @@ def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tu
     return text, tuple(refs)
 
 
+def stored(text: str, blobs: Blobs) -> str:
+    """A text that is set aside before it is in a body, if it is large."""
+    data = encoded(text)
+    if len(data) <= LARGE_BYTES:
+        return text
+    # Longer than what `set_aside` passes over.
+    found = Stored(text[: SHORT_TEXT + 1])
+    found.digest, found.size_bytes = blobs.put(data), len(data)
+    return found
+
+
 def restored(record: Record, blobs: Blobs) -> dict[str, Any]:
     """The body of a record with every preview replaced by what it stands for."""
-    body: Any = record.body
+    return put_back(record.body, record.blobs, blobs)
+
+
+def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]:
+    """The same for any value that was set aside."""
     # Last set aside, first put back: a value set aside as JSON may hold previews of strings.
-    for ref in reversed(record.blobs):
-        text = blobs.read(ref.sha256).decode()
+    for ref in reversed(refs):
+        if type(ref.size_bytes) is not int or ref.size_bytes > MAX_BLOB_BYTES:
+            raise IntegrityError(f"{ref.size_bytes!r:.40} is not the size of a blob")
+        text = blobs.read(ref.sha256, limit=ref.size_bytes).decode()
         body = _replaced(
             body, ref.path.split("/")[1:], json.loads(text) if ref.form == "json" else text
         )
@@ -153,6 +171,9 @@ def restored(record: Record, blobs: Blobs) -> dict[str, Any]:
 
 
 def _slim(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
+    if type(value) is Stored:
+        refs.append(BlobRef(path, value.digest, value.size_bytes, "text"))
+        return encoded(str.__str__(value))[:PREVIEW_BYTES].decode(errors="ignore")
     if isinstance(value, str):
         data = encoded(value)
         if len(data) <= LARGE_BYTES:

@@ -21,6 +21,14 @@ _MAX_REPR = 2000
 MAX_VALUE_DEPTH = MAX_DEPTH - 8
 
 
+class Stored(str):
+    """A long text that the run has as a blob already. What it says itself is its beginning."""
+
+    __slots__ = ("digest", "size_bytes")
+    digest: str
+    size_bytes: int
+
+
 def proposed_body(action: Action) -> dict[str, Any]:
     """The body of `proposed`: the action as policy saw it."""
     return {
@@ -94,7 +102,7 @@ def as_json(value: Any, depth: int = MAX_VALUE_DEPTH) -> Any:
     if isinstance(value, enum.Enum):
         return as_json(value.value, depth)
     if isinstance(value, str):
-        return as_text(value)
+        return value if kind is Stored else as_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return {"base64": base64.b64encode(value).decode()}
     if depth <= 0:

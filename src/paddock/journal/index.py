@@ -26,6 +26,7 @@ from paddock.journal.index_rows import (
     StepRow,
     Tally,
 )
+from paddock.journal.index_terms import opened_terms, setting_terms
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record, Type
 from paddock.journal.segments import segment_name
@@ -34,9 +35,10 @@ from paddock.model.errors import Conflict, IntegrityError, NotFound, PaddockErro
 # Records in one transaction: large enough to be fast, short enough for others to wait for.
 _CHUNK = 20_000
 _BUSY_S = 60.0
+_MAX_STEP = 1 << 53  # JSON has no larger ones, and SQLite no room for much larger ones
 _RUN_COLUMNS = (
     "run, directory, agent, stage, policy_digest, started_at, ended_at, last_at, state, "
-    "records, steps, verdicts, outcomes"
+    "records, steps, kind, parent, forked_at, verdicts, outcomes, terms"
 )
 _STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset"
 
@@ -143,6 +145,7 @@ class Index:
             if self._known(reader.directory) == known:
                 number = self._enter(reader) if known is None else known.number
                 self._write(number, tally, end)
+                self._write_terms(number, reader, tally.setting)
         return tally.records
 
     def _known(self, directory: Path) -> _Known | None:
@@ -171,11 +174,14 @@ class Index:
             _opened_text(opened, "stage"),
             _opened_text(opened, "policy_digest"),
             opened.at,
+            *_origin(opened),
+            json.dumps(opened_terms(opened.body)),
         )
         cursor = self._db.execute(
-            "INSERT INTO runs (run, directory, agent, stage, policy_digest, started_at, last_at,"
-            " state, records, steps, verdicts, outcomes, segment, offset)"
-            " VALUES (?, ?, ?, ?, ?, ?, 0, 'open', 0, 0, '{}', '{}', 1, 0)",
+            "INSERT INTO runs (run, directory, agent, stage, policy_digest, started_at, kind,"
+            " parent, forked_at, terms, last_at, state, records, steps, verdicts, outcomes,"
+            " segment, offset)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'open', 0, 0, '{}', '{}', 1, 0)",
             values,
         )
         assert cursor.lastrowid is not None
@@ -202,6 +208,18 @@ class Index:
                 end.segment,
                 end.offset,
             ),
+        )
+
+    def _write_terms(self, number: int, reader: Reader, spot: Spot | None) -> None:
+        if spot is None:
+            return
+        try:
+            setting = reader.body(reader.record_at(spot))
+        except (PaddockError, OSError):
+            return  # a blob is gone: its terms are not known, and the run is listed all the same
+        self._db.execute(
+            "UPDATE runs SET terms = json_patch(?2, terms) WHERE number = ?1",
+            (number, json.dumps(setting_terms(setting))),
         )
 
     def _forget(self, directory: Path) -> None:
@@ -300,9 +318,21 @@ def _opened_text(record: Record, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _origin(opened: Record) -> tuple[str, str | None, int | None]:
+    """Which kind of run it is, whose past it has, and up to where."""
+    found = opened.body.get("lineage")
+    lineage = found if isinstance(found, dict) else {}
+    parent, at = lineage.get("run"), lineage.get("at")
+    is_step = type(at) is int and 0 <= at <= _MAX_STEP
+    return (
+        _opened_text(opened, "kind") or "run",
+        parent if isinstance(parent, str) else None,
+        at if is_step else None,
+    )
+
+
 def _run_row(row: Sequence[Any]) -> RunRow:
-    counts = {"verdicts": json.loads(row[-2]), "outcomes": json.loads(row[-1])}
-    return RunRow(*row[:-2], **counts)
+    return RunRow(*row[:-3], *map(json.loads, row[-3:]))
 
 
 def _step_row(run: str, row: Sequence[Any]) -> StepRow:

@@ -11,7 +11,7 @@ from paddock.journal.reader import Spot
 from paddock.journal.records import Back
 from paddock.model.errors import IntegrityError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _decode = json.JSONDecoder().raw_decode
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -30,7 +30,11 @@ CREATE TABLE IF NOT EXISTS runs (
     verdicts TEXT NOT NULL,
     outcomes TEXT NOT NULL,
     segment INTEGER NOT NULL,
-    offset INTEGER NOT NULL
+    offset INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    parent TEXT,
+    forked_at INTEGER,
+    terms TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at);
 CREATE TABLE IF NOT EXISTS steps (
@@ -76,8 +80,12 @@ class RunRow:
     state: str  # "open" or "closed"
     records: int
     steps: int
+    kind: str  # "run", "fork" or "replay"
+    parent: str | None  # the run whose past it has
+    forked_at: int | None  # the step from which on it went its own way
     verdicts: dict[str, int]
     outcomes: dict[str, int]
+    terms: dict[str, str]  # that forks change
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class Tally:
     ended_at: int | None = None
     records: int = 0
     last_at: int = 0
+    setting: Spot | None = None  # where the note about it is
     verdicts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     steps: dict[int, list[Any]] = field(default_factory=dict)  # kind to offset, as in the table
@@ -116,6 +125,9 @@ class Tally:
         self.last_at = _at(line)
         if step is not None:
             self._take_step(step, kind, spot, line)
+        elif kind == b"noted":
+            if b'"what":"setting"' in line:
+                self.setting = self.setting or spot
         elif kind == b"closed":
             self.state, self.ended_at = "closed", self.last_at
         elif kind == b"recovered":

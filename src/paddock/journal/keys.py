@@ -110,6 +110,24 @@ class SigningKey:
         return self._private.sign(message)
 
 
+def secret_bytes(directory: Path, name: str) -> bytes:
+    """Random bytes of that directory, made on first use and for this user alone. Two processes at
+    once get the same ones."""
+    path = directory / name
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.path.lexists(path):
+            _give_once(path, f"{secrets.token_hex(RAW_BYTES)}\n".encode())
+        raw = bytes.fromhex(_read_private(path).decode("ascii", "replace"))
+    except OSError as error:
+        raise HostCannot(f"cannot use the keys in {directory}: {error.strerror}") from None
+    except ValueError:
+        raise HostCannot(f"{path} is not a key") from None
+    if len(raw) != RAW_BYTES:
+        raise HostCannot(f"{path} is not a key of {RAW_BYTES} bytes")
+    return raw
+
+
 def _make(directory: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -119,12 +137,13 @@ def _make(directory: Path) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    # Complete before it has its name, and the name is given once: the slower takes the other's.
-    with (
-        _whole_file(directory / PRIVATE_NAME, pem, 0o600) as temporary,
-        contextlib.suppress(FileExistsError),
-    ):
-        os.link(temporary, directory / PRIVATE_NAME)
+    _give_once(directory / PRIVATE_NAME, pem)
+
+
+def _give_once(path: Path, content: bytes) -> None:
+    """Complete before it has its name, and the name is given once: the slower takes the other's."""
+    with _whole_file(path, content, 0o600) as temporary, contextlib.suppress(FileExistsError):
+        os.link(temporary, path)
 
 
 def _load(path: Path) -> Ed25519PrivateKey:

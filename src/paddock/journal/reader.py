@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from paddock.journal.blobs import Blobs, restored
 from paddock.journal.heads import Head
+from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import Back, Record, Type, read_back
 from paddock.journal.segments import OpenSegments, batches, segment_name, segments
 from paddock.model.errors import IntegrityError, NotFound
@@ -74,6 +75,7 @@ class Reader:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.nodes = WrittenNodes(directory)
         self._blobs = Blobs(directory)
         self._steps: dict[int, list[Spot]] = {}
         self._scanned = Spot(1, 0)

@@ -9,7 +9,14 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
-from paddock.journal.bodies import MAX_VALUE_DEPTH, as_json, as_text, decided_body
+from paddock.journal.bodies import (
+    MAX_VALUE_DEPTH,
+    Stored,
+    as_json,
+    as_text,
+    decided_body,
+    settled_body,
+)
 from paddock.journal.canonical import canonical_text, plain_text
 from paddock.model.action import Action, Decision, Effect, Receipt, RuleHit, Verdict
 
@@ -47,9 +54,11 @@ def decided_text(decision: Decision) -> Canonical:
     )
 
 
-def settled_text(receipt: Receipt, result: Any = None) -> Canonical:
-    """`settled_body`, spelled out."""
+def settled_text(receipt: Receipt, result: Any = None) -> Canonical | dict[str, Any]:
+    """`settled_body`, spelled out; as it is where a part of it is stored elsewhere."""
     told = receipt.result if result is None else result
+    if type(told) is dict and Stored in (type(told.get("body")), type(told.get("base64"))):
+        return settled_body(receipt, told)
     by = f'"answered_by":{_text(receipt.answered_by)},' if receipt.answered_by is not None else ""
     cost = f'"cost":{_value(receipt.cost)},' if receipt.cost else ""
     draft = f'"draft_id":{_text(receipt.draft_id)},' if receipt.draft_id is not None else ""

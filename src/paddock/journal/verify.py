@@ -9,17 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from paddock.journal.blobs import Blobs
+from paddock.journal.blobs import Blobs, restored
 from paddock.journal.canonical import canonical
+from paddock.journal.conversations import ChainCheck
 from paddock.journal.findings import Finding, Problem, Report, diagnose
 from paddock.journal.heads import Head
 from paddock.journal.keys import PublicKey
+from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import FORMAT, Chain, ChainBroken, Record, Type, has_blobs, hash_before
 from paddock.journal.segments import batches, segment_number, segments
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 
 _MAX_BLOB_FINDINGS = 100
 _HEAD_END = b'"type":"head"}'
+_MODEL_KIND = b'"kind":"model"'
 
 
 def verify(
@@ -57,6 +60,7 @@ class _Check:
         self._head: Head | None = None
         self._heads = 0
         self._blob_count = 0
+        self._chains = ChainCheck(WrittenNodes(paths[0].parent)) if is_directory else None
         self._last_type = self._type_before = b""
         self._path, self._line = paths[0], 0
         self._problems: list[Problem] = []
@@ -84,7 +88,7 @@ class _Check:
             heads=self._heads,
             head=self._head,
             signed=self._head.size + 1 if self._head else 0,
-            blobs=self._blob_count,
+            blobs=self._blob_count + (self._chains.count if self._chains is not None else 0),
             are_blobs_checked=self._blobs is not None,
             is_closed=self._is_closed(),
             problems=tuple(self._problems),
@@ -110,6 +114,8 @@ class _Check:
                     self._check_opened(line)
                 if has_blobs(line):
                     self._check_blobs(line)
+                if kind == b"proposed" and line.find(_MODEL_KIND) >= 0:
+                    self._check_said(line)
                 if expected_size == tree.size:
                     self._compare_expected()
             if batch.torn:
@@ -180,6 +186,21 @@ class _Check:
                 self._note(Finding.BLOB_MISSING, error.message, record.n)
             except IntegrityError as error:
                 self._note(Finding.BLOB_CHANGED, error.message, record.n)
+
+    def _check_said(self, line: bytes) -> None:
+        """What a request to a model names: the digests are in the chain, and hold the rest."""
+        if self._chains is None or self._blobs is None:
+            return
+        record = Record.parse(line)
+        if record.body.get("kind") != "model" or len(self._problems) >= _MAX_BLOB_FINDINGS:
+            return
+        try:
+            arguments = restored(record, self._blobs).get("arguments")
+            self._chains.check(arguments if isinstance(arguments, dict) else {})
+        except NotFound as error:
+            self._note(Finding.BLOB_MISSING, error.message, record.n)
+        except IntegrityError as error:
+            self._note(Finding.BLOB_CHANGED, error.message, record.n)
 
     def _check_expected(self) -> None:
         if self._expected is None:

@@ -7,24 +7,28 @@ on every call raises `JournalBroken`, and nothing that was not written whole was
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.journal import recovery
-from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside
+from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.commit import GroupCommit
+from paddock.journal.conversations import Conversations
 from paddock.journal.errors import JournalBroken
 from paddock.journal.heads import Head
 from paddock.journal.hosts import opening_facts
+from paddock.journal.keyed import Keyed
 from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
+from paddock.journal.nodes import Nodes, node_line
 from paddock.journal.places import Place
 from paddock.journal.records import BlobRef, Chain, Type
 from paddock.journal.segments import Appender
@@ -85,7 +89,10 @@ class Journal:
     ) -> None:
         self.run = run
         self.directory = place.directory
+        self.listeners: list[Callable[[list[bytes]], None]] = []  # hear each line, once written
         self.blobs = Blobs(place.directory)
+        self.conversations = Conversations(self.keep)
+        self._nodes = Nodes(place.directory)
         self._place = place
         self._appender = appender
         self._chain = chain
@@ -187,6 +194,30 @@ class Journal:
             raise InvalidInput("there is nothing to append")
         return self._write(prepared)
 
+    def keep(self, value: Mapping[str, Any], keyed: Keyed | None = None) -> str:
+        """Writes a value beside the records, masked, and answers the digest by which a record may
+        name it. It is on disk when that record is. With `keyed`, what was masked is compared by a
+        hash."""
+        try:
+            line = node_line(value, self.blobs, self._masker, keyed)
+            with self._guard:
+                self._check()
+                return self._nodes.put(line)
+        except OSError as error:
+            with self._guard:
+                raise self._broken(error) from None
+
+    def store(self, text: str) -> str:
+        """Writes a long text, masked, before the record that will have it in its place. That takes
+        its time, and can be done in another thread."""
+        if self._masker is not None and not self._masker.is_clean_long(text):
+            text = self._masker.mask_text(text)
+        try:
+            return stored(text, self.blobs)
+        except OSError as error:
+            with self._guard:
+                raise self._broken(error) from None
+
     def sign(self) -> Head:
         """Signs the tree of all records so far, in the journal, and returns the head."""
         return self._write_signed([])
@@ -258,6 +289,7 @@ class Journal:
                 if is_signed or self._is_head_due():
                     lines.append(self._head_line())
                 self._put(lines)
+                self._tell(lines)
             except OSError as error:
                 raise self._broken(error) from None
             except BaseException as error:
@@ -295,6 +327,12 @@ class Journal:
             self._appender.roll()
         self._appender.write(b"\n".join(lines) + b"\n")
 
+    def _tell(self, lines: list[bytes]) -> None:
+        """Who listens cannot spoil what has been written."""
+        for listener in self.listeners:
+            with contextlib.suppress(Exception):
+                listener(lines)
+
     def _now(self) -> int:
         """Microseconds; a clock that was set back stands still here."""
         self._last_at = max(self._last_at, time.time_ns() // 1000)
@@ -310,6 +348,7 @@ class Journal:
                 unflushed = self._appender.take_unflushed()
             try:
                 self.blobs.flush()
+                self._nodes.flush()
                 unflushed.flush()
             except OSError as error:
                 # The kernel forgets what it could not write: a second try would seem to succeed.
@@ -338,6 +377,7 @@ class Journal:
             self._ended, self._is_closed = self._ended or why, is_closed
             self._appender.close()
             self.blobs.close()
+            self._nodes.close()
             self._place.release()
 
 

@@ -16,10 +16,14 @@ from paddock.model.sizes import parse_duration, parse_size
 
 HOME = "/home/user"
 MAX_MOUNTS = 100  # each is a descriptor on its way, and a message holds 253
+MAX_HIDDEN = 10_000  # of one mount; a whiteout each
+MAX_HIDDEN_DEPTH = 128  # two descriptors are open for each part of a path
 MAX_COUNT = 1 << 22  # the kernel's own ceiling for pids
 MAX_PATH_BYTES = 4095  # PATH_MAX less its NUL: longer never reaches the kernel anyway.
 RESERVED_TARGETS = ("/", "/proc", "/sys", "/dev", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64",
                     "/lib32", "/libx32", "/run", "/.paddock", "/boot", "/root")  # fmt: skip
+# Only a name in the root: projects and interpreters of a host that works as root lie below it.
+_OPEN_BELOW = ("/", "/root")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -76,18 +80,26 @@ class Mount:
     volume: str | None = None
     # Device and inode of the source when it was first resolved; it must be the same ever after.
     identity: tuple[int, int] | None = None
+    # Paths in the source that the sandbox does not get to see, whatever is there.
+    hidden: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Mount:
         if not isinstance(raw, Mapping):
             raise InvalidInput(f"mounts: {raw!r} is not a mapping with source, target and mode")
-        _forbid_unknown(raw, ["source", "target", "mode", "volume"], "mounts")
+        _forbid_unknown(raw, ["source", "target", "mode", "volume", "hidden"], "mounts")
         source, volume = raw.get("source"), raw.get("volume")
         if (source is None) == (volume is None):
             raise InvalidInput(f"mounts: {dict(raw)!r} needs either a source or a volume")
         mode = _mount_mode(raw.get("mode", "read" if volume is None else "write"))
         if volume is not None and mode is MountMode.OVERLAY:
             raise InvalidInput(f"mounts: volume {volume!r} cannot be an overlay; use read or write")
+        hidden = hidden_paths(raw.get("hidden", ()))
+        if hidden and (volume is not None or mode is MountMode.WRITE):
+            raise InvalidInput(
+                "mounts.hidden: only read and overlay mounts of a source can hide something",
+                hint="what is mounted for writing is there as it is",
+            )
         if "target" not in raw:
             raise InvalidInput(f"mounts: {dict(raw)!r} has no target, e.g. target: /workspace")
         return cls(
@@ -95,6 +107,7 @@ class Mount:
             mode=mode,
             source=None if source is None else host_path(source),
             volume=None if volume is None else identifier(volume, "volume"),
+            hidden=hidden,
         )
 
 
@@ -181,10 +194,41 @@ def mount_target(target: Any) -> str:
         raise InvalidInput(f"mounts.target: {text!r} must be absolute and without '..'")
     clean = "/" + "/".join(p for p in text.split("/") if p not in ("", "."))
     for reserved in RESERVED_TARGETS:
-        inside = reserved != "/" and clean.startswith(reserved + "/")
+        inside = reserved not in _OPEN_BELOW and clean.startswith(reserved + "/")
         if clean == reserved or inside:
             raise InvalidInput(f"mounts.target: {text!r} would cover the system path {reserved}")
     return clean
+
+
+def hidden_paths(raw: Any) -> tuple[str, ...]:
+    """Paths relative to a mount's source, each in its one spelling, none inside another."""
+    if not isinstance(raw, list | tuple):
+        raise InvalidInput(f"mounts.hidden: {raw!r} is not a list of paths")
+    if len(raw) > MAX_HIDDEN:
+        raise InvalidInput(f"mounts.hidden: {len(raw)} are more than {MAX_HIDDEN}")
+    whole = sorted({_hidden_path(path) for path in raw}, key=lambda path: path.split("/"))
+    kept: list[str] = []
+    for path in whole:
+        if not kept or not path.startswith(kept[-1] + "/"):
+            kept.append(path)
+    return tuple(kept)
+
+
+def _hidden_path(path: Any) -> str:
+    text = _text(path, "mounts.hidden")
+    parts = text.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise InvalidInput(
+            f"mounts.hidden: {text!r} is no plain path inside the source",
+            hint="write it like conf/.env: relative, without '.', '..' and doubled slashes",
+        )
+    is_long = len(text_bytes(text, "mounts.hidden")) > MAX_PATH_BYTES
+    if is_long or len(parts) > MAX_HIDDEN_DEPTH:
+        raise InvalidInput(
+            f"mounts.hidden: {text[:60]!r}... is longer than {MAX_PATH_BYTES} bytes "
+            f"or deeper than {MAX_HIDDEN_DEPTH} directories"
+        )
+    return text
 
 
 def host_path(source: Any) -> str:

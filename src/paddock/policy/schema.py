@@ -112,6 +112,7 @@ MountWords = Annotated[
             "volume": {"type": "string"},
             "target": {"type": "string"},
             "mode": {"enum": ["read", "write", "overlay"]},
+            "hidden": {"type": "array", "items": {"type": "string"}},
         },
     }),
 ]  # fmt: skip

@@ -102,6 +102,11 @@ class Home:
         return self.root / "runs"
 
     @property
+    def trees(self) -> Path:
+        """The files of all runs at their steps, each content once."""
+        return self.root / "trees"
+
+    @property
     def keys(self) -> Path:
         """What journals are signed with."""
         return self.root / "keys"

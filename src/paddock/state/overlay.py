@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,12 @@ from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
 from paddock.state.treewalk import listing, status
 
 
-def overlay_changes(upper: Path, lower: Path | int) -> list[Change]:
+def overlay_changes(upper: Path, lower: Path | int, *, hidden: Container[str] = ()) -> list[Change]:
     """What an overlay's upper layer (mounted with `userxattr`) changes in its lower one. A file
-    that was copied up but has the same bytes and mode is no change."""
+    that was copied up but has the same bytes and mode is no change. What is hidden of the lower
+    one was not there for whoever wrote the upper: it is neither changed nor deleted."""
     with Descent(upper, lift=True) as above, Descent(lower) as below:
-        return list(_walk(above, below))
+        return list(_walk(above, below, hidden))
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class _Frame:
     is_opaque: bool
 
 
-def _walk(above: Descent, below: Descent) -> Iterator[Change]:
+def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[Change]:
     """Walks the upper layer with the lower one beside it, as far as both are directories."""
     room = PathRoom()
     frames = [_frame(above, below, has_lower=True, is_opaque=False)]
@@ -56,7 +57,8 @@ def _walk(above: Descent, below: Descent) -> Iterator[Change]:
                     below.leave()
             continue
         new = status(name, above.fd)
-        old = status(name, below.fd) if frame.has_lower else None
+        is_shown = frame.has_lower and above.path_of(name) not in hidden
+        old = status(name, below.fd) if is_shown else None
         if new is None or is_whiteout(new):
             if old is not None and (new is not None or frame.is_opaque):
                 yield _change(room, above, name, "deleted", old)

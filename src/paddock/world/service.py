@@ -27,6 +27,7 @@ class Service:
     is_prompt: ClassVar[bool] = False  # its application hardly ever waits, and starts no tasks
     timeout_s: ClassVar[float] = 30.0  # of its answers, unless the file says another
     options: ClassVar[Mapping[str, str]] = {}  # words of the file besides seed, and what they mean
+    is_rewindable: ClassVar[bool] = True  # all of its state is in the store, with its past
 
     def __init__(self, context: Context) -> None:
         self.context = context

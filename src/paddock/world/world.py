@@ -22,6 +22,7 @@ from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
 from paddock.world.changes import Change
 from paddock.world.context import START, Context
+from paddock.world.going_back import Past
 from paddock.world.kept import LISTING
 from paddock.world.service import ASGIApp, LocalService, Service, load
 from paddock.world.store import STEP, Store
@@ -97,16 +98,27 @@ class World:
         self._is_closed = False
 
     @classmethod
-    def open(cls, directory: Path, run: str, terms: WorldTerms, project: Path) -> Self:
-        """A new world, seeded. Raises InvalidInput for what the file says wrongly."""
+    def open(
+        cls,
+        directory: Path,
+        run: str,
+        terms: WorldTerms,
+        project: Path,
+        past: Past | None = None,
+    ) -> Self:
+        """A new world, seeded; what is in `past` begins as it was at a moment of an earlier one.
+        Raises InvalidInput for what the file says wrongly."""
         directory.mkdir(parents=True, mode=0o700)
         made: dict[str, StandIn] = {}
         world = cls(directory, run, terms, made)
         try:
-            start = _start(terms.clock)
+            start = _start(terms.clock) if past is None else past.start
+            known = {} if past is None else past.copy_into(directory, terms, file_of)
             for one in terms.stand_ins:
                 made[one.place] = _stand_in(directory, one, terms.seed, start, project)
             for stand_in in world:
+                if stand_in.name in known:
+                    continue
                 _fill(stand_in)
                 stand_in.store.seal()
             world._describe(start)
@@ -120,6 +132,9 @@ class World:
 
     def __getitem__(self, place: str) -> StandIn:
         return self._stand_ins[place]
+
+    def get(self, place: str) -> StandIn | None:
+        return self._stand_ins.get(place)
 
     async def fork(self, directory: Path, run: str) -> World:
         """A second world that begins with this state. Independent from then on."""
@@ -210,7 +225,7 @@ class World:
                 "port": one.service.context.port,
                 "service": one.terms.service,
                 "options": dict(one.terms.options),
-                "file": _file(one.name),
+                "file": file_of(one.name),
                 "project": str(one.service.context.project),
             }
             for one in self
@@ -244,7 +259,7 @@ def _stand_in(
         name=terms.place,
         host=first.host.host,
         port=first.first_port,
-        store=Store.open(directory / _file(terms.place)),
+        store=Store.open(directory / file_of(terms.place)),
         seed=seed,
         start=start,
         options=terms.options,
@@ -266,7 +281,7 @@ def _stand_in(
 
 async def _forked(one: StandIn, directory: Path) -> StandIn:
     """The same stand-in, with a copy of its store."""
-    context, path = one.service.context, directory / _file(one.name)
+    context, path = one.service.context, directory / file_of(one.name)
     await asyncio.to_thread(_copy_store, context.store.path, path)
     own = _own_directory(directory, one.name)
     copied = replace(context, store=Store.open(path), directory=own)
@@ -288,12 +303,12 @@ def _copy_store(source: Path, target: Path) -> None:
 
 
 def _own_directory(directory: Path, place: str) -> Path:
-    own = directory / _file(place).removesuffix(".sqlite")
+    own = directory / file_of(place).removesuffix(".sqlite")
     own.mkdir(mode=0o700, exist_ok=True)
     return own
 
 
-def _file(place: str) -> str:
+def file_of(place: str) -> str:
     """A name that no other place has, and that no file system minds."""
     plain = re.sub(r"[^a-z0-9.-]", "_", place)
     is_whole = plain == place and len(plain) <= _MAX_NAME

@@ -35,7 +35,7 @@ def test_run_says_whether_it_runs_ended_or_has_no_end(home: Path, call: Call) ->
         states = {run["run"]: run["state"] for run in call("runs", "--json").json}
     finally:
         running.abandon()
-    assert states == {"closed": "ended", "crashed": "no end", "alive": "running"}
+    assert states == {"closed": "ended", "crashed": "interrupted", "alive": "running"}
 
 
 def test_asked_actions_are_counted(home: Path, call: Call) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import shutil
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from paddock.state.snapshots import SnapshotStore
     from paddock.world.world import World
 
+Prepare = Callable[["Box"], None]
+OpenWorld = Callable[["Box"], Awaitable["World | None"]]
 SAMPLE_S = 5.0
 SAMPLES = 720  # one hour of history
 
@@ -77,21 +80,27 @@ class Box:
         self._paused_left: float | None = None
         self.server: Any = None
         self.world: World | None = None
+        self.opens_world: OpenWorld = open_world
         self.network = BoxNetwork(self)
         self.passage = Passage(self, policy)
 
     @classmethod
-    async def create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
-        """A sandbox with everything that its terms want in force."""
+    async def create(
+        cls, engine: Engine, spec: Spec, policy: Policy, prepare: Prepare | None = None
+    ) -> Box:
+        """A sandbox with everything that its terms want in force. `prepare` gets to know it before
+        its world and its network are opened."""
         if wants_network(policy.network):
             prepare_door(engine)
         box = await cls._create(engine, spec, policy)
+        if prepare is not None:
+            prepare(box)
         return await box._connected(None)
 
     async def _connected(self, parent: Box | None) -> Box:
         try:
             if parent is None:
-                self.world = await open_world(self)
+                self.world = await self.opens_world(self)
             await self.network.open(None if parent is None else parent.network)
         except BaseException:
             await self.end("its world or its network could not be opened")

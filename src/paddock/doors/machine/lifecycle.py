@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from paddock.doors.machine.box import Box
+from paddock.doors.machine.box import Box, Prepare
 from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
@@ -193,11 +193,13 @@ class BoxCalls:
         self.code.remove(context)
 
 
-async def create_box(engine: Engine, spec: Spec, policy: Policy) -> Box:
+async def create_box(
+    engine: Engine, spec: Spec, policy: Policy, prepare: Prepare | None = None
+) -> Box:
     """A new sandbox on this engine."""
     engine_pool(engine)
     await _open_control(engine)
-    return await Box.create(engine, spec, policy)
+    return await Box.create(engine, spec, policy, prepare)
 
 
 async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:

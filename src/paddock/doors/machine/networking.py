@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
 from paddock.model.errors import HostCannot
-from paddock.policy.network import Mode, NetworkTerms, plain_network
+from paddock.policy.network import Mode, NetworkTerms, SecretTerms, plain_network
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.doors.machine.engine import Engine
+    from paddock.doors.machine.inside_door import InsideDoor
     from paddock.doors.network.credentials import Credentials
     from paddock.doors.network.door import NetworkDoor
+    from paddock.doors.network.inside_state import InsideState
     from paddock.doors.network.secrets import SecretKeeper
+    from paddock.doors.network.services import Services
+    from paddock.policy.decide import Policy
 
 _JAVA = "/run/paddock/ca.p12"
 _NO_NETWORK = "none: only loopback"
@@ -31,7 +37,12 @@ class BoxNetwork:
         self._box = box
         self._door: NetworkDoor | None = None
         self._keeper: SecretKeeper | None = None
+        self._inside: InsideDoor | None = None
         self.environment: dict[str, str] = {}
+        # Of a run that is lived through again: the chance in its placeholders, by secret.
+        self.tokens: Mapping[str, str] = {}
+        self.secrets: Mapping[str, SecretTerms] | None = None  # whose values there are from now on
+        self.is_dry = False  # no value of a secret is needed, because nothing goes out
 
     @property
     def is_open(self) -> bool:
@@ -39,11 +50,17 @@ class BoxNetwork:
 
     def envs(self, given: dict[str, str]) -> dict[str, str]:
         """What a program gets, with what it needs to trust the door."""
-        if not self.environment:
+        if not self.environment and self._inside is None:
             return given
         from paddock.doors.network.trust import TrustPaths, with_python
 
-        return with_python({**self.environment, **given}, TrustPaths())
+        more = {} if self._inside is None else self._inside.environment
+        return with_python({**self.environment, **more, **given}, TrustPaths())
+
+    @property
+    def latest_prompt(self) -> str | None:
+        """The version of its prompt that the agent reported last: its own word."""
+        return None if self._inside is None else self._inside.latest_prompt
 
     @property
     def secret_values(self) -> dict[str, str]:
@@ -59,6 +76,19 @@ class BoxNetwork:
             return
         await self._load_secrets(parent)
         await self._open(network)
+
+    async def serve_inside(self, state: InsideState | None = None) -> None:
+        """Lets programs report what `paddock.inside` offers, from the next one that starts on.
+        Once, for a sandbox whose network is open or that has none."""
+        from paddock.doors.machine.inside_door import InsideDoor
+        from paddock.doors.network.inside_state import InsideState
+        from paddock.doors.network.trust import TrustPaths, inside_files
+
+        files = [[path, [content]] for path, content in inside_files(TrustPaths()).items()]
+        await self._place(files)
+        door = InsideDoor(self._box, state or InsideState(), self._step_of)
+        door.open(self._door)
+        self._inside = door
 
     def words(self) -> dict[str, Any]:
         """The terms that hold, as a file writes them."""
@@ -78,7 +108,20 @@ class BoxNetwork:
             await self._open(reached)
         self._box.machine.enforcement["network"] = _enforced(reached)
 
+    async def change_terms(self, policy: Policy) -> None:
+        """All terms of another policy, for a sandbox that runs. Its secrets were loaded before."""
+        self._box.passage.change_policy(policy)
+        network = policy.network or NetworkTerms()
+        if self._door is not None:
+            self._door.update(network)
+        elif wants_network(network):
+            await self._load_secrets(None)
+            await self._open(network)
+        self._box.machine.enforcement["network"] = _enforced(network)
+
     async def close(self) -> None:
+        if self._inside is not None:
+            await self._inside.close()
         if self._door is not None:
             await self._door.close()
         elif self._keeper is not None:
@@ -88,10 +131,19 @@ class BoxNetwork:
         from paddock.doors.network.secrets import SecretKeeper
 
         terms = self._box.passage.policy.secrets
+        if self.secrets is not None:
+            without = {name: one for name, one in terms.items() if name not in self.secrets}
+            terms = self.secrets
+        else:
+            without = {}
         if parent is not None and parent._keeper is not None:
             self._keeper = parent._keeper.fork()
-        elif terms:
-            self._keeper = await offload(SecretKeeper.load, self._box.engine.home, terms)
+        elif terms and self.is_dry:
+            self._keeper = SecretKeeper.without_values(self._box.engine.home, terms, self.tokens)
+        elif terms or without:
+            home = self._box.engine.home
+            loading = partial(SecretKeeper.load, tokens=self.tokens, without=without)
+            self._keeper = await offload(loading, home, terms)
         else:
             self._keeper = SecretKeeper(self._box.engine.home)
         self._keeper.enlist(self._box.sandbox_id)
@@ -115,14 +167,32 @@ class BoxNetwork:
         held = await _credentials(box.engine)
         has_roots = bool(network.passthrough)
         furnishing = asyncio.ensure_future(self._furnish(held, has_roots=has_roots))
+        if self._inside is not None:
+            self._inside.stand_back()
         try:  # the guest writes files while the kernel takes the rules
             sockets = await offload(open_door, box.machine.network_sockets)
             custody = Custody(self._keeper)
             self._door = NetworkDoor(sockets, network, custody, around, held.authority)
+            self._lend_keys(self._door.services)
+            if self._inside is not None:
+                self._inside.move_to(self._door)
             self._door.open()
         finally:
             await furnishing
         box.machine.enforcement["network"] = _enforced(network)
+
+    def _lend_keys(self, services: Services) -> None:
+        """With which a run seals what its journal does not show, and knows it again."""
+        from paddock.doors.network.pacing import Pacer
+        from paddock.gate.run_keys import run_key
+        from paddock.journal.keyed import Keyed
+        from paddock.journal.sealing import Sealer
+
+        home, root = self._box.engine.home, self._box.passage.root
+        key = run_key(home, home.runs / self._box.sandbox_id, root)
+        services.keyed, services.sealer, services.sealed_for = Keyed(key), Sealer(key), root
+        if self._box.passage.is_run:
+            services.pacer = Pacer(self._box.machine.init_pid)
 
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""
@@ -143,13 +213,16 @@ class BoxNetwork:
         files.append([agreed.RESOLVER, [f"nameserver {NAME_SERVER_ADDRESS}\n".encode()]])
         if java is not None:
             files.append([_JAVA, [java]])
+        await self._place(files)
+        assert self._keeper is not None
+        self.environment = {**environment(paths), **self._keeper.environment()}
+
+    async def _place(self, files: list[list[Any]]) -> None:
         answer = await self._box.channel.ask("furnish", files=files)
         failed = {path: why for path, why in answer["failed"].items() if path != agreed.RESOLVER}
         if failed:  # a template may have a resolv.conf of its own, and nothing else of these
             path, why = next(iter(failed.items()))
             raise HostCannot(f"the network door cannot be furnished: {path}: {why}")
-        assert self._keeper is not None
-        self.environment = {**environment(paths), **self._keeper.environment()}
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""

@@ -9,19 +9,21 @@ import contextlib
 import errno
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.doors.machine.exec_actions import exec_action, other_action
+from paddock.doors.machine.commanding import Commanders
+from paddock.doors.machine.judging import ExecJudge
 from paddock.doors.machine.killing import Killer
-from paddock.fence.container.attempts import Attempt, KnownPrograms, look
 from paddock.fence.container.driver import PATH
 from paddock.fence.offload import offload
 from paddock.gate.alerts import Alert
 from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
+from paddock.gate.past import Past
+from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
@@ -48,6 +50,20 @@ class _Expected:
     real_path: str | None
 
 
+def _nobody(gate: Gate) -> None:
+    """Wants to know that the gate is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a run begins: what is said of it first, the record that it lives through, and who is to
+    know its gate before anything crosses."""
+
+    about: Mapping[str, Any] = field(default_factory=dict)
+    past: Past | None = None
+    opened: Callable[[Gate], None] = _nobody
+
+
 class Passage:
     """One per sandbox; runs on the engine's loop."""
 
@@ -61,15 +77,35 @@ class Passage:
         self._quiet = asyncio.Event()
         self._has_exec_rules = _has_rules(policy, Kind.EXEC)
         self._has_file_rules = _has_rules(policy, Kind.FILE)
-        self._known: KnownPrograms | None = None
         self._expected: list[_Expected] = []  # commands that are begun and not seen yet
         self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
         self._flushing: asyncio.TimerHandle | None = None
         self._cells: list[int] = []  # steps of cells that run now
         self._killer = Killer(box)
         self._running: list[int] = []  # steps of commands and cells that run now
+        self._opening = Opening()
+        self._judge = ExecJudge(self, self._killer, has_rules=self._has_exec_rules)
         box.machine.execs.judge = self._judge if self._has_exec_rules else None
         box.machine.execs.listeners.append(self._observed)
+
+    def begin(self, opening: Opening) -> None:
+        """Before the first action: what the journal begins with, and whose record comes first. The
+        programs that the first command starts are steps from now on."""
+        assert self._gate is None
+        self._opening = opening
+        self._judge.commanders = Commanders()
+        self._box.machine.execs.judge = self._judge
+
+    @property
+    def is_run(self) -> bool:
+        """Whether an agent is at work, whose run can be lived through again."""
+        return bool(self._opening.about)
+
+    @property
+    def root(self) -> str:
+        """The first run of its lineage; itself, if it is no fork and no replay."""
+        lineage = self._opening.about.get("lineage")
+        return str(lineage["root"]) if lineage else self._box.sandbox_id
 
     @property
     def gate(self) -> Gate:
@@ -81,6 +117,7 @@ class Passage:
                 "template": box.spec.template,
                 "enforcement": dict(box.machine.enforcement),
                 **({"parent": box.parent_id} if box.parent_id else {}),
+                **self._opening.about,
             }
             self._gate = open_gate(
                 box.engine.home,
@@ -89,7 +126,10 @@ class Passage:
                 about=about,
                 secrets=box.network.secret_values,
                 approvers=approvers_for(self.policy),
+                past=self._opening.past,
             )
+            self._gate.writing.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
+            self._opening.opened(self._gate)
             if self._counts is not None and self._gate.faults is not None:
                 self._gate.faults.restore(self._counts)
         return self._gate
@@ -162,6 +202,15 @@ class Passage:
 
         return await self._cross(Kind.CODE, language, arguments, Effect.WRITE, begin)
 
+    def belongs_to(self, pid: int, step: int) -> None:
+        """What that process does from now on is part of the step."""
+        self._steps[pid] = step
+
+    @property
+    def init_pid(self) -> int:
+        """The sandbox's first process, as the host numbers it."""
+        return self._box.machine.init_pid
+
     def step_of_process(self, pid: int | None) -> int | None:
         """The step that a process of the sandbox works for, as far as that can be told."""
         step = None if pid is None else self._steps.get(pid)
@@ -174,9 +223,13 @@ class Passage:
     def change_policy(self, policy: Policy) -> None:
         """Other terms from the next action on. What is under way was decided by the old ones."""
         self.policy = policy
+        self._has_exec_rules = _has_rules(policy, Kind.EXEC)
+        self._has_file_rules = _has_rules(policy, Kind.FILE)
+        self._judge.change_rules(has_rules=self._has_exec_rules)
+        if self._has_exec_rules:
+            self._box.machine.execs.judge = self._judge
         if self._gate is not None:
-            self._gate.policy = policy
-            self._gate.note({"what": "policy changed", "policy_digest": policy.digest})
+            self._gate.change_policy(policy)
 
     def alerts(self) -> list[Alert]:
         return [] if self._gate is None else self._gate.alerts.all()
@@ -254,61 +307,18 @@ class Passage:
                 real[key] = str(found.get("real") or place)
         return real if real.get("path") == path else {**real, "called": path}
 
-    def _judge(self, attempt: Attempt) -> int | Awaitable[int]:
-        """What a program that is about to run meets. Whatever goes wrong here is a no."""
-        try:
-            step = self._step_of(attempt.event)
-            truth = look(attempt, self._programs())
-            expected = self._expectation(attempt.event)
-            if attempt.is_first and expected and expected.real_path == truth.real_path:
-                return 0  # its command has crossed the gate with this very program
-            actions = [exec_action(attempt.event, truth, step)]
-            actions += [other_action(attempt.event, name, step) for name in truth.others]
-            doubtful = [action for action in actions if not self.gate.lets_pass(action)]
-        except Exception as error:
-            return self._unreadable(attempt, error)
-        if not doubtful:
-            return 0
-        if attempt.is_first and any(self._would_ask(action) for action in doubtful):
-            return errno.EACCES  # it changed since it was decided on, and the guest cannot wait
-        return self._judge_later(doubtful, attempt.host_pid)
-
-    def _unreadable(self, attempt: Attempt, error: Exception) -> int:
-        """What cannot be looked at does not run, and that is written down."""
-        event = attempt.event
-        body = {"what": "exec refused", "program": event.program, "argv": list(event.argv)}
-        with contextlib.suppress(Exception):
-            self.gate.note({**body, "error": str(error)}, self._step_of(event))
-        code = getattr(error, "errno", None)
-        return code if isinstance(code, int) and code > 0 else errno.EACCES
-
-    async def _judge_later(self, actions: list[Action], host_pid: int) -> int:
-        killing: list[float] = []
-        for action in actions:
-            spoil = self._killer.watch(killing)
-            receipt = await self.gate.cross(action, _let_through, spoil=spoil)
-            if receipt.outcome is Outcome.FAULTED:
-                return getattr(receipt.exception, "errno", None) or errno.EIO
-            if not receipt.is_done:
-                return errno.EACCES
-        self._killer.kill_held(host_pid, killing)
-        return 0
-
-    def _would_ask(self, action: Action) -> bool:
-        return self.policy.decide(action).verdict is Verdict.ASK
-
-    def _expectation(self, event: ExecEvent) -> _Expected | None:
+    def expectation(self, event: ExecEvent) -> _Expected | None:
         for one in self._expected:
             skip = 1 if one.argv[0] == "@shell" else 0  # the guest chooses the shell
             if event.argv[skip:] == one.argv[skip:]:
                 return one
         return None
 
-    def _step_of(self, event: ExecEvent) -> int | None:
+    def step_of(self, event: ExecEvent) -> int | None:
         step = self._steps.get(event.pid)
         if step is None:
             step = self._steps.get(event.parent)
-        expected = self._expectation(event) if step is None else None
+        expected = self.expectation(event) if step is None else None
         if expected is not None:
             step = expected.step
         elif step is None and self._cells:
@@ -318,18 +328,6 @@ class Passage:
                 self._steps.pop(next(iter(self._steps)))
             self._steps[event.pid] = step
         return step
-
-    def _programs(self) -> KnownPrograms:
-        if self._known is None:
-            names = {
-                str(pattern)
-                for rule in self.policy.rules
-                if Kind.EXEC in rule.kinds
-                for pattern in rule.match.get("program") or ()
-                if "*" not in str(pattern)
-            }
-            self._known = KnownPrograms.find(self._box.machine.init_pid, sorted(names), PATH)
-        return self._known
 
     def _observed(self, event: ExecEvent) -> None:
         """Told once when a program starts, and once when it has ended."""
@@ -343,7 +341,7 @@ class Passage:
         else:
             body |= {"what": "exit", "exit_code": event.exit_code}
             body["duration_us"] = int(1e6 * event.duration_s)
-        self._gate.observe(body, self._step_of(event))
+        self._gate.observe(body, self.step_of(event))
         if self._flushing is None:
             self._flushing = self._box.engine.loop.call_later(_FLUSH_S, self._flush)
 
@@ -374,7 +372,3 @@ def _has_rules(policy: Policy, kind: Kind) -> bool:
     return any(
         kind in rule.kinds and rule.decide is not Verdict.ALLOW for rule in policy.rules
     ) or any(kind in fault.kinds for fault in policy.faults)
-
-
-async def _let_through(action: Action) -> Done:
-    return Done(record={"let_through": True})

@@ -14,6 +14,7 @@ from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
 from paddock.state.apply import Applied, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
+from paddock.state.hiding import split_hidden
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Changes:
         applied: list[Applied] = []
         for tree in dict.fromkeys(c.tree for c in chosen):
             own = [c.change for c in chosen if c.tree == tree]
+            own, refused = split_hidden(own, tree.source.hidden if tree.source else ())
+            applied += refused
             with _opened(tree.source, to) as target:
                 info = os.fstat(target)
                 owner = (info.st_uid, info.st_gid) if is_privileged() else None
@@ -116,7 +119,8 @@ def changes_of(box: Box) -> Changes:
         if mount.mode is MountMode.OVERLAY:
             tree = Tree(mount.target, layer / f"overlays/{number}/upper", mount)
             with _opened(mount, None) as source:
-                found += _changed(tree, overlay_changes(tree.files, source))
+                hidden = frozenset(mount.hidden)
+                found += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
     home = Tree(HOME, layer / "home", None)
     mounted = {m.target for m in box.spec.mounts}
     own = _changed(home, scan_changes(_start_stamps(box), home.files))

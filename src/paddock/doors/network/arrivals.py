@@ -17,7 +17,13 @@ from paddock.doors.network.crossing import Requests, cross, split_authority
 from paddock.doors.network.dns import serve_tcp
 from paddock.doors.network.exchange import BadMessage, Exchange
 from paddock.doors.network.hello import BadHello, HelloReader, NotTls, is_tls
-from paddock.doors.network.names import NAME_SERVER_ADDRESS, PROXY_ADDRESS, PROXY_PORT
+from paddock.doors.network.names import (
+    INSIDE_ADDRESS,
+    INSIDE_PORT,
+    NAME_SERVER_ADDRESS,
+    PROXY_ADDRESS,
+    PROXY_PORT,
+)
 from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, MALFORMED, MISMATCH, MISPLACED
 from paddock.doors.network.streams import connect_action, pass_through
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.door import NetworkDoor
 
 PROXY = (PROXY_ADDRESS, PROXY_PORT)
+INSIDE = (INSIDE_ADDRESS, INSIDE_PORT)
 FIRST_BYTES_S = 30.0  # who calls a web server speaks first
 _LOOK_S, _MAX_LOOK_S = 0.005, 0.5
 _ALPN = ("h2", "http/1.1")
@@ -52,6 +59,8 @@ class Arrival:
             await self._serve_proxy()
         elif (address, port) == (NAME_SERVER_ADDRESS, 53):
             await serve_tcp(self.conn, self.door.answerer)
+        elif (address, port) == INSIDE and self.door.services.inside is not None:
+            await self.door.services.inside.serve(self.conn, self.parent)
         else:
             name = self.door.table.name_of(address)
             with self._holding(name):

@@ -27,7 +27,7 @@ from paddock.doors.network.http1_messages import end_to_end
 from paddock.doors.network.http2_client import NotProcessed
 from paddock.doors.network.kept import MAX_HASHED, Kept
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
-from paddock.doors.network.requests import Origin, Proposal, shown_headers
+from paddock.doors.network.requests import Origin, Proposal, hidden_headers, shown_headers
 from paddock.doors.network.secrets import Revoked
 from paddock.doors.network.services import MISPLACED, REBINDING, STAND_IN, Services
 from paddock.doors.network.upstreams import Line, NoUpstream
@@ -65,7 +65,8 @@ class Carrying:
         self._exchange = exchange
         self._origin = origin
         self._proposal = proposal
-        self._kept = Kept(hashed=MAX_HASHED)
+        self._kept = Kept(hashed=MAX_HASHED, room=services.room)
+        self._begun: tuple[int, Headers] | None = None  # what the client was told first
         self._made_at = time.monotonic()
 
     async def __call__(self, action: Action) -> Done:
@@ -160,6 +161,8 @@ class Carrying:
         else:
             await self._stream(answer, response, headers)
         self._release(line)
+        if self._kept.is_long:
+            await self._kept.store(self._services.gate().store)
         record = self._record(line, response, headers) | answer.record()
         return Done(value=response.status, record=record, cost=answer.cost())
 
@@ -177,6 +180,7 @@ class Carrying:
             while data := await body.read():
                 kept.feed(data)
                 await self._to_client(exchange.send(data))
+        await self._paced()
         await self._to_client(exchange.finish(answer.headers(body.trailers)))
 
     async def _stream_filtered(
@@ -194,8 +198,13 @@ class Carrying:
             await self._begin(response.status, headers, reason)
 
     async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
-        self.is_answered = True
+        self.is_answered, self._begun = True, (status, headers)
+        await self._paced()
         await self._to_client(self._exchange.begin(status, headers, reason))
+
+    async def _paced(self) -> None:
+        if self._services.pacer is not None:
+            await self._services.pacer.turn()
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:
@@ -233,8 +242,9 @@ class Carrying:
         return Done(value=101, record=record)
 
     def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
-        record: dict[str, Any] = {"status": response.status, "headers": shown_headers(headers)}
-        record |= self._kept.record()
+        record = self._head_record(response.status, headers) | self._kept.record()
+        if trailers := response.body.trailers:
+            record["trailers"] = self._shown_trailers(trailers)
         if line.address != self._origin.host:
             record["address"] = line.address
         if response.version != "1.1":
@@ -243,6 +253,19 @@ class Carrying:
         if sent is not None and sent.size:
             record["sent"] = sent.record()
         return record
+
+    def _head_record(self, status: int, headers: Headers) -> dict[str, Any]:
+        """What the agent was told before the body. What is not shown is sealed, for a replay."""
+        record: dict[str, Any] = {"status": status, "headers": shown_headers(headers)}
+        services = self._services
+        if services.sealer is not None and (hidden := hidden_headers(headers)):
+            run = services.sealed_for or services.gate().run
+            record["sealed"] = services.sealer.seal(hidden, run)
+        return record
+
+    def _shown_trailers(self, trailers: Headers) -> dict[str, str]:
+        scrubber = self._services.custody.scrubber(self._origin.host)
+        return shown_headers(trailers if scrubber is None else scrubber.scrub_headers(trailers))
 
     async def _misplaced(self, name: str, why: str, action: Action) -> Done:
         self._alert_misplaced(name, action)
@@ -290,7 +313,8 @@ class Carrying:
 
     def _failed(self, why: str, status: int | None = None) -> Done:
         self.is_answered = True
-        record = self._kept.record() | ({} if status is None else {"status": status})
+        begun = {} if self._begun is None else self._head_record(*self._begun)
+        record = begun | self._kept.record() | ({} if status is None else {"status": status})
         if self._proposal.sent is not None and self._proposal.sent.size:
             record["sent"] = self._proposal.sent.record()
         return Done(outcome=Outcome.FAILED, error=why, record=record)

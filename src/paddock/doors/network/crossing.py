@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from paddock.doors.network.again import Answering
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.drafting import Reading
@@ -26,6 +27,7 @@ from paddock.doors.network.services import DENIED, MISMATCH, MISPLACED, Services
 from paddock.doors.network.standing import Standing
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
+from paddock.gate.past import Met
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
@@ -64,13 +66,21 @@ class Requests:
 
 async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     """One request to one destination."""
+    if services.pacer is None:
+        await _cross(services, exchange, origin)
+        return
+    with services.pacer.under_way():
+        await _cross(services, exchange, origin)
+
+
+async def _cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     request = exchange.request
     if origin.port == _TLS_PORT and origin.scheme == "http":
         await _in_clear(services, exchange, origin)
         return
     if request.expects_continue and reads_body(request):
         await exchange.proceed()
-    proposal = await propose(request, origin)
+    proposal = await propose(request, origin, services.keyed)
     override = overridden(request)
     if override is not None:
         why = f"A {request.method} that asks to be taken for a {override} is not let through."
@@ -84,7 +94,7 @@ async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     try:
         gate = services.gate()
         executors = _executors(services, exchange, origin, proposal, gate)
-        receipt = await _decided(gate, proposal, origin, executors)
+        receipt = await _decided(services, gate, proposal, origin, executors)
     except (JournalBroken, OSError) as error:
         why = f"It could not be recorded, so it was not done: {error}"
         executors, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
@@ -100,12 +110,28 @@ class _Executors:
     """Who carries a request out, who answers in place of the real server, and what may spoil it."""
 
     live: Carrying | Faulty
+    exchange: Exchange
+    proposal: Proposal
     simulate: Standing | Faulty | None = None
     spoil: Spoiling | None = None
+    earlier: Answering | Faulty | None = None  # of a request that an earlier run made as well
 
     @property
     def is_answered(self) -> bool:
-        return self.live.is_answered or (self.simulate is not None and self.simulate.is_answered)
+        known = (self.live, self.simulate, self.earlier)
+        return any(one is not None and one.is_answered for one in known)
+
+    async def again(self, action: Action, met: Met) -> Done:
+        """Gives the answer of the earlier run."""
+
+        def answering(exchange: Exchange) -> Answering:
+            return Answering(exchange, self.proposal, met)
+
+        if self.spoil is None:
+            self.earlier = answering(self.exchange)
+        else:
+            self.earlier = self.spoil.executor(answering, self.proposal, met.outcome)
+        return await self.earlier(action)
 
 
 def _executors(
@@ -124,12 +150,14 @@ def _executors(
 
     if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
         one = standing(exchange)
-        return _Executors(one, one)  # whatever is decided, nothing of it is real
+        return _Executors(one, exchange, proposal, one)  # whatever is decided, nothing is real
     if gate.faults is None:
-        return _Executors(live(exchange), None if stand_in is None else standing(exchange))
+        at_stand_in = None if stand_in is None else standing(exchange)
+        return _Executors(live(exchange), exchange, proposal, at_stand_in)
     spoil = Spoiling(exchange, origin.place, services.stale)
     simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
-    return _Executors(spoil.executor(live, proposal, Outcome.DONE), simulate, spoil)
+    real = spoil.executor(live, proposal, Outcome.DONE)
+    return _Executors(real, exchange, proposal, simulate, spoil)
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:
@@ -140,13 +168,17 @@ def is_out_of_reach(receipt: Receipt) -> bool:
 
 
 async def _decided(
-    gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
+    services: Services, gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
 ) -> Receipt:
     """A request to a model is one action when no rule has anything to say about it as a request.
     Otherwise it is two, one inside the other: to look like a question to a model is no way around
     the rules for requests."""
-    model = as_model_action(proposal, origin)
-    means = partial(gate.cross, simulate=executors.simulate, spoil=executors.spoil)
+    model = as_model_action(proposal, origin, gate, services.keyed)
+    if (prompt := services.latest_prompt) is not None and model is not None:
+        model = replace(model, context={**model.context, "prompt_version": prompt})
+    means = partial(
+        gate.cross, simulate=executors.simulate, spoil=executors.spoil, again=executors.again
+    )
     if model is None:
         return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
     if gate.lets_pass(proposal.action):
@@ -160,12 +192,16 @@ async def _decided(
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
+    async def within_again(action: Action, met: Met) -> Done:
+        return await within(action)
+
     outer = await gate.cross(
         proposal.action,
         within,
         rebuild=_as_it_is,
         simulate=None if executors.simulate is None else within,
         spoil=executors.spoil,
+        again=within_again,
     )
     return inner[0] if inner else outer
 

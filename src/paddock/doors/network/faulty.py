@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.exchange import Exchange, Headers
 from paddock.doors.network.requests import Proposal
 from paddock.doors.network.spoiling import Layer, spoiled
@@ -13,7 +12,16 @@ from paddock.doors.network.stale import StaleAnswers, replay
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Outcome
 
-Make = Callable[[Exchange], Carrying]
+
+class Executor(Protocol):
+    """Who carries a request out, or answers it from what is known."""
+
+    is_answered: bool
+
+    async def __call__(self, action: Action) -> Done: ...
+
+
+Make = Callable[[Exchange], Executor]
 
 
 class Spoiling:

@@ -8,20 +8,30 @@ from typing import Any
 
 from paddock.doors.network.exchange import header
 from paddock.doors.network.model_wire.answer import ToolCall
-from paddock.doors.network.model_wire.request import describe_request
+from paddock.doors.network.model_wire.request import (
+    describe_request,
+    messages_under,
+    without_definitions,
+)
 from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
+from paddock.journal.keyed import Keyed
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
 _METHODS = ("POST", "GET")
-_KEPT = ("method", "scheme", "host", "port", "path", "query", "body_bytes", "body_sha256")
+_KEPT = (
+    "method", "scheme", "host", "port", "path", "query", "headers", "body_bytes", "body_sha256"
+)  # fmt: skip
 
 
-def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
-    """None for every request that does not go to a model."""
+def as_model_action(
+    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: Keyed | None = None
+) -> Action | None:
+    """None for every request that does not go to a model. With a gate, all that is asked is kept in
+    its run, each message once. Raises JournalBroken."""
     request = proposal.request
     if request.method not in _METHODS:
         return None
@@ -35,6 +45,9 @@ def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
     kept = {
         key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
     }
+    if gate is not None and body is not None:
+        kept |= gate.conversations.request(body, messages_under(wire), keyed)
+        said["tools"] = without_definitions(said["tools"])
     proposal.wire, proposal.model_arguments = wire, {**said, **kept}
     if is_vendor(origin.host):
         proposal.action = as_read(proposal.action)
@@ -45,6 +58,7 @@ def as_model_action(proposal: Proposal, origin: Origin) -> Action | None:
         proposal.action.effect,
         is_reversible=proposal.action.is_reversible,
         parent=origin.parent,
+        context=proposal.action.context,
     )
 
 

@@ -125,7 +125,7 @@ class Misplaced(BadMessage):
 def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | None) -> Body:
     if read is not None:
         return Buffered([read]) if read else NoBody()
-    proposal.sent = Kept(0)
+    proposal.sent = Kept()
     return Streamed(proposal, proposal.sent, custody.watch(origin.host))
 
 

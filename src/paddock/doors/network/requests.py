@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -17,9 +18,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, Request, values_of
 from paddock.doors.network.http1_messages import known
-from paddock.doors.network.kept import Kept
+from paddock.doors.network.kept import Claim, Kept
 from paddock.doors.network.model_wire.reading import Unreadable, load
-from paddock.doors.network.model_wire.wire import Wire
+from paddock.doors.network.model_wire.wire import Wire, is_model_path
+from paddock.journal.keyed import Keyed
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
@@ -28,6 +30,11 @@ from paddock.policy.graphql import effect_of
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
 MAX_FIELDS = 1000
 MAX_PARTS = 50_000  # lists and objects of a body
+MAX_ITEMS = 1 << 19  # commas of a body: no more values than MAX_READ_BODY has room for
+# A conversation is sent whole with every turn, and images are in it. To keep each message once it
+# must be read.
+MAX_MODEL_BODY = 8 << 20
+MAX_LONG = 16  # bodies beyond MAX_READ_BODY that are in memory at once; others are streamed
 _OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
 _OF_BODY = frozenset({"body_bytes", "body_sha256"})
 _EDITABLE = _OF_BODY | {"method", "host", "port", "path", "query", "body"}
@@ -83,27 +90,54 @@ class Proposal:
     model_arguments: Mapping[str, Any] | None = None
     edited: bytes | None = None  # the body that an approver put in its place
     fault: BadMessage | None = None  # of the client's, in a body that is streamed
+    claim: Claim | None = None  # of a body that is long
 
 
-async def propose(request: Request, origin: Origin) -> Proposal:
+_claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they share the memory
+
+
+async def propose(request: Request, origin: Origin, keyed: Keyed | None = None) -> Proposal:
     """Reads what rules may ask for. Raises BadMessage or ConnLost."""
-    arguments = _arguments(request, origin)
+    arguments, context = _arguments(request, origin), _keyed(request.headers, keyed)
     kind = known(request.headers, _content_kind)
-    if kind is None or not _is_worth_reading(request):
-        action = _action(request, origin, arguments, None)
+    claim = None if kind is None else _claimed(request)
+    if kind is None or not _is_worth_reading(request, claim):
+        action = _action(request, origin, arguments, None, context)
         is_empty = request.body.length == 0
         return Proposal(action, request, request.body, read=b"" if is_empty else None)
-    parts, is_whole = await _read(request.body)
+    parts, is_whole = await _read(request.body, _most(claim))
     if not is_whole:
-        action = _action(request, origin, arguments, None)
-        return Proposal(action, request, Buffered(parts, request.body))
+        action = _action(request, origin, arguments, None, context)
+        return Proposal(action, request, Buffered(parts, request.body), claim=claim)
     raw = b"".join(parts)
     parsed = parse(kind, raw)
     arguments |= _measured(raw)
     if parsed is not None:
         arguments["body"] = parsed
-    action = _action(request, origin, arguments, parsed)
-    return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw)
+    action = _action(request, origin, arguments, parsed, context)
+    return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw, claim=claim)
+
+
+def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
+    """Credentials are not shown; by their hashes two requests can still be compared."""
+    if keyed is None or not (found := known(headers, _hashes(keyed))):
+        return {}
+    return {"keyed": found}
+
+
+@lru_cache(maxsize=64)
+def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
+    """One function for each key: by it, what was found in headers that repeat is found again."""
+
+    def found(headers: Headers) -> dict[str, str]:
+        values: dict[bytes, list[bytes]] = {}
+        for name, value in hidden_headers(headers):
+            values.setdefault(name, []).append(value)
+        # HTTP/2 sends the same cookies one by one.
+        joined = ((name.decode("latin-1"), b"; ".join(values[name])) for name in values)
+        return {f"headers.{name}": keyed.of(value) for name, value in joined}
+
+    return found
 
 
 def _measured(raw: bytes | None) -> dict[str, Any]:
@@ -172,13 +206,15 @@ def decided_on_head(request: Request, origin: Origin) -> Action:
 
 def reads_body(request: Request) -> bool:
     """Whether the body is read before the decision."""
-    return _content_kind(request.headers) is not None and _is_worth_reading(request)
+    if _content_kind(request.headers) is None:
+        return False
+    return _is_worth_reading(request, _claimed(request))
 
 
 def parse(kind: str, raw: bytes) -> Any:
     """The body as rules see it; None where two readers might see two things in it, or where it has
     so many parts that to look at them would hold up everybody."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS:
+    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS or raw.count(b",") > MAX_ITEMS:
         return None
     try:
         return _form(raw.decode()) if kind == "form" else load(raw)
@@ -196,6 +232,11 @@ def shown_headers(headers: Headers) -> dict[str, str]:
             value = _without_credential(value)
         shown[name] = f"{shown[name]}, {value}" if name in shown else value
     return shown
+
+
+def hidden_headers(headers: Headers) -> Headers:
+    """Those whose values `shown_headers` leaves out, as they are; names in lower case."""
+    return [(name.lower(), value) for name, value in headers if _shown_name(name)[1]]
 
 
 @lru_cache(maxsize=1024)
@@ -229,7 +270,13 @@ def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
     return arguments
 
 
-def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], parsed: Any) -> Action:
+def _action(
+    request: Request,
+    origin: Origin,
+    arguments: Mapping[str, Any],
+    parsed: Any,
+    context: Mapping[str, Any] | None = None,
+) -> Action:
     effect = _effect(request.method, arguments, parsed, request)
     return Action(
         Kind.HTTP,
@@ -238,6 +285,7 @@ def _action(request: Request, origin: Origin, arguments: Mapping[str, Any], pars
         effect,
         is_reversible=effect is Effect.READ,
         parent=origin.parent,
+        context=context or {},
     )
 
 
@@ -272,15 +320,31 @@ def _kind_of(content_type: bytes) -> str | None:
     return "json" if kind == b"application/json" or kind.endswith(b"+json") else None
 
 
-def _is_worth_reading(request: Request) -> bool:
+def _claimed(request: Request) -> Claim | None:
+    """Room for a body that may be long, where a model may be asked."""
     length = request.body.length
-    return length is None or 0 < length <= MAX_READ_BODY
+    if length is not None and not MAX_READ_BODY < length <= MAX_MODEL_BODY:
+        return None
+    if len(_claims) >= MAX_LONG or not is_model_path(request.method, request.target):
+        return None
+    claim = Claim()
+    _claims.add(claim)
+    return claim
 
 
-async def _read(body: Body) -> tuple[list[bytes], bool]:
+def _most(claim: Claim | None) -> int:
+    return MAX_READ_BODY if claim is None else MAX_MODEL_BODY
+
+
+def _is_worth_reading(request: Request, claim: Claim | None) -> bool:
+    length = request.body.length
+    return length is None or 0 < length <= _most(claim)
+
+
+async def _read(body: Body, most: int) -> tuple[list[bytes], bool]:
     parts: list[bytes] = []
     size = 0
-    while size <= MAX_READ_BODY:
+    while size <= most:
         part = await body.read()
         if not part:
             return parts, True

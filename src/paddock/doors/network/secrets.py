@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from paddock.state.home import Home
 from paddock.state.revocations import Mark
 
 POLL_S = 0.5
+_TOKEN = re.compile(r"[0-9a-f]{24}")
 _MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
 
 
@@ -84,12 +86,19 @@ class SecretKeeper:
         home: Home,
         terms: Mapping[str, SecretTerms],
         environment: Mapping[str, str] = os.environ,
+        tokens: Mapping[str, str] | None = None,
+        without: Mapping[str, SecretTerms] | None = None,
     ) -> SecretKeeper:
-        """Asks every source. Raises InvalidInput or HostCannot, and then nothing is kept."""
+        """Asks every source. Raises InvalidInput or HostCannot, and then nothing is kept. `tokens`
+        are those of a run that is lived through again: its files have them. Of those in `without`
+        there are placeholders only."""
         # Marked before it is loaded: who revokes in between means this value too.
         marks = {name: revocations.mark_of(home, name) for name in terms}
         values = {name: load(one, environment) for name, one in terms.items()}
-        return cls.of_values(home, terms, values, marks)
+        keeper = cls.of_values(home, terms, values, marks, tokens)
+        if without:
+            keeper._kept |= cls.without_values(home, without, tokens or {})._kept
+        return keeper
 
     @classmethod
     def of_values(
@@ -98,11 +107,25 @@ class SecretKeeper:
         terms: Mapping[str, SecretTerms],
         values: Mapping[str, str],
         marks: Mapping[str, Mark | None] | None = None,
+        tokens: Mapping[str, str] | None = None,
     ) -> SecretKeeper:
         """For values that are at hand."""
         if marks is None:
             marks = {name: revocations.mark_of(home, name) for name in terms}
-        return cls(home, {name: _kept(terms[name], values[name], marks[name]) for name in terms})
+        made = {
+            name: _kept(terms[name], values[name], marks[name], (tokens or {}).get(name))
+            for name in terms
+        }
+        return cls(home, made)
+
+    @classmethod
+    def without_values(
+        cls, home: Home, terms: Mapping[str, SecretTerms], tokens: Mapping[str, str]
+    ) -> SecretKeeper:
+        """For a run in which nothing goes out: placeholders that stand for nothing."""
+        return cls.of_values(home, terms, {name: secrets.token_hex(16) for name in terms}, {
+            name: None for name in terms
+        }, tokens)  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<SecretKeeper of {', '.join(self._kept) or 'nothing'}>"
@@ -200,6 +223,8 @@ class SecretKeeper:
         return Scrubber([self._kept[name].needle for name in names], self.environment())
 
 
-def _kept(terms: SecretTerms, value: str, mark: Mark | None) -> Secret:
+def _kept(terms: SecretTerms, value: str, mark: Mark | None, token: str | None) -> Secret:
     checked(terms, value)
-    return Secret(terms, secrets.token_hex(12), mark, Needle(terms.name, value), _Value(value))
+    is_usable = token is not None and _TOKEN.fullmatch(token)
+    chance = token if is_usable and token is not None else secrets.token_hex(12)
+    return Secret(terms, chance, mark, Needle(terms.name, value), _Value(value))

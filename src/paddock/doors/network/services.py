@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.custody import Custody
+from paddock.doors.network.kept import Room
+from paddock.doors.network.pacing import Pacer
 from paddock.doors.network.stale import StaleAnswers
 from paddock.doors.network.upstreams import Upstreams
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
+from paddock.journal.keyed import Keyed
+from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.policy.decide import Policy
 from paddock.world.world import StandIn, World
+
+if TYPE_CHECKING:
+    from paddock.doors.network.inside_calls import InsideCalls
 
 _UNKNOWN_STEP = 0
 
@@ -37,7 +44,18 @@ class Services:
     custody: Custody
     policy: Callable[[], Policy]
     world: World | None = None
+    pacer: Pacer | None = None  # without one, answers go out as they come
     stale: StaleAnswers = field(default_factory=StaleAnswers)
+    inside: InsideCalls | None = None  # what programs report, in a run
+    room: Room = field(default_factory=Room)  # for what answers say
+    sealer: Sealer | None = None  # without one, credentials of answers are not kept
+    sealed_for: str | None = None  # the run for which seals hold; this one where nothing is said
+    keyed: Keyed | None = None  # without one, credentials of requests cannot be compared
+
+    @property
+    def latest_prompt(self) -> str | None:
+        """The version that the agent reported last: its own word."""
+        return None if self.inside is None else self.inside.latest_prompt
 
     def stand_in(self, host: str, port: int) -> StandIn | None:
         """What answers there in place of the real system, if anything does."""
@@ -45,7 +63,7 @@ class Services:
         if self.world is None or network is None or terms is None:
             return None
         where = network.stand_in(host, port)
-        return None if where is None else self.world[terms.at(where).place]
+        return None if where is None else self.world.get(terms.at(where).place)
 
     def gate(self) -> Gate:
         """Raises JournalBroken or OSError: what cannot be recorded is not done."""

@@ -18,6 +18,7 @@ from paddock.doors.network.dial import DialError, Refused
 from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, MISPLACED, REBINDING, Services
 from paddock.gate.executors import Done
+from paddock.gate.past import Met
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome
 
@@ -53,7 +54,7 @@ async def pass_through(
         return await stand_in(services, client, origin, secured, action.step)
 
     try:
-        receipt = await services.gate().cross(action, live, simulate=simulate)
+        receipt = await services.gate().cross(action, live, simulate=simulate, again=_unkept)
     except (JournalBroken, OSError):
         client.abort()
         return
@@ -61,6 +62,10 @@ async def pass_through(
         client.abort()
     if is_out_of_reach(receipt):
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+
+
+async def _unkept(action: Action, met: Met) -> Done:
+    raise met.departed(None, "a connection that was passed through: its bytes are not kept", None)
 
 
 async def _carry(services: Services, client: Conn, origin: Origin, action: Action) -> Done:

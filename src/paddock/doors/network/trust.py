@@ -36,6 +36,7 @@ SYSTEM_BUNDLES = (
     "/etc/ssl/cert.pem",  # Alpine, and what OpenSSL itself would take
 )
 _NO_PROXY = "localhost,127.0.0.1,::1"
+_PACKAGE = Path(__file__).parents[2]
 _PEM_END = b"-----END CERTIFICATE-----"
 
 # These replace the roots of a program: they get the whole bundle, with the system's roots in it.
@@ -89,6 +90,16 @@ def python_hook() -> bytes:
     return _read_once(Path(__file__).with_name("inside") / "sitecustomize.py")
 
 
+def inside_files(paths: TrustPaths) -> dict[str, bytes]:
+    """All files of that directory: the hook, what it loads, and `paddock.inside`."""
+    source = Path(__file__).with_name("inside") / "paddock_chance.py"
+    return {
+        f"{paths.python}/sitecustomize.py": python_hook(),
+        f"{paths.python}/paddock_chance.py": _read_once(source),
+        f"{paths.python}/paddock_inside.py": _read_once(_PACKAGE / "inside.py"),
+    }
+
+
 def with_python(variables: Mapping[str, str], paths: TrustPaths) -> dict[str, str]:
     """The variables with our directory behind whatever PYTHONPATH says already."""
     given = variables.get("PYTHONPATH")
@@ -136,7 +147,7 @@ def _system_roots() -> bytes:
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=3)
 def _read_once(path: Path) -> bytes:
     return path.read_bytes()
 

@@ -50,10 +50,21 @@ class NamespaceSockets:
             self._taken[name] = socket.socket(fileno=self._fds.pop(name))
         return self._taken.get(name)
 
+    def lend(self, name: str) -> socket.socket | None:
+        """The socket, which is the borrower's to close until it is given back."""
+        sock = self.get(name)
+        self._taken.pop(name, None)
+        return sock
+
+    def give_back(self, name: str, sock: socket.socket) -> None:
+        self._taken[name] = sock
+
     def hand_over(self, *served: socket.socket | None) -> None:
         """These belong to the door from now on. What else was used to open it is not needed any
         more."""
         for name, sock in list(self._taken.items()):
+            if name == "diag":
+                continue  # it tells whose a connection is, before and after
             if sock not in served:
                 sock.close()
             del self._taken[name]
@@ -120,6 +131,18 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
         raise
 
 
+def listen_within(sock: socket.socket, port: int) -> int:
+    """Lets programs reach the host at a port of their loopback, and at nothing else. The port that
+    it became: a program may have taken the one that is wanted."""
+    sock.setblocking(False)
+    try:
+        sock.bind(("127.0.0.1", port))
+    except OSError:
+        sock.bind(("127.0.0.1", 0))
+    sock.listen(_BACKLOG)
+    return int(sock.getsockname()[1])
+
+
 def original_destination(sock: socket.socket) -> tuple[str, int] | None:
     """Where the sandbox wanted an accepted connection to lead; None when the kernel does not
     know, or knows no other address than the listener's own."""
@@ -171,10 +194,12 @@ def _needed(sockets: NamespaceSockets, name: str) -> socket.socket:
 
 
 def _bind(tcp: socket.socket, udp: socket.socket, address: str) -> netfilter.Ports:
-    """At ports that the kernel chooses: a program inside may have taken any other."""
+    """At ports that the kernel chooses: a program inside may have taken any other. One that is
+    listened to already stays where it is."""
     for sock in (tcp, udp):
         sock.setblocking(False)
-        sock.bind((address, 0))
+        if not sock.getsockname()[1]:
+            sock.bind((address, 0))
     tcp.listen(_BACKLOG)
     return netfilter.Ports(int(tcp.family), tcp.getsockname()[1], udp.getsockname()[1])
 

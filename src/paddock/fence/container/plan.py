@@ -46,13 +46,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """One tree at one place. `below` is a path within the source, `upper` within the own layer."""
+    """One tree at one place. `below` is a path within the source; `upper` and `hiding`, which
+    takes names away from what is below it, are within the own layer."""
 
     target: str
     source: Source
     kind: Kind
     below: str = ""
     upper: str = ""
+    hiding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +146,19 @@ def _bind(
     bind: Bind, host: Callable[[Source, str], str], plan: Plan, descriptor: int | None
 ) -> list[str]:
     source = host(bind.source, bind.below)
-    if bind.kind is not Kind.OVERLAY:
+    if bind.kind is not Kind.OVERLAY and not bind.hiding:
         word = "--ro-bind" if bind.kind is Kind.READ else "--bind"
         if descriptor is None:
             return [word, source, bind.target]
         return [f"{word}-fd", str(descriptor), bind.target]
     if descriptor is not None:
         source = f"/proc/self/fd/{descriptor}"
+    words = ["--overlay-src", source]
+    if bind.hiding:
+        words += ["--overlay-src", host(plan.layer, bind.hiding)]  # the later one lies on top
+    if bind.kind is not Kind.OVERLAY:
+        assert bind.kind is Kind.READ, "what is mounted for writing hides nothing"
+        return [*words, "--ro-overlay", bind.target]
     upper = host(plan.layer, f"{bind.upper}/upper")
     work = host(plan.layer, f"{bind.upper}/work")
-    return ["--overlay-src", source, "--overlay", upper, work, bind.target]
+    return [*words, "--overlay", upper, work, bind.target]

@@ -235,8 +235,11 @@ def _mount(
     assert mount.source is not None and mount.identity is not None
     path = mount.source
     fd = open_source(path, mount.identity)
-    info = os.fstat(fd)
-    os.close(fd)
+    try:
+        info = os.fstat(fd)
+        hiding = _hiding(mount, number, layer, fd)
+    finally:
+        os.close(fd)
     # The agent stands for the owner of what is mounted: no more than the caller, who may read it.
     owner = _owner(is_staged, (info.st_uid, info.st_gid))
     is_readonly = mount.mode is not MountMode.WRITE
@@ -244,11 +247,25 @@ def _mount(
     is_directory = stat.S_ISDIR(info.st_mode)
     _make_mount_point(layer, mount.target, is_directory=is_directory, is_host_root=is_host_root)
     if mount.mode is not MountMode.OVERLAY:
-        return Bind(mount.target, source, Kind(mount.mode.value))
+        return Bind(mount.target, source, Kind(mount.mode.value), hiding=hiding)
     if not is_directory:
         raise InvalidInput(f"mounts.source: {path} is a file; an overlay needs a directory")
     overlay_directories(layer, f"overlays/{number}")
-    return Bind(mount.target, source, Kind.OVERLAY, upper=f"overlays/{number}")
+    upper = f"overlays/{number}"
+    return Bind(mount.target, source, Kind.OVERLAY, upper=upper, hiding=hiding)
+
+
+def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:
+    """The layer that takes the hidden names of a mount away; nothing where nothing is hidden."""
+    if not mount.hidden:
+        return ""
+    if not stat.S_ISDIR(os.fstat(source).st_mode):
+        raise InvalidInput(f"mounts.hidden: {mount.source} is a file and has nothing in it to hide")
+    from paddock.state.hiding import make_hiding
+
+    name = f"overlays/{number}/hiding"
+    make_hiding(layer / name, source, mount.hidden, LAYER_OWNER if is_privileged() else None)
+    return name
 
 
 def _owner(is_staged: bool, owner: tuple[int, int]) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """A request to a model as the arguments of an action: who is asked, how, with which tools, and as
-much of the prompt as a person needs. A conversation is sent again with every turn, so only its last
-question and its digest are kept: a journal must not grow with the square of it."""
+much of the prompt as rules and people need. A conversation is sent again with every turn, so only
+its last question and its digest are here; all of it is kept by `journal.conversations`."""
 
 from __future__ import annotations
 
@@ -72,6 +72,16 @@ def describe_request(wire: Wire, body: Mapping[str, Any]) -> dict[str, Any]:
         "prompt": cut(prompt.last_user, MAX_PROMPT_TEXT),
         "prompt_digest": digest_of(prompt.whole),
     }
+
+
+def messages_under(wire: Wire) -> str:
+    """The key of a body that has the conversation."""
+    return "input" if wire.api is Api.RESPONSES else "messages"
+
+
+def without_definitions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For a request whose tools are kept elsewhere: they are the same with every turn."""
+    return [{key: tool[key] for key in ("name", "digest")} for tool in tools]
 
 
 def digest_of(value: Any) -> str:

@@ -52,6 +52,12 @@ def recognise(
     return None
 
 
+def is_model_path(method: str, path: str) -> bool:
+    """Whether a request to that path may go to a model, by the path alone."""
+    bare = path.partition("?")[0].rstrip("/")
+    return method == "POST" and bare.endswith(tuple(ending for ending, _ in _ENDINGS))
+
+
 def _may_be(api: Api, body: Mapping[str, Any] | None, host: str) -> bool:
     """A body that nobody read, because it is long or can be read in two ways, may be anything: the
     calls in the answer must not pass because of that."""

@@ -26,6 +26,7 @@ class App(LocalService):
     """`{service: app, app: "mypkg.fake_crm:app"}`"""
 
     name = "app"
+    is_rewindable = False
     options: ClassVar = {
         "app": "module:attribute of an ASGI application, of a Service or of what makes one",
         "python": "another interpreter, which has the application's packages and uvicorn",

@@ -31,6 +31,7 @@ class Command(LocalService):
     """`{service: command, run: [python3, fake.py], port: 9000}`"""
 
     name = "command"
+    is_rewindable = False
     options: ClassVar = {
         "run": "the program and its arguments",
         "port": "where it listens on 127.0.0.1",

@@ -31,6 +31,7 @@ class Postgres(LocalService):
 
     name = "postgres"
     is_http = False
+    is_rewindable = False
     options: ClassVar = {
         "sql": "a file of SQL, or a list of them, that the database begins with",
         "ignore": "names of columns that do not count as state, as created_at",

@@ -27,6 +27,7 @@ class Storage(App):
     """`{service: storage, seed: {buckets: {reports: {"2026/a.txt": "text"}}}}`"""
 
     name = "storage"
+    is_rewindable = True
     options: ClassVar = {
         "region": "the region of buckets that are seeded; us-east-1",
         "memory": PEN_OPTIONS["memory"],

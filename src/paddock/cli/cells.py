@@ -1,0 +1,70 @@
+"""Text by the columns of a terminal that it takes: a line that wraps by itself could fake the next
+one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def cells(text: str) -> int:
+    """How many columns it takes."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def cut(text: str, width: int) -> str:
+    """At most so many columns; what is cut says so."""
+    if width <= 0:
+        return ""
+    if cells(text) <= width:
+        return text
+    return f"{_head(text, width - 3)}..." if width > 3 else _head(text, width)
+
+
+def fit(text: str, width: int) -> str:
+    """Exactly so many columns."""
+    shown = cut(text, width)
+    return shown + " " * (width - cells(shown))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """In pieces of at most so many columns; one empty piece for an empty text."""
+    width = max(width, 2)
+    pieces = []
+    while cells(text) > width:
+        piece = _head(text, width)
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return [*pieces, text]
+
+
+def worded(text: str, width: int) -> list[str]:
+    """The same, but between words where that is possible."""
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cells(joined) <= width:
+            lines[-1] = joined
+            continue
+        pieces = wrapped(word, width)
+        lines += pieces if lines[-1] else []
+        if not lines[-1]:
+            lines[-1:] = pieces
+    return lines
+
+
+def _head(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
+    used = 0
+    for at, character in enumerate(text):
+        used += _cell(character)
+        if used > width:
+            return text[:at]
+    return text
+
+
+def _cell(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

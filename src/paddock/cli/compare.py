@@ -1,0 +1,60 @@
+"""`paddock compare`: two or many runs side by side, from their journals alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.output import sentences
+
+    options = _parser().parse_args(words)
+    with sentences():
+        _compare(options)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from paddock.cli.journals import RUN_HELP
+
+    parser = argparse.ArgumentParser(
+        prog="paddock compare",
+        description=__doc__,
+        epilog="The first run is what the others are held against.",
+    )
+    parser.add_argument("first", metavar="A", help=RUN_HELP)
+    parser.add_argument("others", metavar="B", nargs="+", help="one or more runs")
+    parser.add_argument("--full", action="store_true", help="every step, and values in full")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="a page in one file as well")
+    return parser
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from paddock.cli.compare_text import comparison_lines
+    from paddock.cli.journals import find_journal
+    from paddock.cli.output import say, say_json, write_pieces
+    from paddock.run.compare.comparison import compare
+
+    runs = [find_journal(word) for word in (options.first, *options.others)]
+    found = compare(runs, is_full=options.full)
+    if options.html is not None:
+        from paddock.run.compare.page import comparison_page
+
+        write_pieces([comparison_page(found)], options.html)
+    if options.json:
+        say_json(found.as_json())
+        return
+    say("\n".join(comparison_lines(found, *_screen(), is_full=options.full)))
+    if options.html is not None:
+        say(f"\npage      {options.html}")
+
+
+def _screen() -> tuple[int, bool]:
+    """Its width, and whether it has colours."""
+    import shutil
+
+    from paddock.cli.output import is_coloured
+
+    return shutil.get_terminal_size((120, 40)).columns, is_coloured()

@@ -1,0 +1,76 @@
+"""What a model was asked, as lines for people. Every word in it may be an agent's: texts stand
+behind a bar, go through `plain`, and have a bounded length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddock.gate.showing import plain
+
+_MAX_LINES = 200  # of one part of a message
+_MAX_TEXT = 20_000
+_TEXTS = ("text", "content", "output", "thinking", "refusal")
+_APART = frozenset({"messages", "input", "system", "instructions"})
+
+
+def conversation_lines(request: Mapping[str, Any]) -> Iterator[str]:
+    """The system's words, then every message, oldest first, then what else was asked for."""
+    for key in ("system", "instructions"):
+        if request.get(key):
+            yield key
+            yield from _part(request[key])
+    given = request.get("messages", request.get("input"))
+    for number, message in enumerate(given if isinstance(given, list) else [given], 1):
+        if message is not None:
+            yield f"{number}. {_role(message)}"
+            yield from _message(message)
+    rest = {key: request[key] for key in request if key not in _APART}
+    yield f"asked with {plain(json.dumps(rest, ensure_ascii=False), _MAX_TEXT)}"
+
+
+def _role(message: Any) -> str:
+    if not isinstance(message, Mapping):
+        return "text"
+    return plain(message.get("role") or message.get("type") or "message", 40)
+
+
+def _message(message: Any) -> Iterator[str]:
+    if not isinstance(message, Mapping):
+        yield from _part(message)
+        return
+    content = message.get("content")
+    yield from _part([] if content is None else content)
+    rest = {key: message[key] for key in message if key not in ("role", "content")}
+    if rest:
+        yield from _text(json.dumps(rest, ensure_ascii=False))
+
+
+def _part(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for one in part:
+            yield from _part(one)
+    elif isinstance(part, str):
+        yield from _text(part)
+    elif isinstance(part, Mapping) and (text := _only_text(part)) is not None:
+        yield from _text(text)
+    else:
+        yield from _text(json.dumps(part, ensure_ascii=False))
+
+
+def _only_text(part: Mapping[str, Any]) -> str | None:
+    """The text of a part that says nothing else."""
+    if not part.keys() <= {"type", *_TEXTS}:
+        return None
+    texts = [part[key] for key in _TEXTS if isinstance(part.get(key), str)]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _text(text: str) -> Iterator[str]:
+    lines = text[:_MAX_TEXT].split("\n")
+    for line in lines[:_MAX_LINES]:
+        yield f"    | {plain(line, _MAX_TEXT)}"
+    if len(lines) > _MAX_LINES or len(text) > _MAX_TEXT:
+        yield f"    (it has {len(text)} characters: --json)"

@@ -1,0 +1,130 @@
+"""`paddock files`: the files that a run had written, as they were at a step or at its end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paddock.state.trees.nodes import Node
+    from paddock.state.trees.store import TreeStore
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.output import sentences
+
+    options = _parser().parse_args(words)
+    with sentences():
+        from paddock.cli.journals import find_journal
+
+        directory = find_journal(options.run)
+        return _cat(directory, options) if options.cat else _list(directory, options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from paddock.cli.journals import RUN_HELP
+    from paddock.cli.numbers import step
+
+    parser = argparse.ArgumentParser(prog="paddock files", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("path", metavar="PATH", nargs="?",
+                        help="a file, or a directory and all in it")  # fmt: skip
+    parser.add_argument("--step", type=step, metavar="K", help="as they were before this step")
+    parser.add_argument("--cat", action="store_true", help="the bytes of the file at PATH")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    return parser
+
+
+def _list(directory: Path, options: argparse.Namespace) -> int:
+    from paddock.cli.output import say, say_json
+    from paddock.cli.table import table
+    from paddock.gate.showing import plain
+    from paddock.model.errors import NotFound
+
+    store, tree = _recorded(directory, options.step)
+    found = [one for one in store.entries(tree) if _is_wanted(one[0], options.path)]
+    if options.path is not None and not found:
+        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
+                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+    if options.json:
+        files = [_as_json(path, node) for path, node in found]
+        say_json({"tree": tree, "is_whole": not store.tree(tree).is_cut, "files": files})
+        return 0
+    rows = [(_mode(node), node.size, f"{plain(path or '/', 4096)}{_more(node)}")
+            for path, node in found]  # fmt: skip
+    say(table(("mode", "bytes", "path"), rows))
+    if store.tree(tree).is_cut:
+        say("(there were more files than are recorded)")
+    return 0
+
+
+def _cat(directory: Path, options: argparse.Namespace) -> int:
+    from paddock.gate.showing import plain
+    from paddock.model.errors import InvalidInput, NotFound
+    from paddock.state.trees.nodes import NodeKind
+
+    if options.path is None:
+        raise InvalidInput("--cat needs the PATH of a file")
+    store, tree = _recorded(directory, options.step)
+    node = next((node for path, node in store.entries(tree) if path == options.path), None)
+    if node is None or node.kind is NodeKind.WHITEOUT:
+        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
+                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+    if node.kind is not NodeKind.FILE:
+        raise InvalidInput(f"{plain(options.path, 200)} is a {node.kind.value}, not a file")
+    sys.stdout.flush()
+    for chunk in store.open_blob(node):
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _recorded(directory: Path, step: int | None) -> tuple[TreeStore, str]:
+    from paddock.run.files import home_of, store_of, tree_at
+
+    return store_of(home_of(directory)), tree_at(directory, step)
+
+
+def _is_wanted(path: str, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    wanted = wanted.rstrip("/")
+    return path == wanted or path.startswith(f"{wanted}/")
+
+
+def _mode(node: Node) -> str:
+    import stat
+
+    from paddock.state.trees.nodes import NodeKind
+
+    kinds = {NodeKind.FILE: stat.S_IFREG, NodeKind.DIR: stat.S_IFDIR, NodeKind.FIFO: stat.S_IFIFO}
+    if node.kind in kinds:
+        return stat.filemode(kinds[node.kind] | node.mode)
+    return "l" if node.kind is NodeKind.SYMLINK else "-"
+
+
+def _more(node: Node) -> str:
+    from paddock.gate.showing import plain
+    from paddock.state.trees.nodes import NodeKind
+
+    if node.kind is NodeKind.SYMLINK:
+        return f" -> {plain(node.target, 1000)}"
+    if node.kind is NodeKind.WHITEOUT:
+        return "  (deleted)"
+    return "" if node.is_kept else "  (too large to be kept)"
+
+
+def _as_json(path: str, node: Node) -> dict[str, Any]:
+    from paddock.state.trees.nodes import NodeKind
+
+    about: dict[str, Any] = {"path": path or "/", "kind": node.kind.value}
+    if node.kind in (NodeKind.FILE, NodeKind.DIR, NodeKind.FIFO):
+        about["mode"] = node.mode
+    if node.kind is NodeKind.FILE:
+        about |= {"size_bytes": node.size, "sha256": node.digest, "is_kept": node.is_kept}
+    if node.kind is NodeKind.SYMLINK:
+        about["target"] = node.target
+    return about

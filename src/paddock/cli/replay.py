@@ -1,0 +1,103 @@
+"""`paddock replay`: a run read again from its journal alone; with --agent its program runs again,
+and all that it wants from outside is answered from the record."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from paddock.cli.run import split_command
+from paddock.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paddock.run.running import Ended
+
+EXIT_DIVERGED = 5
+
+
+def main(words: list[str]) -> int:
+    from paddock.cli.journals import find_journal
+
+    words, command = split_command(words)
+    options = _parser().parse_args(words)
+    if command and not options.agent:
+        raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")
+    directory = find_journal(options.run)
+    if options.agent:
+        return _play(options, directory, command)
+    from paddock.cli.replay_text import print_past
+    from paddock.doors.terms import load_file
+
+    policy = None if options.policy is None else load_file(options.policy)
+    print_past(directory, policy=policy, is_json=options.json)
+    return 0
+
+
+def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> int:
+    from paddock.cli.run import finish, showing
+    from paddock.policy.file import default_policy
+    from paddock.run.replaying import replay
+
+    if options.policy is not None:
+        raise InvalidInput(
+            "replay: --agent answers from the record, whatever a policy says",
+            hint="leave --agent out to decide the past anew, or fork the run under the policy",
+        )
+    with showing(options, default_policy()) as watch:
+        ended = replay(
+            directory,
+            command=command or None,
+            on_divergence=options.on_divergence,
+            vary=options.vary,
+            watch=watch,
+        )
+    return told(ended, options, finish(ended, options))
+
+
+def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
+    """Where it left its record, if it did."""
+    if ended.divergence is None:
+        if not options.json and not options.quiet:
+            said = f" ({len(ended.differs)} other in their files)" if ended.differs else ""
+            print(f"the replay kept to its record{said}", file=sys.stderr)
+        return code
+    from paddock.run.matching.showing import side_by_side
+
+    if not options.json:
+        print(f"paddock: {ended.divergence.text}", file=sys.stderr)
+        print(side_by_side(ended.divergence.differences, width=_width()), file=sys.stderr)
+    return EXIT_DIVERGED
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def _parser() -> argparse.ArgumentParser:
+    from paddock.cli.journals import RUN_HELP
+
+    parser = argparse.ArgumentParser(
+        prog="paddock replay",
+        description=__doc__,
+        usage="paddock replay RUN [--policy FILE] [--agent [options] [-- COMMAND ...]]",
+    )
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--policy", metavar="FILE", help="what another file would have decided")
+    parser.add_argument("--agent", action="store_true", help="run the agent again")
+    parser.add_argument(
+        "--on-divergence",
+        default="stop",
+        metavar="MODE",
+        help="stop (default), block what is not in the record, or go on live",
+    )
+    parser.add_argument(
+        "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    return parser

@@ -1,0 +1,173 @@
+"""`paddock run`: any program as an agent under a paddock file, on record from its first step."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from paddock.policy.decide import Policy
+    from paddock.run.report import Report
+    from paddock.run.running import Ended, Watcher
+
+EXIT_NOT_STARTED = 126
+MAX_STDIN = 8 << 20
+
+
+def main(words: list[str]) -> int:
+    options = _parser().parse_args(words)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
+    from paddock.run.order import order_of
+    from paddock.run.running import run
+
+    order = order_of(
+        command,
+        file=options.file,
+        stage=options.stage,
+        isolation=options.isolation,
+        offline=options.offline,
+        sets=options.set,
+        envs=dict(_pair(text) for text in options.env),
+        seed=options.seed,
+        faults=faults_from(options.fault),
+        timeout=options.timeout,
+        stdin=None if sys.stdin is None or sys.stdin.isatty() else read_stdin(),
+    )
+    with showing(options, order.policy) as watch:
+        ended = run(order, watch)
+    return finish(ended, options)
+
+
+@contextlib.contextmanager
+def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
+    """Who shows a run while it goes."""
+    if options.json:
+        from paddock.cli.run_json import ForPrograms
+
+        yield ForPrograms()
+        return
+    from paddock.cli.run_text import LiveText
+
+    live = LiveText.here(is_quiet=options.quiet, is_asked_here="terminal" in policy.approvals.by)
+    try:
+        yield live
+    finally:
+        live.finish()
+
+
+def finish(ended: Ended, options: argparse.Namespace) -> int:
+    """Says what it came to; the agent's own status is ours."""
+    from paddock.run.report import report_of
+
+    report = report_of(ended.directory)
+    if options.json:
+        from paddock.cli.output import say_json
+
+        say_json({**report.as_json(), "error": ended.error})
+    elif not options.quiet:
+        tell_summary(report)
+    if ended.error is not None:
+        print(f"paddock: the agent was not started: {ended.error}", file=sys.stderr)
+    return EXIT_NOT_STARTED if ended.exit_code is None else ended.exit_code
+
+
+def tell_summary(report: Report) -> None:
+    """On the error output: the other one is the agent's."""
+    from paddock.cli.run_lines import Manner
+    from paddock.cli.run_summary import summary_lines
+
+    is_coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    print(file=sys.stderr)
+    for line in summary_lines(report, Manner(is_coloured=is_coloured)):
+        print(line, file=sys.stderr)
+
+
+def read_stdin() -> bytes | None:
+    """What was piped in, if anything was: it is a part of the run, and comes again in a replay."""
+    import stat
+
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and _is_ready()):
+        return None
+    data = sys.stdin.buffer.read(MAX_STDIN + 1)
+    if len(data) > MAX_STDIN:
+        raise InvalidInput("run: more than 8 MiB on the input", hint="put it into a file")
+    return data
+
+
+def split_command(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own words, and the command behind the first `--`."""
+    if "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def faults_from(texts: list[str]) -> Any:
+    """Names of sets, or faults as YAML."""
+    if not texts:
+        return None
+    import yaml
+
+    found: list[Any] = []
+    for text in texts:
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise InvalidInput(f"--fault: {text!r} is neither a set nor YAML") from None
+        found += value if isinstance(value, list) else [value]
+    return found
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """What replay and fork take as well."""
+    parser.add_argument("--stage", metavar="S", help="observe, draft, approve, narrow or broad")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="another value in the file"
+    )
+    parser.add_argument(
+        "--fault", action="append", default=[], metavar="F", help="a set (flaky) or one as YAML"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="paddock run",
+        description=__doc__,
+        usage="paddock run [options] [--] COMMAND [ARGUMENT ...]",
+    )
+    parser.add_argument("--file", "-f", metavar="FILE", help="the paddock file (paddock.yaml)")
+    parser.add_argument("--isolation", metavar="I", help="container (the one there is)")
+    parser.add_argument("--offline", action="store_true", help="stand-ins only: nothing goes out")
+    parser.add_argument("--env", "-e", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--seed", metavar="S", help="of all chance inside (a new one)")
+    parser.add_argument("--timeout", metavar="T", help="the agent ends after this (1h)")
+    add_run_options(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser
+
+
+def _is_ready() -> bool:
+    """A pipe that nobody writes to must not hold up the run."""
+    import select
+
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from paddock.cli.options import pair
+
+    return pair(text, "--env")

@@ -1,0 +1,114 @@
+"""What a display knows of a run: the steps that are under way, what all of them come to, and how
+many lines a second a person can follow. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.cli.run_lines import StepSeen
+from paddock.journal.records import Record
+from paddock.journal.traffic import mapping
+
+MAX_LINES_A_SECOND = 200
+_MAX_OPEN = 10_000  # steps without an end: no honest run has so many at once
+_AGENT_STEP = 1
+
+
+class Steps:
+    """The steps that are under way, and what all of them come to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.verdicts: Counter[str] = Counter()
+        self.spent: Counter[str] = Counter()
+        self._open: dict[int, StepSeen] = {}
+
+    def take(self, record: Record) -> StepSeen | None:
+        """The step, when there is a line to be written about it."""
+        number, body = record.step, record.body
+        if number is None:
+            return None
+        if record.type.value == "proposed":
+            self._begin(StepSeen(number, record.at, body))
+            return None
+        step = self._open.get(number)
+        if step is None:
+            return None
+        match record.type.value:
+            case "decided":
+                return self._decided(step, body)
+            case "answered":
+                by = f" by {body['by']}" if body.get("by") else ""
+                reason = f" ({body['reason']})" if body.get("reason") else ""
+                step.answer = f"{body.get('state')}{by}{reason}"
+            case "settled":
+                return self._settled(step, record)
+        return None
+
+    def oldest(self) -> StepSeen | None:
+        """What the agent waits for longest; its own program is no such thing."""
+        return next((one for n, one in self._open.items() if n != _AGENT_STEP), None)
+
+    def rest(self) -> list[StepSeen]:
+        """Steps that have no end."""
+        left = [one for number, one in self._open.items() if number != _AGENT_STEP]
+        for one in left:
+            one.outcome = "no end was recorded"
+        self._open.clear()
+        return left
+
+    def _begin(self, step: StepSeen) -> None:
+        self.count += 1
+        if len(self._open) >= _MAX_OPEN:
+            self._open.pop(next(iter(self._open)))
+        self._open[step.number] = step
+
+    def _decided(self, step: StepSeen, body: Mapping[str, Any]) -> StepSeen | None:
+        step.verdict, step.by = str(body.get("verdict")), str(body.get("decided_by"))
+        step.why, step.is_again = str(body.get("why") or ""), "again" in body
+        self.verdicts[step.verdict] += 1
+        # The agent itself lasts as long as the run: its line must not wait for its end.
+        return step if step.number == _AGENT_STEP and step.verdict == "allow" else None
+
+    def _settled(self, step: StepSeen, record: Record) -> StepSeen | None:
+        del self._open[step.number]
+        body = record.body
+        step.outcome, step.error = str(body.get("outcome")), str(body.get("error") or "")
+        step.cost = mapping(body.get("cost"))
+        step.duration_us = max(record.at - step.at, 0)
+        for key in ("input_tokens", "output_tokens", "usd_micros"):
+            if type(step.cost.get(key)) is int:
+                self.spent[key] += step.cost[key]
+        return None if step.number == _AGENT_STEP and step.verdict == "allow" else step
+
+
+class Rate:
+    """So many lines a second; of the others, how many there were and what was decided."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._lines = 0
+        self._others: Counter[str] = Counter()
+
+    def is_full(self, step: StepSeen) -> bool:
+        now = time.monotonic()
+        if now - self._since >= 1.0:
+            self._since, self._lines = now, 0
+        self._lines += 1
+        if self._lines <= MAX_LINES_A_SECOND and not self._others:
+            return False
+        self._others[step.verdict] += 1
+        return True
+
+    def left_out(self, now: float, *, is_over: bool) -> str:
+        """What is to be said of them, once the second is over."""
+        if not self._others or (now - self._since < 1.0 and not is_over):
+            return ""
+        count = sum(self._others.values())
+        by = ", ".join(f"{one} {number}" for one, number in sorted(self._others.items()))
+        self._others.clear()
+        return f"      ... {count} more steps ({by})"

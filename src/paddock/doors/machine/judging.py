@@ -1,0 +1,115 @@
+"""Programs that are about to run inside, before the gate: those that rules or faults mind, and the
+commands of an agent, which are steps of its run."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from paddock.doors.machine.commanding import Commanders
+from paddock.doors.machine.exec_actions import exec_action, other_action
+from paddock.doors.machine.killing import Killer
+from paddock.fence.container.attempts import Attempt, KnownPrograms, look
+from paddock.fence.container.driver import PATH
+from paddock.gate.executors import Done
+from paddock.model.action import Action, Kind, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.passage import Passage
+
+
+class ExecJudge:
+    """Asked by the notifier while the kernel holds the call."""
+
+    def __init__(self, passage: Passage, killer: Killer, *, has_rules: bool) -> None:
+        self.commanders: Commanders | None = None  # of a run: what its agent starts is a step
+        self._passage = passage
+        self._killer = killer
+        self._has_rules = has_rules
+        self._known: KnownPrograms | None = None
+
+    def __call__(self, attempt: Attempt) -> int | Awaitable[int]:
+        """What a program that is about to run meets. Whatever goes wrong here is a no."""
+        try:
+            step = self._passage.step_of(attempt.event)
+            expected = self._passage.expectation(attempt.event)
+            is_command = self._is_command(attempt)
+            if not self._has_rules and not is_command:
+                return 0
+            truth = look(attempt, self._programs())
+            if is_command and self.commanders is not None:
+                self.commanders.started(attempt.event.pid)
+            if attempt.is_first and expected and expected.real_path == truth.real_path:
+                return 0  # its command has crossed the gate with this very program
+            actions = [exec_action(attempt.event, truth, step)]
+            actions += [other_action(attempt.event, name, step) for name in truth.others]
+            doubtful = [action for action in actions if not self._passage.gate.lets_pass(action)]
+        except FileNotFoundError as error:
+            # A program is looked for in one directory after the other.
+            return self._unreadable(attempt, error) if self._has_rules else errno.ENOENT
+        except Exception as error:
+            return self._unreadable(attempt, error)
+        if is_command:
+            others = [action for action in doubtful if action is not actions[0]]
+            return self._judge_later([actions[0], *others], attempt)
+        if not doubtful:
+            return 0
+        if attempt.is_first and any(self._would_ask(action) for action in doubtful):
+            return errno.EACCES  # it changed since it was decided on, and the guest cannot wait
+        return self._judge_later(doubtful, attempt)
+
+    def change_rules(self, *, has_rules: bool) -> None:
+        """Of other terms."""
+        self._has_rules, self._known = has_rules, None
+
+    def _is_command(self, attempt: Attempt) -> bool:
+        if self.commanders is None:
+            return False
+        if attempt.is_first:
+            self.commanders.begins(attempt.event.pid)
+            return False  # it has crossed, or is ours
+        return self.commanders.is_command(attempt)
+
+    def _unreadable(self, attempt: Attempt, error: Exception) -> int:
+        """What cannot be looked at does not run, and that is written down."""
+        event = attempt.event
+        body = {"what": "exec refused", "program": event.program, "argv": list(event.argv)}
+        with contextlib.suppress(Exception):
+            self._passage.gate.note({**body, "error": str(error)}, self._passage.step_of(event))
+        code = getattr(error, "errno", None)
+        return code if isinstance(code, int) and code > 0 else errno.EACCES
+
+    async def _judge_later(self, actions: list[Action], attempt: Attempt) -> int:
+        killing: list[float] = []
+        for action in actions:
+            spoil = self._killer.watch(killing)
+            receipt = await self._passage.gate.cross(action, _let_through, spoil=spoil)
+            if self.commanders is not None and action is actions[0]:
+                self._passage.belongs_to(attempt.event.pid, receipt.step)
+            if receipt.outcome is Outcome.FAULTED:
+                return getattr(receipt.exception, "errno", None) or errno.EIO
+            if not receipt.is_done:
+                return errno.EACCES
+        self._killer.kill_held(attempt.host_pid, killing)
+        return 0
+
+    def _would_ask(self, action: Action) -> bool:
+        return self._passage.policy.decide(action).verdict is Verdict.ASK
+
+    def _programs(self) -> KnownPrograms:
+        if self._known is None:
+            names = {
+                str(pattern)
+                for rule in self._passage.policy.rules
+                if Kind.EXEC in rule.kinds
+                for pattern in rule.match.get("program") or ()
+                if "*" not in str(pattern)
+            }
+            self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), PATH)
+        return self._known
+
+
+async def _let_through(action: Action) -> Done:
+    return Done(record={"let_through": True})

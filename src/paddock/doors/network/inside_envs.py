@@ -1,0 +1,48 @@
+"""Variables that give programs inside the chance and the clock of another time.
+
+They help a program to do again what it did. They keep nobody from anything.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import time
+
+SEED = "PADDOCK_SEED"  # read by `inside/sitecustomize.py`
+_LIBRARIES = (
+    "/usr/lib/*/faketime/libfaketimeMT.so.1",  # Debian, Ubuntu
+    "/usr/lib64/faketime/libfaketimeMT.so.1",  # Fedora
+    "/usr/lib/faketime/libfaketimeMT.so.1",  # Arch, Alpine
+)
+
+
+def seed_envs(seed: int) -> dict[str, str]:
+    """Variables by which Python inside draws the same chance again. The same seed gives the same
+    chance to everybody who knows it: a seed that is to be a secret has 256 bits."""
+    raw = hashlib.sha256(f"paddock seed {seed}".encode()).digest()
+    order = int.from_bytes(hashlib.sha256(raw).digest()[:4], "big") or 1  # 0 would mean: none
+    return {SEED: raw.hex(), "PYTHONHASHSEED": str(order)}
+
+
+def faketime_envs(at: float) -> dict[str, str]:
+    """Variables by which clocks inside show the time `at` (seconds since 1970) now, and go on from
+    there; none where this host has no libfaketime, which programs inside then cannot load either.
+
+    It is a difference to the real clock, not a moment: every process of the sandbox has the same
+    time, whenever it starts. How long something takes is not changed.
+    """
+    library = faketime_library()
+    if library is None:
+        return {}
+    return {
+        "LD_PRELOAD": library,
+        "FAKETIME": f"{at - time.time():+.6f}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",  # the same, before 0.9.9
+    }
+
+
+def faketime_library() -> str | None:
+    """Where libfaketime is, if it is installed."""
+    return next((found for place in _LIBRARIES for found in sorted(glob.glob(place))), None)

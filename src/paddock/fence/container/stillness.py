@@ -1,0 +1,64 @@
+"""Whether anything inside a sandbox is at work at this moment, or all of it waits. A replay gives
+the next answer only then, so that an agent sees answers in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+
+_LIMIT_S = 0.5  # of a program that computes in the background
+_LOOK_S = 0.001
+MANY, ONE = 3, 1  # looks in a row: of several threads one may be between two waits
+_MAX_TASKS = 4096
+_AT_WORK = b"RD"
+
+
+async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> None:
+    """Returns when every thread inside waits, or after the limit."""
+    until, seen = time.monotonic() + limit_s, 0
+    while True:
+        seen = 0 if is_at_work(init_pid) else seen + 1
+        if seen >= looks or time.monotonic() > until:
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
+def is_at_work(init_pid: int) -> bool:
+    """Whether some thread of a descendant of the process runs, or could run."""
+    pending, looked = _children(init_pid), 0
+    while pending and looked < _MAX_TASKS:
+        pid = pending.pop()
+        for state in _states(pid):
+            looked += 1
+            if state in _AT_WORK:
+                return True
+        pending += _children(pid)
+    return False
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in _tasks(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def _states(pid: int) -> bytes:
+    found = b""
+    for task in _tasks(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+            line = file.read()
+            # Behind the name, which may hold anything, and ends with the last bracket.
+            found += line[line.rindex(b")") + 2 :][:1]
+    return found
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it has ended

@@ -1,0 +1,78 @@
+"""Gives again what came of an action in an earlier run. What stays inside the fence is carried out
+again, because only so can the files be what they were; of everything else only the answer is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from paddock.gate.crossing import Crossing
+from paddock.gate.executors import Done, Refused
+from paddock.gate.faults import lasting
+from paddock.gate.past import Met, Past
+from paddock.journal.bodies import decided_body
+from paddock.model.action import Action, Outcome, Receipt, Verdict
+
+CarryOut = Callable[[Crossing, Verdict], Awaitable[Done]]
+_HAPPENED = (Outcome.DONE, Outcome.FAILED)
+
+
+class Recorder(Protocol):
+    """Who writes down the state around each step, so that it can be had back."""
+
+    async def before(self, action: Action) -> None:
+        """When it has been decided on and is not carried out yet."""
+        ...
+
+    def after(self, receipt: Receipt) -> None: ...
+
+
+def again_body(met: Met) -> dict[str, Any]:
+    """The body of `decided` for a step that is answered from a record."""
+    return {**decided_body(met.decision), "again": met.source}
+
+
+async def carried_out_again(past: Past, met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
+    """What the agent gets, and what the journal of this run says came of it."""
+    if crossing.action.is_contained and met.outcome in _HAPPENED:
+        try:
+            return await crossing.means.live(crossing.action)
+        finally:
+            past.over(met)
+    await past.turn(met)
+    try:
+        return await _answered(met, crossing, carry_out)
+    finally:
+        past.over(met)
+
+
+async def _answered(met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
+    words = met.decision.fault
+    match met.outcome:
+        case Outcome.REFUSED:
+            return Done(outcome=Outcome.REFUSED, error=Refused(met.error or "It was refused."))
+        case Outcome.FAULTED if words is not None and ("id" not in words or _is_instead(words)):
+            return await carry_out(crossing, Verdict.FAULT)  # it never had an effect
+    means = crossing.means
+    if means.again is None:
+        return _as_it_was(met)
+    if words is not None and "id" in words and means.spoil is not None:
+        split = lasting(words)
+        means.spoil({**split.effect, **split.answer})
+    return replace(await means.again(crossing.action, met), draft_id=met.draft_id)
+
+
+def _as_it_was(met: Met) -> Done:
+    return Done(
+        value=met.result,
+        outcome=met.outcome,
+        error=met.error,
+        cost=met.cost,
+        draft_id=met.draft_id,
+    )
+
+
+def _is_instead(words: Mapping[str, Any]) -> bool:
+    return lasting(words).is_instead

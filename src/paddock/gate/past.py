@@ -1,0 +1,72 @@
+"""The record of an earlier run, as the gate meets it: an action is found in it, and what came of it
+then is given again. Nothing is decided anew, nobody is asked, and nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from paddock.journal.writer import Entry
+from paddock.model.action import Action, Decision, Outcome
+
+
+class Departed(Exception):
+    """The agent left its record. The message is meant for the agent and for people."""
+
+
+def _departed(at: str | None, recorded: Any, proposed: Any) -> Departed:
+    return Departed("This run left its record.")
+
+
+def _nothing_sealed() -> list[tuple[str, str]]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The recorded step that an action was found to be, and what came of it."""
+
+    run: str
+    step: int
+    decision: Decision
+    outcome: Outcome
+    result: Any = None
+    error: str | None = None
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    answered_by: str | None = None
+    draft_id: str | None = None
+    is_repeat: bool = False  # of a step that came already, and may come as often as it likes
+    within: tuple[Entry, ...] = ()  # steps that were part of its answer, as they were recorded
+    # Tells who keeps the record that an answer cannot be given: where it differs, and how.
+    departed: Callable[[str | None, Any, Any], Departed] = field(default=_departed, compare=False)
+    # The credentials among the headers of an answer, which the journal does not show.
+    unsealed: Callable[[], list[tuple[str, str]]] = field(default=_nothing_sealed, compare=False)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """For the journal: where the answer comes from."""
+        return {"run": self.run, "step": self.step}
+
+
+class Past(Protocol):
+    """What stands before the rules while an earlier run is lived through again."""
+
+    async def meet(self, action: Action) -> Met | None:
+        """The recorded step; None from the moment on at which things are live. May wait for others
+        whose turn comes first. Raises Departed."""
+        ...
+
+    def refused(self, action: Action) -> Met | None:
+        """The same for what a door refuses by itself: it only has to be known. Raises Departed."""
+        ...
+
+    async def turn(self, met: Met) -> None:
+        """Returns when the answer of this step may go out: answers come in their recorded order.
+        Raises Departed."""
+        ...
+
+    def over(self, met: Met) -> None:
+        """The answer has gone out."""
+        ...

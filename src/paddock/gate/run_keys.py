@@ -1,0 +1,30 @@
+"""The key with which a run seals what its journal does not show, and by which it knows it again. It
+is made from the home's own, so it can go with a run to another machine and opens no other run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paddock.journal.keyed import FILE_NAME, Keyed, derived
+from paddock.journal.keys import secret_bytes
+from paddock.model.errors import InvalidInput
+from paddock.state.home import Home
+
+CARRIED = "run.key"  # beside a journal that came from elsewhere
+_BYTES = 32
+
+
+def run_key(home: Home, directory: Path, root: str) -> bytes:
+    """That of the lineage that begins with the run `root`."""
+    try:
+        carried = (directory / CARRIED).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return derived(secret_bytes(home.keys, FILE_NAME), f"run {root}".encode())
+    if len(carried) != _BYTES:
+        raise InvalidInput(f"{directory / CARRIED} is no key of a run")
+    return carried
+
+
+def run_keyed(home: Home, run: str, root: str) -> Keyed:
+    """Makes the hashes by which a run of the lineage compares what it does not show."""
+    return Keyed(run_key(home, home.runs / run, root))

@@ -1,0 +1,76 @@
+"""What a gate writes into its journal: records that belong together in one write, what the fence
+observed in front of them, and the values of secrets in none of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from paddock.gate.alerts import Alert
+from paddock.journal.bodies import as_json, proposed_body
+from paddock.journal.errors import JournalBroken
+from paddock.journal.keyed import Keyed, keyed_leaves
+from paddock.journal.mask import Masker
+from paddock.journal.records import Type
+from paddock.journal.texts import proposed_text
+from paddock.journal.writer import Entry, Journal
+from paddock.model.action import Action
+
+
+class Writing:
+    """The pen of one gate. May be used from any thread."""
+
+    def __init__(self, journal: Journal, masker: Masker | None) -> None:
+        self.journal = journal
+        self.keyed: Keyed | None = None
+        self._masker = masker
+        self._observed: list[Entry] = []
+        self._lock = threading.Lock()
+
+    def write(self, *entries: Entry) -> int:
+        """With one write, in order: what was observed so far, and these. Raises JournalBroken."""
+        with self._lock:  # two threads must not take the same observations
+            observed = list(self._observed)
+            position = self.journal.extend((*observed, *entries))
+            del self._observed[: len(observed)]
+            return position
+
+    def proposed(self, action: Action, step: int) -> Entry:
+        """The record of a proposal. What is masked in it can be compared by keyed hashes."""
+        text = proposed_text(action)
+        if self._masker is None or self.keyed is None or self._masker.is_clean(text):
+            return Entry(Type.PROPOSED, text, step)
+        leaves = keyed_leaves(self.keyed, action.arguments, self._masker.mask(action.arguments))
+        return Entry(Type.PROPOSED, {**proposed_body(action), "keyed": leaves}, step)
+
+    def observe(self, body: Mapping[str, Any], step: int | None) -> None:
+        self._observed.append(Entry(Type.OBSERVED, as_json(body), step))
+
+    def flush(self) -> None:
+        """Writes what was observed. Raises JournalBroken."""
+        try:
+            if self._observed:
+                self.write()
+        except JournalBroken:
+            self._observed.clear()  # nobody will ever write them: they must not pile up
+            raise
+
+    def note(self, body: Mapping[str, Any], step: int | None) -> None:
+        self.write(Entry(Type.NOTED, as_json(body), step))
+
+    def alert(self, alert: Alert) -> None:
+        about = {"what": "alert", "alert": alert.name, "times": alert.times, **alert.about}
+        self.note(about, alert.step)
+
+    def masked_action(self, action: Action) -> Action:
+        """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
+        if self._masker is None:
+            return action
+        arguments, context = self._masker.mask(action.arguments), self._masker.mask(action.context)
+        return replace(action, arguments=arguments, context=context)
+
+    def masked(self, value: Any) -> Any:
+        plain = as_json(value)
+        return plain if self._masker is None else self._masker.mask(plain)

@@ -1,0 +1,71 @@
+"""Values that the journal does not show, as hashes that only this home can make: two runs can be
+compared, and whoever reads a journal cannot try out what the value may have been.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from paddock.journal.bodies import as_json
+from paddock.journal.canonical import canonical
+from paddock.journal.keys import secret_bytes
+
+FILE_NAME = "journal.seal"  # beside the key that signs; seals are made with it too
+MAX_LEAVES = 256  # of one value; where more are masked, one hash is of all of it
+_HEX = 32  # characters of a hash that are kept: 128 bits
+_PURPOSE = b"paddock: keyed hashes of values that are not shown"
+
+
+class Keyed:
+    """Makes the hashes."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        self._key = derived(key, _PURPOSE)
+
+    @classmethod
+    def open(cls, directory: Path) -> Keyed:
+        """With the key of that directory, made on first use."""
+        return cls(secret_bytes(directory, FILE_NAME))
+
+    def of(self, value: str | bytes) -> str:
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        return hmac.digest(self._key, data, "sha256").hex()[:_HEX]
+
+
+def keyed_leaves(keyed: Keyed, value: Any, masked: Any) -> dict[str, str]:
+    """Where `masked` is not what `value` is, as JSON pointers, with the hash of what stood there.
+
+    Pointers are spelled with the masked names. A name that was masked itself has a pointer that
+    ends in `#`.
+    """
+    found: dict[str, str] = {}
+    for pointer, raw in _changed(as_json(value), as_json(masked), ""):
+        if len(found) >= MAX_LEAVES:
+            return {"": keyed.of(canonical(as_json(value)))}
+        found[pointer] = keyed.of(raw if isinstance(raw, str) else canonical(raw))
+    return found
+
+
+def derived(key: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose (HKDF-Expand, RFC 5869; the key is random, so nothing is extracted)."""
+    return hmac.digest(key, purpose + b"\x01", "sha256")
+
+
+def _changed(value: Any, masked: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and isinstance(masked, Mapping) and len(value) == len(masked):
+        # In the same order: masking changes names and keeps their places.
+        for (name, item), (shown, below) in zip(value.items(), masked.items(), strict=True):
+            step = f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
+            if name != shown:
+                yield f"{step}#", name
+            yield from _changed(item, below, step)
+    elif isinstance(value, list) and isinstance(masked, list) and len(value) == len(masked):
+        for at, (item, below) in enumerate(zip(value, masked, strict=True)):
+            yield from _changed(item, below, f"{pointer}/{at}")
+    elif type(value) is not type(masked) or value != masked:
+        yield pointer, value

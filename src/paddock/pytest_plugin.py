@@ -1,0 +1,164 @@
+"""Tests of agents with pytest: the fixture `paddock`, recorded runs, and scenarios as tests.
+
+Only pytest is loaded here: whoever has Paddock installed and does not use it pays for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.run.scenarios.cassettes import Cassettes
+    from paddock.run.scenarios.playing import CaseResult
+    from paddock.run.scenarios.preparing import Prepared
+    from paddock.run.scenarios.result import RunResult
+
+_MODES = ("none", "once", "all")
+_SCENARIOS = ("*.scenario.yaml", "*.scenario.yml", "paddock_*.yaml", "paddock_*.yml")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("paddock", "agents under Paddock")
+    group.addoption(
+        "--paddock-record",
+        choices=_MODES,
+        default=None,
+        help="runs of agents: none only replays, once records what is not there, all records anew",
+    )
+    parser.addini("paddock_record", "what --paddock-record is, when it is not said", default="once")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "paddock(file, world, faults, stage, seed, sets, envs, timeout, stdin, cwd, files, vary): "
+        "what runs of agents in this test have in common",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A scenario is a test for each of its cases."""
+    if not any(fnmatchcase(file_path.name, pattern) for pattern in _SCENARIOS):
+        return None
+    found: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return found
+
+
+@pytest.fixture
+def paddock(request: pytest.FixtureRequest) -> Paddock:
+    """Runs agents, and gives back what they did: `paddock.run(["python", "agent.py"])`."""
+    from paddock.run.scenarios.cassettes import Cassettes, Mode, place_of
+
+    place, mode = place_of(request.path, _test_name(request)), Mode(_mode(request.config))
+    return Paddock(request.path.parent, _common(request), Cassettes(place, mode))
+
+
+class Paddock:
+    """What the fixture is."""
+
+    def __init__(self, directory: Path, common: Mapping[str, Any], cassettes: Cassettes) -> None:
+        self._directory = directory
+        self._common = common
+        self._cassettes = cassettes
+
+    def run(self, command: Sequence[str], **words: Any) -> RunResult:
+        """Runs an agent to its end; replayed from a record where there is one. Words are those of
+        `@pytest.mark.paddock`, and hold before them. Paths start at the test's directory."""
+        from paddock.model.errors import PaddockError
+
+        try:
+            return self._cassettes.run(self._wanted(command, {**self._common, **words}))
+        except PaddockError as error:
+            said = str(error)
+        pytest.fail(said, pytrace=False)  # out here: it is no error while another one was handled
+
+    def _wanted(self, command: Sequence[str], words: Mapping[str, Any]) -> Any:
+        from paddock.run.scenarios.asking import wanted
+
+        return wanted(tuple(command), self._directory, words)
+
+
+class ScenarioFile(pytest.File):
+    """One file with a scenario."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from paddock.model.errors import InvalidInput
+        from paddock.run.scenarios.finding import scenarios_in
+        from paddock.run.scenarios.preparing import prepare
+
+        # Scenarios are always run; where nothing live may happen, only stand-ins answer.
+        is_offline = _mode(self.config) == "none"
+        try:
+            cases = prepare(scenarios_in(self.path), is_offline=is_offline)
+        except InvalidInput as error:
+            raise self.CollectError(str(error)) from None
+        for one in cases:
+            yield ScenarioItem.from_parent(self, name=one.case.name, prepared=one)
+
+
+class ScenarioItem(pytest.Item):
+    """One case of a scenario."""
+
+    def __init__(self, *, prepared: Prepared, **words: Any) -> None:
+        super().__init__(**words)
+        self._prepared = prepared
+
+    def runtest(self) -> None:
+        from paddock.run.scenarios.furnishing import run_case
+        from paddock.run.scenarios.playing import Play, Standing
+
+        play = Play(run_case, lambda case, attempt: None)
+        result = play.through([self._prepared])[0]
+        for attempt in result.attempts:
+            self.user_properties.append(("paddock_run", attempt.run))
+        if result.standing is not Standing.PASSED:
+            raise _Unexpected(result)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        if isinstance(excinfo.value, _Unexpected):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, self.name
+
+
+class _Unexpected(Exception):
+    """A case that did not come out as expected."""
+
+    def __init__(self, result: CaseResult) -> None:
+        from paddock.run.scenarios.junit import failure_lines
+
+        lines = [f"{result.case.name}: {result.standing}, {result.rate} passed"]
+        super().__init__("\n".join([*lines, *failure_lines(result.attempts)]))
+
+
+def _mode(config: pytest.Config) -> str:
+    said = config.getoption("--paddock-record") or config.getini("paddock_record")
+    if said not in _MODES:
+        raise pytest.UsageError(f"paddock_record: {said!r} is none of {', '.join(_MODES)}")
+    return str(said)
+
+
+def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What markers say; the one nearest to the test holds."""
+    words: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers("paddock"))):
+        if marker.args:
+            raise pytest.UsageError("@pytest.mark.paddock takes only names, as in file='a.yaml'")
+        words.update(marker.kwargs)
+    return words
+
+
+def _test_name(request: pytest.FixtureRequest) -> str:
+    """As in `TestRefunds.test_one[flaky]`: what tells it from others of its file."""
+    _, _, inside = request.node.nodeid.partition("::")
+    name: str = inside.replace("::", ".")
+    return name

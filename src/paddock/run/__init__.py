@@ -1,0 +1,1 @@
+"""Composition: a run, what was recorded of it, and the same past read or lived again."""

@@ -1,0 +1,298 @@
+"""A run lived through again: each action that the agent proposes is found in the record, and gets
+the answer that it got. It may go on live from a step on; what is not in the record ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, assert_never
+
+from paddock.gate.past import Departed, Met
+from paddock.journal.errors import JournalBroken
+from paddock.journal.keyed import Keyed, keyed_leaves
+from paddock.journal.reader import Reader
+from paddock.journal.sealing import Sealer
+from paddock.model.action import Action, Kind
+from paddock.model.errors import PaddockError
+from paddock.run.matching.compare import compare
+from paddock.run.matching.past import Past
+from paddock.run.matching.rows import (
+    ABSENT,
+    Difference,
+    Diverged,
+    DivergedBy,
+    Early,
+    Live,
+    Match,
+    Row,
+    View,
+)
+from paddock.run.matching.rules import Rules
+from paddock.run.matching.view import row_view, view_of
+from paddock.run.tape import Tape, compared_arguments
+
+if TYPE_CHECKING:
+    from paddock.gate.gate import Gate
+
+PATIENCE_S = 10.0  # for an action that has to come first; a busy machine may be slow to start one
+_MAX_NOTED = 20
+GoLive = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where a run left its record, and how."""
+
+    kind: str
+    step: int | None
+    differences: tuple[Difference, ...]
+    recorded: View | None
+    proposed: View | None
+
+    @property
+    def text(self) -> str:
+        """In one sentence."""
+        where = "after its last step" if self.step is None else f"at step {self.step}"
+        if self.differences:
+            first = self.differences[0]
+            return f"it left its record {where}: {first.at} was {first.recorded!r:.200}, is " \
+                f"{first.proposed!r:.200}"  # fmt: skip
+        return f"it left its record {where}: {_SAID[self.kind]}"
+
+    def as_note(self) -> dict[str, Any]:
+        found = [
+            {"at": one.at, "recorded": _shown(one.recorded), "proposed": _shown(one.proposed)}
+            for one in self.differences[:_MAX_NOTED]
+        ]
+        said = {"what": "diverged", "kind": self.kind, "differences": found}
+        views = {"recorded": self.recorded, "proposed": self.proposed}
+        shown = {k: {"name": v.name, **v.parts} for k, v in views.items() if v is not None}
+        return {**said, **({} if self.step is None else {"step": self.step}), **shown}
+
+
+_SAID = {
+    "changed": "something else was proposed",
+    "extra": "the record has nothing more",
+    "missing": "this step did not come",
+    "order": "it came before what it came after",
+    "unkept": "the record does not have all of its answer",
+}
+
+
+async def _at_once() -> None:
+    """Waits for nobody."""
+
+
+@dataclass(slots=True)
+class Manner:
+    """How a record is lived through."""
+
+    rules: Rules
+    until: int | None = None  # from this step on it is live
+    patience_s: float = PATIENCE_S
+    is_stopped: bool = True  # at the first divergence
+    go_live: GoLive | None = None
+    stop: Callable[[], None] = field(default=lambda: None)
+    pace: Callable[[], Awaitable[None]] = field(default=_at_once)  # before each answer
+
+
+class LivedThrough:
+    """What the gate meets before its rules. Used on one loop."""
+
+    def __init__(self, tape: Tape, manner: Manner, keyed: Keyed, sealer: Sealer) -> None:
+        self._tape = tape
+        self._manner = manner
+        self._keyed = keyed
+        self._sealer = sealer
+        self._past = Past(tape.rows, manner.rules)
+        if manner.until is not None:
+            self._past.until(manner.until)
+        self._rows = {row.step: row for row in tape.rows}
+        self._moved = asyncio.Event()
+        self._turning = asyncio.Lock()
+        self._inner: set[int] = set()  # steps inside others that came again
+        self._refused: set[int] = set()
+        self._is_live = False
+        self._gate: Gate | None = None
+        self._own: Reader | None = None
+        self.divergence: Divergence | None = None
+        self.met = 0  # steps that came again
+
+    def attend(self, gate: Gate) -> None:
+        """The gate whose past it is; what is new gets numbers behind those of the record."""
+        self._gate = gate
+        behind = self._manner.until or self._tape.last_step + 1
+        gate.count_from(behind)
+
+    async def meet(self, action: Action) -> Met | None:
+        if self._is_live:
+            return None
+        view = self._view(action)
+        inner = self._tape.inner(action.parent or 0, action.kind)
+        if inner is not None and inner.step not in self._inner:
+            return self._met_inside(inner, view)
+        patience = _Patience(self._manner.patience_s)
+        while True:
+            match self._past.propose(view):
+                case Match(row, is_again):
+                    self._move()
+                    return self._met(row, is_repeat=is_again)
+                case Live():
+                    await self._go_live()
+                    return None
+                case Diverged() as found:
+                    raise self._depart(found, view)
+                case Early():
+                    if not await patience.waits(self._moved):
+                        raise self._depart(self._past.give_up(view), view)
+                case _ as never:
+                    assert_never(never)
+
+    def _met_inside(self, row: Row, view: View) -> Met:
+        """A step inside another one, which has been found already."""
+        self._inner.add(row.step)
+        found = compare(row_view(row), view, self._manner.rules)
+        if found:
+            raise self._depart(Diverged(DivergedBy.CHANGED, row, found), view)
+        return self._met(row)
+
+    def refused(self, action: Action) -> Met | None:
+        if self._is_live:
+            return None
+        view = self._view(action)
+        match self._past.refused(view):
+            case Row() as row:
+                is_repeat = row.step in self._refused
+                self._refused.add(row.step)
+                return self._met(row, is_repeat=is_repeat)
+            case Live():
+                return None
+            case Diverged() as found:
+                raise self._depart(found, view)
+            case _ as never:
+                assert_never(never)
+
+    async def turn(self, met: Met) -> None:
+        row = self._rows[met.step]
+        patience = _Patience(self._manner.patience_s)
+        while row.is_within is None and not self._past.may_answer(row):
+            if not await patience.waits(self._moved):
+                raise self._depart(self._past.give_up_answer(row), None)
+        # Who of several was answered first is seen by an agent only when it is left the time.
+        await self._manner.pace()
+
+    def over(self, met: Met) -> None:
+        row = self._rows[met.step]
+        if row.is_within is None:
+            self._past.answered(row)
+        self._move()
+
+    def end(self) -> Divergence | None:
+        """The agent has ended: what it did not do any more is a divergence too."""
+        missing = None if self._is_live or self.divergence else self._past.ended()
+        if missing is not None:
+            self._depart(missing, None)
+        return self.divergence
+
+    @property
+    def is_live(self) -> bool:
+        return self._is_live
+
+    def _met(self, row: Row, *, is_repeat: bool = False) -> Met:
+        settled, step = self._tape.settled(row.step), row.step
+        self.met += not is_repeat
+        return Met(
+            run=self._tape.run,
+            step=step,
+            decision=self._tape.decision(step),
+            outcome=settled.outcome,
+            result=settled.result,
+            error=settled.error,
+            cost=settled.cost,
+            answered_by=settled.answered_by,
+            draft_id=settled.draft_id,
+            is_repeat=is_repeat,
+            within=() if row.kind is not Kind.MODEL else self._tape.within(step),
+            departed=lambda at, recorded, proposed: self._unanswerable(row, at, recorded, proposed),
+            unsealed=lambda: self._unsealed(settled.result),
+        )
+
+    def _unsealed(self, result: Any) -> list[tuple[str, str]]:
+        text = result.get("sealed") if isinstance(result, Mapping) else None
+        if text is None:
+            return []
+        pairs = self._sealer.unseal(str(text), self._tape.root)
+        return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in pairs]
+
+    def _unanswerable(self, row: Row, at: str | None, recorded: Any, proposed: Any) -> Departed:
+        if at is None:
+            found = Diverged(DivergedBy.UNKEPT, row, (Difference("answer", recorded, proposed),))
+        else:
+            found = Diverged(DivergedBy.CHANGED, row, (Difference(at, recorded, proposed),))
+        return self._depart(found, None)
+
+    def _depart(self, found: Diverged, view: View | None) -> Departed:
+        """Writes it down, once, and ends the agent where that is wanted."""
+        recorded = None if found.row is None else row_view(found.row)
+        one = Divergence(str(found.kind), found.step, found.differences, recorded, view)
+        self.note(one)
+        self._move()
+        return Departed(f"{one.text[:1].upper()}{one.text[1:]}.")
+
+    def note(self, one: Divergence) -> None:
+        """The first is what counts."""
+        if self.divergence is not None:
+            return
+        self.divergence = one
+        with contextlib.suppress(JournalBroken):
+            assert self._gate is not None
+            self._gate.note(one.as_note())
+        if self._manner.is_stopped:
+            self._manner.stop()
+
+    async def _go_live(self) -> None:
+        """Once; who comes meanwhile waits for it."""
+        async with self._turning:
+            if not self._is_live and self._manner.go_live is not None:
+                await self._manner.go_live()
+            self._is_live = True
+            self._move()
+
+    def _view(self, action: Action) -> View:
+        assert self._gate is not None
+        if self._own is None:
+            self._own = Reader(self._gate.writing.journal.directory)
+        try:
+            arguments = compared_arguments(self._own, action)
+        except PaddockError as error:
+            raise Departed(f"What was proposed cannot be read: {error}") from None
+        masked = self._gate.writing.masked(arguments)
+        keyed = dict(action.context.get("keyed") or {})
+        if masked != arguments:
+            keyed |= keyed_leaves(self._keyed, arguments, masked)
+        return view_of(action.kind, action.name, masked, keyed)
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+class _Patience:
+    """Waits as long as something moves, and so long after it has moved last."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    async def waits(self, moved: asyncio.Event) -> bool:
+        """Whether something moved; False when it did not for long enough."""
+        try:
+            await asyncio.wait_for(moved.wait(), self._limit_s)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _shown(value: Any) -> Any:
+    return "(absent)" if value is ABSENT else value

@@ -1,0 +1,210 @@
+"""How two runs ended: their files, their worlds, and the money that moved in them. What is no
+longer there is said, and nothing fails for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.model.errors import NotFound, PaddockError
+from paddock.run.compare.fields import FieldDifference, differences
+from paddock.run.compare.trail import Trail
+from paddock.state.home import Home
+from paddock.state.trees.store import TreeStore
+from paddock.world.kept import KeptService, KeptWorld, open_kept
+
+MAX_DOCUMENTS = 500  # of one stand-in that are told one by one
+MAX_FILES = 2000
+# Kinds of documents in which an amount is money that went somewhere.
+_MONEY = frozenset({"charges", "payouts", "refunds", "transfers"})
+_IS_DIGEST = re.compile(r"[0-9a-f]{64}")
+_WHAT = {"added": "only in B", "deleted": "only in A", "modified": "changed"}
+_NOT_MOVED = frozenset({"canceled", "failed", "pending", "requires_action"})
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDifference:
+    """A document of a stand-in that is not the same at both ends."""
+
+    kind: str
+    id: str
+    what: str  # "only in A", "only in B", "changed"
+    fields: tuple[FieldDifference, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        fields = [one.as_json() for one in self.fields]
+        return {"kind": self.kind, "id": self.id, "what": self.what, "fields": fields}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDifference:
+    """One stand-in at both ends. `why` says that it could not be compared, and why not."""
+
+    name: str
+    count: int = 0
+    documents: tuple[DocumentDifference, ...] = ()
+    why: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        told = [one.as_json() for one in self.documents]
+        return {"service": self.name, "count": self.count, "documents": told, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """A file that is not the same at both ends."""
+
+    path: str
+    what: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"path": self.path, "what": self.what}
+
+
+@dataclass(frozen=True, slots=True)
+class FilesEnd:
+    """The writable files of both. `is_same` is None when one has no record of them."""
+
+    is_same: bool | None
+    here: str | None = None  # digests of the trees
+    there: str | None = None
+    count: int | None = None  # None: which ones differ is not known
+    files: tuple[FileDifference, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "is_same": self.is_same,
+            "a": self.here,
+            "b": self.there,
+            "count": self.count,
+            "differences": [one.as_json() for one in self.files],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Both ends of a pairing."""
+
+    files: FilesEnd
+    world: tuple[ServiceDifference, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"files": self.files.as_json(), "world": [one.as_json() for one in self.world]}
+
+
+def ends(here: Trail, there: Trail) -> Ends:
+    return Ends(_files(here, there), tuple(_worlds(here, there)))
+
+
+def money_moved(trail: Trail) -> dict[str, int]:
+    """What went through stand-ins since the beginning of their world, in the smallest unit:
+    `refunds usd` and how much. Nothing where the world is gone."""
+    moved: Counter[str] = Counter()
+    with contextlib.suppress(PaddockError, OSError, sqlite3.Error), _world(trail) as world:
+        for service in world.services:
+            for change in service.store.changes():
+                if change.kind in _MONEY:
+                    _add_money(moved, change.kind, change.before, -1)
+                    _add_money(moved, change.kind, change.after, 1)
+    return {name: amount for name, amount in sorted(moved.items()) if amount}
+
+
+def _add_money(
+    moved: Counter[str], kind: str, document: Mapping[str, Any] | None, sign: int
+) -> None:
+    amount, currency = (document or {}).get("amount"), (document or {}).get("currency")
+    if type(amount) is not int or not isinstance(currency, str):
+        return
+    if document is not None and document.get("status") not in _NOT_MOVED:
+        moved[f"{kind} {currency[:10]}"] += sign * amount
+
+
+def _world(trail: Trail) -> KeptWorld:
+    home = trail.directory.absolute().parent.parent
+    return open_kept(home, trail.run)
+
+
+def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
+    left = (here.report.world, there.report.world)
+    # A replay is answered from its record: it has no world that could be otherwise.
+    if left == (None, None) or "replay" in (here.report.kind, there.report.kind):
+        return
+    digests = [None if one is None else one.digest for one in left]
+    if digests[0] is not None and digests[0] == digests[1]:
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            mine, yours = (stack.enter_context(_world(one)) for one in (here, there))
+        except NotFound as error:
+            yield ServiceDifference("all of it", why=error.message)
+            return
+        except (PaddockError, OSError, sqlite3.Error) as error:
+            yield ServiceDifference("all of it", why=f"it cannot be read: {error}")
+            return
+        yield from _services(mine, yours)
+
+
+def _services(mine: KeptWorld, yours: KeptWorld) -> Iterator[ServiceDifference]:
+    here, there = ({one.name: one for one in world.services} for world in (mine, yours))
+    for name in {**here, **there}:
+        if name not in here or name not in there:
+            only = "A" if name in here else "B"
+            yield ServiceDifference(name, why=f"only {only} has this stand-in")
+            continue
+        try:
+            found = _service(here[name], there[name])
+        except (PaddockError, OSError, sqlite3.Error) as error:
+            found = ServiceDifference(name, why=f"it cannot be read: {error}")
+        if found.count or found.why:
+            yield found
+
+
+def _service(mine: KeptService, yours: KeptService) -> ServiceDifference:
+    changes = mine.store.diff(yours.store)
+    documents = tuple(
+        DocumentDifference(
+            one.kind,
+            one.id,
+            "only in B" if one.before is None else "only in A" if one.after is None else "changed",
+            tuple(differences(one.before or {}, one.after or {})),
+        )
+        for one in changes[:MAX_DOCUMENTS]
+    )
+    return ServiceDifference(mine.name, len(changes), documents)
+
+
+def _files(here: Trail, there: Trail) -> FilesEnd:
+    mine, yours = (
+        None if one.report.files is None else one.report.files.tree for one in (here, there)
+    )
+    if mine is None and yours is None:
+        return FilesEnd(None)
+    if mine == yours:
+        return FilesEnd(True, mine, yours, 0)
+    if mine is None or yours is None:
+        return FilesEnd(None, mine, yours)
+    found = _names(here, mine, yours)
+    if found is None:
+        return FilesEnd(False, mine, yours)
+    return FilesEnd(False, mine, yours, len(found), tuple(found[:MAX_FILES]))
+
+
+def _names(here: Trail, mine: str, yours: str) -> list[FileDifference] | None:
+    """Which files differ, if their trees are still kept."""
+    trees = Home(here.directory.absolute().parent.parent).trees
+    # A digest becomes the name of a file, and a journal from elsewhere may say anything.
+    if not trees.is_dir() or not all(_IS_DIGEST.fullmatch(one) for one in (mine, yours)):
+        return None
+    try:
+        store = TreeStore(trees)
+        with store.in_use():
+            found = store.diff(mine, yours)
+    except (PaddockError, OSError):
+        return None
+    return [FileDifference(one.path, _WHAT[one.kind]) for one in found]

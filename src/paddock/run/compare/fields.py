@@ -1,0 +1,120 @@
+"""Where two JSON values differ, path by path. Pure; how many are told and how long is bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+MAX_FIELDS = 200
+MAX_VALUE = 2000  # characters of one value; whole ones are asked for with `full`
+_MAX_DEPTH = 12  # below it values are compared as a whole
+_MAX_PARSED = 1 << 20  # of a text that looks like JSON
+
+
+class _Absent:
+    """In place of a value that is not there."""
+
+
+ABSENT = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One value that differs. What is not there is ABSENT."""
+
+    at: str
+    here: Any
+    there: Any
+
+    def as_json(self) -> dict[str, Any]:
+        """A side that does not have the value has no key."""
+        sides = {"a": self.here, "b": self.there}
+        return {"at": self.at, **{key: one for key, one in sides.items() if one is not ABSENT}}
+
+
+def differences(here: Any, there: Any, *, is_full: bool = False) -> list[FieldDifference]:
+    """At most so many, each bounded unless all of it is wanted."""
+    found = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
+    if is_full:
+        return found
+    return [FieldDifference(one.at, *windows(one.here, one.there)) for one in found]
+
+
+def shortened(value: Any, most: int = MAX_VALUE) -> Any:
+    """The value if it is short, else the beginning of its text and how much more there is."""
+    if value is ABSENT or value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(text) <= most else f"{text[:most]} (... {len(text) - most} more characters)"
+
+
+def windows(here: Any, there: Any, most: int = MAX_VALUE) -> tuple[Any, Any]:
+    """Two long texts are shown from shortly before the place where they part."""
+    if not (isinstance(here, str) and isinstance(there, str)):
+        return shortened(here, most), shortened(there, most)
+    if max(len(here), len(there)) <= most:
+        return here, there
+    start = max(_parting(here, there) - most // 4, 0)
+    front = f"(... {start} characters) " if start else ""
+    return front + shortened(here[start:], most), front + shortened(there[start:], most)
+
+
+def _parting(here: str, there: str) -> int:
+    for at, (one, other) in enumerate(zip(here, there, strict=False)):
+        if one != other:
+            return at
+    return min(len(here), len(there))
+
+
+def _walk(at: str, here: Any, there: Any, depth: int) -> Iterator[FieldDifference]:
+    if here is ABSENT or there is ABSENT or depth >= _MAX_DEPTH:
+        if here is ABSENT or there is ABSENT or not _is_same(here, there):
+            yield FieldDifference(at, here, there)
+    elif isinstance(here, Mapping) and isinstance(there, Mapping):
+        yield from _walk_mapping(at, here, there, depth)
+    elif isinstance(here, list) and isinstance(there, list):
+        yield from _walk_list(at, here, there, depth)
+    elif not _is_same(here, there):
+        yield from _walk_text(at, here, there, depth)
+
+
+def _walk_mapping(
+    at: str, here: Mapping[str, Any], there: Mapping[str, Any], depth: int
+) -> Iterator[FieldDifference]:
+    for name in {**here, **there}:
+        inner = f"{at}.{name}" if at else str(name)
+        yield from _walk(inner, here.get(name, ABSENT), there.get(name, ABSENT), depth + 1)
+
+
+def _walk_list(
+    at: str, here: Sequence[Any], there: Sequence[Any], depth: int
+) -> Iterator[FieldDifference]:
+    for place in range(max(len(here), len(there))):
+        mine, yours = (one[place] if place < len(one) else ABSENT for one in (here, there))
+        yield from _walk(f"{at}[{place}]", mine, yours, depth + 1)
+
+
+def _walk_text(at: str, here: Any, there: Any, depth: int) -> Iterator[FieldDifference]:
+    """A body that is JSON in a text is compared as JSON."""
+    mine, yours = _parsed(here), _parsed(there)
+    if mine is not None and yours is not None and not _is_same(mine, yours):
+        yield from _walk(at, mine, yours, depth + 1)
+    else:
+        yield FieldDifference(at, here, there)
+
+
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str) or len(value) > _MAX_PARSED or value[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """1 is neither true nor 1.0 here."""
+    return type(one) is type(other) and bool(one == other)

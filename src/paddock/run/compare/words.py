@@ -1,0 +1,79 @@
+"""What a comparison says in a few words, the same in a terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paddock.run.compare.pairing import Pairing, Part
+from paddock.run.report import INTERRUPTED, RUNNING, Report, Spent
+
+_MAX_CALL = 100
+
+
+def divergence_text(pairing: Pairing) -> str:
+    """Where a run parts from the first one, in a sentence."""
+    first = pairing.first
+    if first is None:
+        return "the same steps"
+    here, there = first.pair.here, first.pair.there
+    if here is None or there is None:
+        trail, move = (pairing.here, here) if there is None else (pairing.there, there)
+        assert move is not None
+        return f"step {move.step}: only {trail.run} has it ({move.call[:_MAX_CALL]})"
+    steps = str(here.step) if here.step == there.step else f"{here.step}/{there.step}"
+    call = here.call[:_MAX_CALL]
+    match first.part:
+        case Part.DECISION:
+            sides = [f"{one.verdict} by {one.decided_by}" for one in (here, there)]
+        case Part.OUTCOME:
+            sides = [one.result for one in (here, there)]
+        case _:
+            sides = []
+    said = f" ({sides[0]}, then {sides[1]})" if sides else ""
+    return f"step {steps}: the {first.part} differs{said}: {call}"
+
+
+def parting_text(pairing: Pairing) -> str:
+    """The same in a few words, for a table: `6 decision`, `+9 step`."""
+    first = pairing.first
+    if first is None:
+        return "-"
+    here, there = first.pair.here, first.pair.there
+    if here is None:
+        return f"+{there.step} step" if there is not None else "-"
+    return f"{'-' if there is None else ''}{here.step} {first.part}"
+
+
+def ended_text(report: Report) -> str:
+    """`exit 0`, `interrupted`, or by what it was ended."""
+    if report.state in (RUNNING, INTERRUPTED):
+        return report.state
+    if report.divergence is not None:
+        return "diverged"
+    if report.exit_code is not None:
+        return f"exit {report.exit_code}"
+    return (report.ended_by or "ended")[:60]
+
+
+def took_text(duration_us: int) -> str:
+    if duration_us < 1_000_000:
+        return f"{duration_us / 1e3:.0f} ms"
+    return f"{duration_us / 1e6:,.1f} s"
+
+
+def spent_text(spent: Spent) -> str:
+    """Tokens in and out, and dollars where prices are known."""
+    if not spent.calls:
+        return "-"
+    dollars = f", ${spent.usd_micros / 1e6:.4f}" if spent.usd_micros else ""
+    return f"{spent.input_tokens} in, {spent.output_tokens} out{dollars}"
+
+
+def money_text(money: Mapping[str, int]) -> str:
+    """In the smallest unit of each currency, as it is in the documents."""
+    return ", ".join(f"{name} {amount}" for name, amount in money.items()) or "-"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """`same 12, only in B 3`."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)

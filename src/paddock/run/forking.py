@@ -1,0 +1,280 @@
+"""A second future for a recorded run: the agent is started again, everything before a step is
+answered from the record, and from there on it goes its own way: with the files and the world of
+that step, under its own terms, with nobody's earlier yes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.doors.machine.box import Box
+from paddock.doors.machine.engine import Engine
+from paddock.doors.network.pacing import Pacer
+from paddock.fence.offload import offload
+from paddock.model.action import Kind
+from paddock.model.errors import InvalidInput
+from paddock.policy.decide import Policy
+from paddock.run.again import PATIENCE_S, LivedThrough, Manner
+from paddock.run.matching.forkable import check_forkable
+from paddock.run.order import Order, changed, order_of, with_sets
+from paddock.run.replaying import STILL_S, lived_through, order_again, rules_for, tokens_of
+from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
+from paddock.run.tape import Tape
+from paddock.world.going_back import Past as WorldPast
+from paddock.world.world import World
+
+if TYPE_CHECKING:
+    from paddock.gate.gate import Gate
+    from paddock.run.recording import StateRecorder
+
+LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class ForkWords:
+    """What is to be other than it was. What is not said stays."""
+
+    at: int | str  # a step, or `last`: behind all that is whole
+    policy: str | None = None
+    stage: str | None = None
+    sets: tuple[str, ...] = ()
+    faults: Any = None
+    command: tuple[str, ...] | None = None
+    seed: int | str | None = None
+    vary: tuple[str, ...] = ()
+    is_state_only: bool = False
+    patience_s: float = PATIENCE_S
+
+    def said(self) -> dict[str, Any]:
+        """For the journal: what makes this fork different."""
+        known = {
+            "policy": self.policy,
+            "stage": self.stage,
+            "set": list(self.sets) or None,
+            "faults": self.faults,
+            "command": None if self.command is None else list(self.command),
+            "seed": self.seed,
+            "state_only": self.is_state_only or None,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def fork(
+    directory: Path,
+    words: ForkWords | Sequence[ForkWords],
+    *,
+    count: int = 1,
+    jobs: int | None = None,
+    watch: Watcher | Sequence[Watcher] | None = None,
+) -> list[Ended]:
+    """Futures of one run, `count` of each kind, as many at once as there are cores (or `jobs`).
+    Raises InvalidInput where there is no such step, or no future can begin there."""
+    kinds = [words] if isinstance(words, ForkWords) else list(words)
+    wanted = [replace(kind, seed=_seed(kind, n)) for kind in kinds for n in range(count)]
+    tape = Tape.read(directory)
+    plans = [plan_of(tape, one) for one in wanted]
+    watchers = list(watch) if isinstance(watch, Sequence) else [watch] * len(plans)
+    engine = Engine.current()
+    return engine.call(_all(engine, plans, watchers, jobs or os.cpu_count() or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One fork, checked."""
+
+    tape: Tape
+    words: ForkWords
+    at: int
+    before: Policy  # the terms of the past
+    order: Order  # with those of the future
+
+
+def plan_of(tape: Tape, words: ForkWords) -> Plan:
+    """Raises InvalidInput."""
+    at = _outer(tape, _step(tape, words.at))
+    if not words.is_state_only:
+        refused = check_forkable(tape.rows, at)
+        if refused is not None:
+            instead = " or ".join(map(str, refused.instead))
+            raise InvalidInput(
+                f"{tape.run} cannot be forked at step {at}: {refused.why}",
+                hint=f"it can be at step {instead}" if instead else None,
+            )
+    elif words.command is None:
+        raise InvalidInput("a fork of the state alone needs a command", hint="say -- COMMAND")
+    order = order_again(tape, words.command)
+    policy = changed(_policy(order, words), stage=words.stage, faults=words.faults, seed=words.seed)
+    return Plan(tape, words, at, order.policy, replace(order, policy=policy))
+
+
+def _policy(order: Order, words: ForkWords) -> Policy:
+    if words.policy is not None:
+        return order_of(["true"], cwd=order.cwd, file=words.policy, sets=words.sets).policy
+    if words.sets:
+        sets = dict(_pair(text) for text in words.sets)
+        return with_sets(order.policy_text, order.policy.terms.base, sets)
+    return order.policy
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InvalidInput(f"--set: {text!r} is not KEY=VALUE, as in sandbox.limits.cpu=2")
+    return key, value
+
+
+def _step(tape: Tape, at: int | str) -> int:
+    if at != LAST:
+        return int(at)
+    for step in range(tape.last_step + 1, 0, -1):
+        if check_forkable(tape.rows, step) is None:
+            return step
+    return 1
+
+
+def _outer(tape: Tape, at: int) -> int:
+    """A step that is part of another's answer has no beginning of its own."""
+    row = next((row for row in tape.rows if row.step == at), None)
+    return at if row is None or row.is_within is None else _outer(tape, row.is_within)
+
+
+def _seed(words: ForkWords, number: int) -> int | str | None:
+    """The first future has the chance of the past; each further one its own."""
+    if number == 0:
+        return words.seed
+    if isinstance(words.seed, int):
+        return words.seed + number
+    return number
+
+
+async def _all(
+    engine: Engine, plans: Sequence[Plan], watchers: Sequence[Watcher | None], jobs: int
+) -> list[Ended]:
+    slots = asyncio.Semaphore(jobs)
+
+    async def one(plan: Plan, watch: Watcher | None) -> Ended:
+        async with slots:
+            return await Fork(engine, plan, watch or Nobody()).play()
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(one(plan, watch)) for plan, watch in zip(plans, watchers, strict=True)
+        ]
+    return [task.result() for task in tasks]
+
+
+class Fork:
+    """One future while it goes."""
+
+    def __init__(self, engine: Engine, plan: Plan, watch: Watcher) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._box: Box | None = None
+        self._gate: Gate | None = None
+        tape, words = plan.tape, plan.words
+        self._manner = manner = Manner(
+            rules_for(tape, words.vary),
+            until=plan.at,
+            patience_s=words.patience_s,
+            go_live=self._go_live,
+            stop=lambda: self._performance.stop(),
+        )
+        self._past: LivedThrough | None = None
+        if not words.is_state_only:
+            self._past = lived_through(engine.home, tape, manner)
+        lineage = {"run": tape.run, "at": plan.at, "root": tape.root, "words": words.said()}
+        before = plan.order if self._past is None else replace(plan.order, policy=plan.before)
+        stage = Stage(
+            kind="fork",
+            past=self._past,
+            lineage=lineage,
+            prepare=self._prepare,
+            ready=self._ready,
+            sandbox=plan.order.policy,
+            begin=self._begin,
+        )
+        self._performance = Performance(engine, before, watch, stage)
+
+    async def play(self) -> Ended:
+        ended = await self._performance.play()
+        if self._past is None:
+            return ended
+        return replace(ended, divergence=self._past.divergence)
+
+    def _prepare(self, box: Box) -> None:
+        self._box = box
+        self._manner.pace = Pacer(box.machine.init_pid, STILL_S).turn
+        box.opens_world = self._open_world
+        box.network.tokens = tokens_of(self._plan.tape)
+        box.network.secrets = self._plan.order.policy.secrets
+
+    def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
+        self._gate = gate
+        if self._past is not None:
+            self._past.attend(gate)
+        else:
+            gate.count_from(self._plan.at)
+
+    async def _begin(self, box: Box) -> None:
+        """A fork without a past has its state from the beginning."""
+        if self._past is None:
+            await self._go_live()
+
+    async def _open_world(self, box: Box) -> World | None:
+        terms = self._plan.order.policy.world
+        if terms is None or not terms.stand_ins:
+            return None
+        plan, home = self._plan, self._engine.home
+        past = WorldPast(home.root, plan.tape.run, plan.at, _used(plan))
+        project = Path(plan.order.policy.terms.base or plan.order.cwd)
+        directory = home.worlds / box.sandbox_id
+        opening = partial(World.open, directory, box.sandbox_id, terms, project, past)
+        return await offload(opening)
+
+    async def _go_live(self) -> None:
+        """The past is over: files as they were, terms as they are to be."""
+        box, gate, plan = self._box, self._gate, self._plan
+        assert box is not None and gate is not None
+        restored = await self._restore_files(box)
+        if plan.order.policy is not plan.before:
+            await box.network.change_terms(plan.order.policy)
+        policy = plan.order.policy.digest
+        gate.note({"what": "live", "at": plan.at, "policy_digest": policy,
+                   "files_restored": restored})  # fmt: skip
+
+    async def _restore_files(self, box: Box) -> int:
+        from paddock.run.files import restore_into
+
+        tree = self._plan.tape.tree_at(self._plan.at)
+        if tree is None:
+            return 0
+        async with box.still():
+            restored = await offload(restore_into, box, tree)
+        return len(restored.changed)
+
+
+def _used(plan: Plan) -> frozenset[str]:
+    """The stand-ins that the past spoke to."""
+    terms, network = plan.before.world, plan.before.network
+    if terms is None or network is None:
+        return frozenset()
+    found = set()
+    for row in plan.tape.rows:
+        host, port = row.arguments.get("host"), row.arguments.get("port")
+        if row.step >= plan.at or row.kind not in (Kind.HTTP, Kind.MODEL, Kind.CONNECT):
+            continue
+        if isinstance(host, str) and isinstance(port, int):
+            where = network.stand_in(host, port)
+            if where is not None:
+                found.add(terms.at(where).place)
+    return frozenset(found)
+
+
+def described(words: Mapping[str, Any]) -> str:
+    """What makes a fork different, in a few words."""
+    return ", ".join(f"{name}: {value}" for name, value in words.items()) or "nothing"

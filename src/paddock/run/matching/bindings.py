@@ -1,0 +1,43 @@
+"""Ids that an agent made up: a recorded one and its new one belong together from first sight on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Id = str | int | float
+_MIN_INSIDE = 4  # characters; a shorter id is found in honest text everywhere
+
+
+class Bindings:
+    """Pairs of a recorded id and its new one. No id is in two pairs."""
+
+    def __init__(self) -> None:
+        self._new: dict[Id, Id] = {}
+        self._recorded: dict[Id, Id] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._new)
+
+    def fits(self, recorded: Id, proposed: Id, more: Mapping[Id, Id]) -> bool:
+        """Whether the two may be a pair, besides `more` pairs that are not added yet."""
+        known = self._new.get(recorded, more.get(recorded))
+        if known is not None:
+            # A recorded answer may have told the agent the recorded id.
+            return proposed in (known, recorded)
+        other = self._recorded.get(proposed, recorded)
+        return other == recorded and proposed not in more.values()
+
+    def add(self, pairs: Mapping[Id, Id]) -> None:
+        for recorded, proposed in pairs.items():
+            self._new.setdefault(recorded, proposed)
+            self._recorded.setdefault(proposed, recorded)
+
+    def translate(self, text: str) -> str:
+        """A recorded text with the new ids in place of the recorded ones."""
+        found = [one for one in self._new if isinstance(one, str) and self._is_in(one, text)]
+        for one in sorted(found, key=len, reverse=True):
+            text = text.replace(one, str(self._new[one]))
+        return text
+
+    def _is_in(self, one: str, text: str) -> bool:
+        return len(one) >= _MIN_INSIDE and one in text

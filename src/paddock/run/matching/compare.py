@@ -1,0 +1,237 @@
+"""Two views, part by part: where they differ, unless a rule says that they may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote_plus
+
+from paddock.model.errors import InvalidInput
+from paddock.run.matching.bindings import Bindings, Id
+from paddock.run.matching.rows import ABSENT, Difference, View
+from paddock.run.matching.rules import STRICT, Rules, words_of
+from paddock.run.matching.view import OF_BODY, step_in
+
+MAX_DIFFERENCES = 50
+Place = tuple[str | int, ...]
+# The most telling first; what is not named comes between these and the last.
+_FIRST = ("method", "scheme", "host", "port", "path", "query", "name", "program", "argv", "cwd",
+          "model", "body", "arguments")  # fmt: skip
+_LAST = ("headers", "conversation", "prompt_digest", "system_ref", "tools_ref", "body_bytes",
+         "body_sha256")  # fmt: skip
+# Who is asked, and for what: no rule lets these vary.
+_FIXED = frozenset({"method", "scheme", "host", "port", "name", "type", "upgrade"})
+_MEASURES = ("body_bytes", "body_sha256")
+_FORM = "application/x-www-form-urlencoded"
+
+
+def compare(
+    recorded: View, proposed: View, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
+) -> tuple[Difference, ...]:
+    """Where the proposed differs from the recorded, the most telling first. Empty: a match."""
+    return Comparison(rules, Bindings(), limit).run(recorded, proposed)
+
+
+class Comparison:
+    """One comparison, and the pairs of ids that hold if it ends in a match."""
+
+    def __init__(self, rules: Rules, bindings: Bindings, limit: int = MAX_DIFFERENCES) -> None:
+        self.pairs: dict[Id, Id] = {}
+        self._rules = rules
+        self._bindings = bindings
+        self._limit = limit
+        self._found: list[Difference] = []
+        self._has_varied_body = False
+
+    def run(self, recorded: View, proposed: View) -> tuple[Difference, ...]:
+        if recorded.kind is not proposed.kind:
+            return (Difference("kind", str(recorded.kind), str(proposed.kind)),)
+        ours, theirs = recorded.parts, proposed.parts
+        left = OF_BODY if _is_same_body(ours, theirs) else frozenset(_MEASURES)
+        for key in _ordered(frozenset({*ours, *theirs}) - left):
+            self._part(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
+        self._keyed(recorded.keyed, proposed.keyed)
+        if not self._found and left is not OF_BODY:
+            self._measures(ours, theirs)
+        return tuple(self._found[: self._limit])
+
+    def _part(self, key: str, ours: Any, theirs: Any) -> None:
+        if self._is_full:
+            return
+        if key in _FIXED:
+            if type(ours) is not type(theirs) or ours != theirs:
+                self._differ(key, ours, theirs)
+        elif key == "path" and isinstance(ours, str) and isinstance(theirs, str):
+            self._path(ours, theirs)
+        elif key == "query":
+            self._query(ours, theirs)
+        else:
+            self._value((key,), ours, theirs)
+
+    def _path(self, ours: str, theirs: str) -> None:
+        mine, others = ours.split("/")[1:], theirs.split("/")[1:]
+        is_alike = len(mine) == len(others) and all(
+            self._may_be(("path", index), one, other)
+            for index, (one, other) in enumerate(zip(mine, others, strict=True))
+        )
+        if not is_alike and not self._may_be(("path",), ours, theirs):
+            self._differ("path", ours, theirs)
+
+    def _query(self, ours: Any, theirs: Any) -> None:
+        """Pairs in order. One more, one less or another order is shown as the whole query."""
+        mine, others = _names(ours), _names(theirs)
+        if mine is None or others is None or mine != others:
+            if ours != theirs:
+                self._differ("query", _joined(ours), _joined(theirs))
+            return
+        for one, other in zip(ours, theirs, strict=True):
+            name = unquote_plus(one[0])
+            if not self._is_same_pair(("query", name), one, other):
+                self._differ(f"query{step_in(name)}", one[-1], other[-1])
+
+    def _is_same_pair(self, place: Place, one: list[str], other: list[str]) -> bool:
+        if len(one) != len(other):  # `a` and `a=` are two things to a server
+            return False
+        mine, others = unquote_plus(one[-1]), unquote_plus(other[-1])
+        if mine == others and one != other:
+            return False  # the same in another spelling
+        return len(one) == 1 or self._may_be(place, mine, others)
+
+    def _value(self, place: Place, ours: Any, theirs: Any) -> None:
+        if self._is_full:
+            return
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            if not self._is_let_vary(place, ours, theirs):
+                self._object(place, ours, theirs)
+        elif isinstance(ours, list) and isinstance(theirs, list):
+            if not self._is_let_vary(place, ours, theirs):
+                self._array(place, ours, theirs)
+        elif not self._may_be(place, ours, theirs):
+            self._differ(_spelled(place), ours, theirs)
+
+    def _object(self, place: Place, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+        for key, value in ours.items():
+            self._value((*place, key), value, theirs.get(key, ABSENT))
+        for key in theirs.keys() - ours.keys():
+            self._value((*place, key), ABSENT, theirs[key])
+
+    def _array(self, place: Place, ours: list[Any], theirs: list[Any]) -> None:
+        shared = min(len(ours), len(theirs))
+        for index in range(shared):
+            self._value((*place, index), ours[index], theirs[index])
+        for index, value in enumerate(ours[shared:], shared):
+            self._value((*place, index), value, ABSENT)
+        for index, value in enumerate(theirs[shared:], shared):
+            self._value((*place, index), ABSENT, value)
+
+    def _keyed(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+        """Values that do not show: of those that a rule names only `any` and `id` can be judged."""
+        if ours == theirs:
+            return
+        for at in sorted({*ours, *theirs}):
+            mine, others = ours.get(at), theirs.get(at)
+            if mine == others or self._is_keyed_variable(at, mine, others):
+                continue
+            self._differ(at, _unshown(mine), _unshown(others))
+
+    def _is_keyed_variable(self, at: str, ours: str | None, theirs: str | None) -> bool:
+        if ours is None or theirs is None:
+            return False
+        rules = self._rules.at(_words(at)) if self._rules.vary else []
+        self._has_varied_body |= at.startswith("body") and bool(rules)
+        return any(one.as_ == "any" or (one.is_id and self._is_pair(ours, theirs)) for one in rules)
+
+    def _measures(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+        """Bodies that are equal as JSON may be so in another order of keys, which says nothing, but
+        not in another size: then numbers or texts are spelled otherwise."""
+        if self._has_varied_body:
+            return
+        is_json = "body" in ours and not _is_form(ours)
+        for key in ("body_bytes",) if is_json else _MEASURES:
+            if ours.get(key) != theirs.get(key):
+                self._differ(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
+
+    def _may_be(self, place: Place, ours: Any, theirs: Any) -> bool:
+        """Whether a value may be the other one: equal, or let vary."""
+        if self._is_let_vary(place, ours, theirs):
+            return True
+        if type(ours) is type(theirs) and ours == theirs:
+            # Where an id is declared, an equal one must fit its pairs like any other.
+            return not any(one.is_id and one.allows(ours) for one in self._rules.at(place))
+        moments = self._rules.moments
+        is_free = moments is not None and moments.allow(ours, theirs)
+        if not is_free and self._bindings and isinstance(ours, str):
+            is_free = self._bindings.translate(ours) == theirs
+        self._has_varied_body |= is_free and place[0] == "body"
+        return is_free
+
+    def _is_let_vary(self, place: Place, ours: Any, theirs: Any) -> bool:
+        if not self._rules.vary or ours is ABSENT or theirs is ABSENT:
+            return False
+        for rule in self._rules.at(place):
+            if rule.as_ != "any" and type(ours) is not type(theirs):
+                continue
+            if not rule.allows(ours) or not rule.allows(theirs):
+                continue
+            if not rule.is_id or self._is_pair(ours, theirs):
+                self._has_varied_body |= place[0] == "body"
+                return True
+        return False
+
+    def _is_pair(self, ours: Id, theirs: Id) -> bool:
+        if not self._bindings.fits(ours, theirs, self.pairs):
+            return False
+        self.pairs.setdefault(ours, theirs)
+        return True
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._found) >= self._limit
+
+    def _differ(self, at: str, ours: Any, theirs: Any) -> None:
+        self._found.append(Difference(at, ours, theirs))
+
+
+def _is_same_body(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    sent = ours.get("body_sha256")
+    return sent is not None and sent == theirs.get("body_sha256")
+
+
+@lru_cache(maxsize=256)
+def _ordered(keys: frozenset[str]) -> list[str]:
+    def rank(key: str) -> tuple[int, str]:
+        if key in _FIRST:
+            return _FIRST.index(key), key
+        return len(_FIRST) + (1 + _LAST.index(key) if key in _LAST else 0), key
+
+    return sorted(keys, key=rank)
+
+
+def _names(query: Any) -> list[str] | None:
+    return [pair[0] for pair in query] if isinstance(query, list) else None
+
+
+def _joined(query: Any) -> Any:
+    return "&".join("=".join(pair) for pair in query) if isinstance(query, list) else query
+
+
+def _is_form(parts: Mapping[str, Any]) -> bool:
+    headers = parts.get("headers")
+    kind = headers.get("content-type", "") if isinstance(headers, dict) else ""
+    return str(kind).lower().startswith(_FORM)
+
+
+def _spelled(place: Place) -> str:
+    return "".join(step_in(word) for word in place).lstrip(".")
+
+
+def _words(at: str) -> Place:
+    try:
+        return words_of(at)
+    except InvalidInput:  # a key that cannot be quoted: no rule names it
+        return (at,)
+
+
+def _unshown(keyed: str | None) -> Any:
+    return ABSENT if keyed is None else f"*** ({keyed[:8]})"

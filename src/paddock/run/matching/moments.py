@@ -1,0 +1,168 @@
+"""The present moment, as agents write it into what they send: the one thing that may differ by
+default. A time of the recorded run may be a time of the replay, in the same spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+Window = tuple[float, float]  # seconds since 1970
+
+SLACK_S = 2.0  # a run's first and last record are not exactly its first and last moment
+_MAX_TEXT = 1 << 20  # characters; a longer text is compared as it is
+_FIRST_UNIX = 10**9  # ten digits: in 2001
+_DAY_S = 86_400.0
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_ISO = (
+    r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)"
+    r"(?:(?P<t>[T ])(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?P<f>[.,]\d{1,9})?)?"
+    r"(?P<z>Z|[+-]\d\d:?\d\d)?)?"
+)
+_BASIC = r"(?P<by>\d{4})(?P<bmo>\d\d)(?P<bd>\d\d)T(?P<bh>\d\d)(?P<bmi>\d\d)(?P<bs>\d\d)(?P<bz>Z)?"
+_MAIL = (
+    r"(?P<wd>Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?P<md>\d{1,2}) (?P<mm>[A-Z][a-z]{2}) (?P<my>\d{4}) "
+    r"(?P<mh>\d\d):(?P<mmi>\d\d):(?P<ms>\d\d) (?P<mz>GMT|UTC|[+-]\d{4})"
+)
+_UNIX = r"(?P<u>\d{19}|\d{16}|\d{13}|\d{10})(?P<uf>\.\d{1,9})?"
+_TOKEN = re.compile(rf"(?<![\w.])(?:{_ISO}|{_BASIC}|{_MAIL}|{_UNIX})(?![\w]|\.\d)")
+_SCALES = {10: 1.0, 13: 1e3, 16: 1e6, 19: 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What times of the record may be, and what they may be in the replay."""
+
+    recorded: Window
+    now: Window
+
+    @classmethod
+    def of_run(cls, start: float, end: float, now: Window) -> Moments:
+        """Of a run from its first record to its last."""
+        return cls((start - SLACK_S, end + SLACK_S), now)
+
+    def allow(self, recorded: Any, proposed: Any) -> bool:
+        """Whether the two are equal but for the present moment: alone, or within a text."""
+        if isinstance(recorded, str):
+            return isinstance(proposed, str) and self._allow_text(recorded, proposed)
+        if _is_number(recorded) and type(recorded) is type(proposed) and recorded >= _FIRST_UNIX:
+            return self._allow_text(_digits(recorded), _digits(proposed))
+        return False
+
+    def _allow_text(self, recorded: str, proposed: str) -> bool:
+        if max(len(recorded), len(proposed)) > _MAX_TEXT:
+            return False
+        if _TOKEN.search(recorded) is None:
+            return False
+        ours, theirs = _pieces(recorded), _pieces(proposed)
+        for one, other in zip(ours, theirs, strict=False):
+            if one != other and not self._allow_piece(one, other):
+                return False
+        return next(ours, None) is None and next(theirs, None) is None
+
+    def _allow_piece(self, one: _Piece, other: _Piece) -> bool:
+        if one.span is None or other.span is None or one.spelling != other.spelling:
+            return False
+        return _meet(one.span, self.recorded) and _meet(other.span, self.now)
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value is nothing but a time, of whatever year."""
+    text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
+    found = _TOKEN.fullmatch(text) if len(text) < 64 else None
+    return found is not None and _span(found) is not None
+
+
+def is_unix(value: Any) -> bool:
+    """Whether a value is a count of seconds, or of smaller parts of them, since 1970."""
+    text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
+    return re.fullmatch(_UNIX, text[:64]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of text, or a time in it: from when to when it may mean, and how it is spelled."""
+
+    text: str
+    span: Window | None = None
+    spelling: str = ""
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    at = 0
+    for found in _TOKEN.finditer(text):
+        span = _span(found)
+        if span is None:
+            continue
+        yield _Piece(text[at : found.start()])
+        yield _Piece(found.group(), span, _spelling(found))
+        at = found.end()
+    yield _Piece(text[at:])
+
+
+def _meet(one: Window, other: Window) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _span(found: re.Match[str]) -> Window | None:
+    """None for what only looks like a time, the 31st of February."""
+    part = found.groupdict()
+    try:
+        if part["u"]:
+            return _unix_span(part["u"], part["uf"])
+        if part["by"]:
+            return _clock(part, "by bmo bd bh bmi bs", part["bz"], 1.0)
+        if part["wd"]:
+            month = str(_MONTHS.index(part["mm"].lower()) + 1)
+            return _clock({**part, "mm": month}, "my mm md mh mmi ms", part["mz"], 1.0)
+        size = _DAY_S if part["h"] is None else 60.0 if part["s"] is None else 1.0
+        return _clock(part, "y mo d h mi s", part["z"], size)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _unix_span(whole: str, fraction: str | None) -> Window | None:
+    if fraction and len(whole) != 10:
+        return None
+    low = int(whole) / _SCALES[len(whole)]
+    return (low, low + 1.0) if len(whole) == 10 else (low, low)
+
+
+def _clock(part: dict[str, Any], names: str, zone: str | None, size_s: float) -> Window:
+    numbers = [int(part[name] or 0) for name in names.split()]
+    at = datetime(*numbers, tzinfo=_zone(zone))  # type: ignore[arg-type, misc]
+    return at.timestamp(), at.timestamp() + size_s
+
+
+def _zone(text: str | None) -> timezone:
+    """A time without one is taken for UTC, which is what a sandbox's clock says."""
+    if text is None or text[0] not in "+-":
+        return UTC
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _spelling(found: re.Match[str]) -> str:
+    """What must be equal in two times besides their being times: the form and the zone. Of a
+    fraction only that it is there, because some languages drop zeros at its end."""
+    part = found.groupdict()
+    if part["u"]:
+        return f"unix {len(part['u'])} {part['uf'] is not None}"
+    if part["by"]:
+        return f"basic {part['bz']}"
+    if part["wd"]:
+        return f"mail {part['mz']}"
+    fraction = part["f"][0] if part["f"] else None
+    return f"iso {part['t']} {part['h'] is None} {part['s'] is None} {fraction} {part['z']}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _digits(value: float) -> str:
+    return repr(value)

@@ -1,0 +1,233 @@
+"""The past of a replay: which recorded step a proposed action is, and whether it is its turn.
+
+Steps that were in flight together may come in any order; all others come as they came. No time in
+here: the caller waits, and says when it has waited long enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from paddock.model.action import Kind
+from paddock.run.matching.bindings import Bindings
+from paddock.run.matching.candidates import MAX_SIMILAR, Candidates
+from paddock.run.matching.compare import compare
+from paddock.run.matching.forkable import check_forkable, together_with
+from paddock.run.matching.rows import (
+    Difference,
+    Diverged,
+    DivergedBy,
+    Early,
+    Live,
+    Match,
+    NotForkable,
+    Proposed,
+    Row,
+    View,
+)
+from paddock.run.matching.rules import STRICT, Rules
+from paddock.run.matching.sequence import MAX_NAMED, Turns
+from paddock.run.matching.view import row_view
+
+
+class Past:
+    """The recorded steps of a run, and which of them have come again. Used from one thread.
+
+    A Match is taken: its caller waits for `may_answer(row)`, gives the recorded answer, and calls
+    `answered(row)`. A contained row is carried out again; `answered(row)` when it has ended."""
+
+    def __init__(self, rows: Iterable[Row], rules: Rules = STRICT) -> None:
+        self._all = sorted(rows, key=lambda row: row.step)
+        self._rows = [row for row in self._all if row.is_candidate]
+        self._rules = rules
+        self._bindings = Bindings()
+        self._optional = _questions_again(self._rows)
+        self._turns = Turns(self._rows, self._optional)
+        self._candidates = Candidates(self._rows, rules, self._turns)
+        self._refusals = {row.step: row_view(row) for row in self._all if _is_refusal(row)}
+        self._refused: set[int] = set()
+        self._asked: dict[bytes, Row] = {}  # questions for names that have come
+        self._end: int | None = None
+        self._outstanding: set[int] = set()  # of the steps before `_end`
+
+    def until(self, k: int) -> None:
+        """Only the steps before k are the past: what comes when all of them are over is live."""
+        self._end = k
+        past = [row for row in self._rows if row.step < k]
+        self._turns = Turns(past, self._optional)
+        self._candidates = Candidates(self._rows, self._rules, self._turns)
+        self._outstanding = {row.step for row in self._rows if self._is_awaited(row)}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is an end of the past, and it is reached."""
+        return self._end is not None and not self._outstanding
+
+    def propose(self, view: View) -> Proposed:
+        """What a proposed action is. A Match is taken; an Early one is to be proposed again."""
+        if self.is_live:
+            return Live()
+        found = self._candidates.equal(view, self._bindings)
+        again = self._asked.get(view.digest)
+        if found is None:
+            return self._unknown(view) if again is None else Match(again, is_again=True)
+        row, pairs = found
+        waits_for = self._waits_for(row)
+        if waits_for:
+            return Early(row, waits_for) if again is None else Match(again, is_again=True)
+        if not row.is_answerable:
+            return Diverged(DivergedBy.UNKEPT, row)
+        self._bindings.add(pairs)
+        self._take(row, view)
+        return Match(row)
+
+    def give_up(self, view: View) -> Diverged:
+        """An Early one that has waited long enough."""
+        found = self._candidates.equal(view, self._bindings)
+        if found is None:
+            early = self._awaited_end()
+            return self._diverged(view) if early is None else _too_early(None, early.waits_for)
+        row, _ = found
+        return _too_early(row, self._waits_for(row))
+
+    def may_answer(self, row: Row) -> bool:
+        """Whether it is the row's turn to be answered: answers go out in the recorded order."""
+        return self._turns.may_answer(row)
+
+    def held_by(self, row: Row) -> tuple[Row, ...]:
+        """Those that were answered before the row, and were not yet."""
+        return () if row.settled_n is None else self._turns.before(row.settled_n)
+
+    def give_up_answer(self, row: Row) -> Diverged:
+        """One that has waited long enough to be answered: what was answered before never came."""
+        late = [one for one in self.held_by(row) if not self._turns.has_come(one)]
+        late += islice(self._turns.still_to_come(row.settled_n or 0), 1)
+        if late:
+            return Diverged(DivergedBy.MISSING, late[0])
+        return _too_early(row, self.held_by(row))
+
+    def answered(self, row: Row) -> None:
+        """The row was answered, or has ended."""
+        self._turns.answer(row)
+        self._outstanding.discard(row.step)
+
+    def refused(self, view: View) -> Row | Diverged | Live:
+        """What a door refuses by itself: equal to any recorded refusal, however often it comes."""
+        if self.is_live:
+            return Live()
+        found = self._equal_refusals(view)
+        if not found:
+            return self._newly_refused(view)
+        self._refused.update(found)
+        return next(row for row in self._all if row.step == found[0])
+
+    def missing(self) -> tuple[Row, ...]:
+        """What has not come. That names were asked for again, or in vain, is not missed."""
+        return tuple(row for row in self._all if self._is_missing(row))
+
+    def ended(self) -> Diverged | None:
+        """The agent has ended: what is missing is a divergence."""
+        missing = self.missing()
+        return Diverged(DivergedBy.MISSING, missing[0]) if missing else None
+
+    def check_forkable(self, k: int) -> NotForkable | None:
+        """Why a fork cannot begin at step k; None if it can."""
+        return check_forkable(self._all, k)
+
+    def together_with(self, k: int) -> tuple[Row, ...]:
+        """The steps that were in flight together with k."""
+        return together_with(self._all, k)
+
+    def view(self, row: Row) -> View:
+        """What is compared of a row that is a candidate, or a refusal."""
+        found = self._refusals.get(row.step)
+        return self._candidates.view(row) if found is None else found
+
+    def _take(self, row: Row, view: View) -> None:
+        self._turns.come(row)
+        if row.kind is Kind.DNS:
+            self._asked[view.digest] = row
+        if row.is_contained:
+            self._outstanding.discard(row.step)
+
+    def _waits_for(self, row: Row) -> tuple[Row, ...]:
+        if self._end is not None and row.step >= self._end:
+            return self._still_out()
+        return () if self._turns.is_turn(row) else self._turns.before(row.proposed_n)
+
+    def _still_out(self) -> tuple[Row, ...]:
+        out = (row for row in self._rows if row.step in self._outstanding)
+        return tuple(islice(out, MAX_NAMED))
+
+    def _unknown(self, view: View) -> Early | Diverged:
+        """Nothing is equal: it is what follows the past, or none of it."""
+        return self._awaited_end() or self._diverged(view)
+
+    def _awaited_end(self) -> Early | None:
+        """When all of the past has come, and only answers are out, the next thing is live soon."""
+        out = self._still_out()
+        if not out or not all(self._turns.has_come(row) for row in out):
+            return None
+        return Early(None, out)
+
+    def _diverged(self, view: View) -> Diverged:
+        rows = list(islice(self._turns.next_ones(), MAX_SIMILAR))
+        if self._end is not None:
+            rows = [row for row in rows if row.step < self._end]
+        if not rows:
+            return Diverged(DivergedBy.EXTRA, None)
+        row, differences = self._candidates.closest(view, rows, self._bindings)
+        return Diverged(DivergedBy.CHANGED, row, differences)
+
+    def _equal_refusals(self, view: View) -> list[int]:
+        ones = self._refusals.items()
+        exact = [step for step, one in ones if one.digest == view.digest]
+        return exact or [step for step, one in ones if not compare(one, view, self._rules, 1)]
+
+    def _newly_refused(self, view: View) -> Diverged:
+        """In the record its door let it come to the gate, or it did not come at all."""
+        diverged = self._diverged(view)
+        if diverged.row is None or diverged.differences:
+            return diverged
+        return replace(diverged, differences=(Difference("is_refused_by_door", False, True),))
+
+    def _is_awaited(self, row: Row) -> bool:
+        """Whether the row has to be over before the past is."""
+        if self._end is None or row.step >= self._end or row.step in self._optional:
+            return False
+        is_over = self._turns.has_come if row.is_contained else self._turns.is_answered
+        return not is_over(row)
+
+    def _is_missing(self, row: Row) -> bool:
+        if row.is_within is not None or (self._end is not None and row.step >= self._end):
+            return False
+        if row.is_refused_by_door:
+            return row.kind is not Kind.DNS and row.step not in self._refused
+        return row.step not in self._optional and not self._turns.has_come(row)
+
+
+def _questions_again(rows: Iterable[Row]) -> frozenset[int]:
+    """Questions for names that were asked before. How often one is asked depends on the resolver's
+    patience, and on nothing that an agent does."""
+    seen: set[bytes] = set()
+    again: set[int] = set()
+    for row in rows:
+        if row.kind is not Kind.DNS:
+            continue
+        digest = row_view(row).digest
+        if digest in seen:
+            again.add(row.step)
+        seen.add(digest)
+    return frozenset(again)
+
+
+def _is_refusal(row: Row) -> bool:
+    return row.is_refused_by_door and row.is_within is None
+
+
+def _too_early(row: Row | None, waits_for: tuple[Row, ...]) -> Diverged:
+    steps = ", ".join(str(one.step) for one in waits_for)
+    after = f"after step {steps} was answered" if steps else "later"
+    return Diverged(DivergedBy.ORDER, row, (Difference("order", after, "before that"),))

@@ -1,0 +1,166 @@
+"""What may vary between a record and its replay: declared, place by place, with a shape that the
+value must still have. Nothing varies that is not declared, but the present moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.model.errors import InvalidInput
+from paddock.run.matching.moments import Moments, is_moment, is_unix
+
+ANYWHERE = "*"
+MAX_VARIED = 4096  # characters of a text that a shape is tried on
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
+_HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
+_INT = re.compile(r"-?\d{1,100}")
+_WORD = re.compile(r'\["([^"]*)"\]|\[(\d+|\*)\]|\.?([^.\[\]]+)')
+_ROOTS = frozenset(
+    {"headers", "body", "query", "path", "arguments", "argv", "cwd", "program", "stdin", "envs"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Vary:
+    """A place, as the words that lead there, and what may vary there. `*` is any one word."""
+
+    at: str
+    as_: str
+    words: tuple[str | int, ...]  # empty: anywhere
+    pattern: re.Pattern[str] | None = None  # of `re:`
+
+    def is_at(self, place: tuple[str | int, ...]) -> bool:
+        if not self.words:
+            return True
+        if len(self.words) != len(place):
+            return False
+        return all(w in (ANYWHERE, p) for w, p in zip(self.words, place, strict=True))
+
+    @property
+    def is_id(self) -> bool:
+        return self.as_ == "id"
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value has the shape."""
+        if self.as_ == "any":
+            return True
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            return False
+        if isinstance(value, str) and len(value) > MAX_VARIED:
+            return False
+        if self.pattern is not None:
+            return self.pattern.fullmatch(str(value)) is not None
+        return _SHAPES[self.as_](value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may vary in one replay. `moments` None: not even the present moment."""
+
+    vary: tuple[Vary, ...] = ()
+    moments: Moments | None = None
+
+    def at(self, place: tuple[str | int, ...]) -> list[Vary]:
+        """All that are about the place."""
+        return [one for one in self.vary if one.is_at(place)]
+
+    @property
+    def has_ids(self) -> bool:
+        return any(one.is_id for one in self.vary)
+
+
+STRICT = Rules()
+
+
+def vary_of(said: str | Mapping[str, Any]) -> Vary:
+    """From `AT=AS`, or from `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
+    if isinstance(said, str):
+        at, found, as_ = _parted(said)
+        if not found:
+            raise InvalidInput(f"{said!r:.100} is not PLACE=SHAPE", hint="body.created=date")
+    elif set(said) == {"at", "as"} and all(isinstance(one, str) for one in said.values()):
+        at, as_ = said["at"], said["as"]
+    else:
+        raise InvalidInput(f"{dict(said)!r:.100} is not {{at: PLACE, as: SHAPE}}")
+    return Vary(at, as_, _place(at, as_), _pattern(as_))
+
+
+def _parted(said: str) -> tuple[str, str, str]:
+    """At the first `=` that is not inside of quotes."""
+    end = said.rfind('"]') + 2 if '"]' in said.partition("=re:")[0] else 0
+    at, found, as_ = said[end:].partition("=")
+    return (said[:end] + at).strip(), found, as_.strip()
+
+
+def _place(at: str, as_: str) -> tuple[str | int, ...]:
+    if at == ANYWHERE:
+        if as_ in ("any", "id"):
+            raise InvalidInput(f"*={as_} would let everything vary; name a place")
+        return ()
+    words = words_of(at)
+    if not words or words[0] not in _ROOTS:
+        hint = f"a place begins with one of {', '.join(sorted(_ROOTS))}"
+        raise InvalidInput(f"{at!r:.100} names no place", hint=hint)
+    return words
+
+
+def words_of(at: str) -> tuple[str | int, ...]:
+    """The words that lead to a place. Raises InvalidInput."""
+    words: list[str | int] = []
+    end = 0
+    while end < len(at):
+        found = _WORD.match(at, end)
+        if found is None:
+            raise InvalidInput(f"{at!r:.100} names no place", hint="body.items[*].id")
+        quoted, index, name = found.groups()
+        words.append(_word(quoted, index, name))
+        end = found.end()
+    return _lowered(words)
+
+
+def _word(quoted: str | None, index: str | None, name: str) -> str | int:
+    if quoted is not None:
+        return quoted
+    if index is None:
+        return name
+    return index if index == ANYWHERE else int(index)
+
+
+def _lowered(words: list[str | int]) -> tuple[str | int, ...]:
+    """Names of headers are compared in lower case."""
+    if words and words[0] == "headers":
+        return tuple(word.lower() if isinstance(word, str) else word for word in words)
+    return tuple(words)
+
+
+def _pattern(as_: str) -> re.Pattern[str] | None:
+    if not as_.startswith("re:"):
+        if as_ not in _SHAPES and as_ not in ("any", "id"):
+            hint = f"one of {', '.join(sorted((*_SHAPES, 'any')))}, or re:PATTERN"
+            raise InvalidInput(f"{as_!r:.60} is no shape", hint=hint)
+        return None
+    try:
+        return re.compile(as_[3:])
+    except re.error as error:
+        raise InvalidInput(f"{as_!r:.100} is no pattern: {error}") from None
+
+
+def _is_int(value: str | int | float) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and _INT.fullmatch(value) is not None)
+
+
+def _is_text_of(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+_SHAPES: Mapping[str, Callable[[Any], bool]] = {
+    "uuid": _is_text_of(_UUID),
+    "date": is_moment,
+    "unix": is_unix,
+    "int": _is_int,
+    "hex": _is_text_of(_HEX),
+    "id": lambda value: value != "",
+}

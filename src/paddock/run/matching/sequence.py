@@ -1,0 +1,96 @@
+"""The order of recorded steps. One happens before another if it was settled before the other was
+proposed; so whether a step may come is known from one number, the first settling still to come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from paddock.run.matching.rows import Row
+
+MAX_NAMED = 20  # steps that somebody is told to wait for
+
+
+class Turns:
+    """Which steps have come, which were answered, and whose turn it is. Rows in `optional` need not
+    come: nothing waits for them."""
+
+    def __init__(self, rows: Sequence[Row], optional: Collection[int]) -> None:
+        self._rows = sorted(rows, key=lambda row: row.proposed_n)
+        settled = [row for row in rows if row.settled_n is not None and row.step not in optional]
+        self._settlings = sorted(settled, key=_settled)
+        self._optional = optional
+        self._come: set[int] = set()
+        self._answered: set[int] = set()
+        self._first = 0  # of `_rows`: all before it have come
+        self._next = 0  # of `_settlings`: all before it were answered
+
+    def has_come(self, row: Row) -> bool:
+        return row.step in self._come
+
+    def is_answered(self, row: Row) -> bool:
+        return row.step in self._answered
+
+    def is_turn(self, row: Row) -> bool:
+        """Whether all that happened before it has been answered."""
+        return row.proposed_n < self._horizon
+
+    def may_answer(self, row: Row) -> bool:
+        """Whether all that was settled before it has been answered, and all that was proposed
+        before that has come: what an agent does next may depend on which answer it had first."""
+        if row.is_contained or row.step in self._optional:
+            return True
+        if row.settled_n is None or row.settled_n > self._horizon:
+            return False
+        return not any(True for _ in self.still_to_come(row.settled_n))
+
+    def come(self, row: Row) -> None:
+        self._come.add(row.step)
+        while self._first < len(self._rows) and self.has_come(self._rows[self._first]):
+            self._first += 1
+
+    def answer(self, row: Row) -> None:
+        self._answered.add(row.step)
+        ends = self._settlings
+        while self._next < len(ends) and self.is_answered(ends[self._next]):
+            self._next += 1
+
+    def before(self, n: int) -> tuple[Row, ...]:
+        """Those not answered that were settled before record n, the first of them."""
+        return tuple(islice(self._open_before(n), MAX_NAMED))
+
+    def still_to_come(self, n: int) -> Iterator[Row]:
+        """Those that were proposed before record n, and have not come."""
+        for row in islice(self._rows, self._first, None):
+            if row.proposed_n >= n:
+                return
+            if not self.has_come(row) and row.step not in self._optional:
+                yield row
+
+    def next_ones(self) -> Iterator[Row]:
+        """Those whose turn it is and that have not come, the earliest first."""
+        for row in islice(self._rows, self._first, None):
+            if not self.is_turn(row):
+                return
+            if not self.has_come(row) and row.step not in self._optional:
+                yield row
+
+    @property
+    def _horizon(self) -> float:
+        """The first settling of a step that was not answered yet."""
+        if self._next >= len(self._settlings):
+            return math.inf
+        return _settled(self._settlings[self._next])
+
+    def _open_before(self, n: int) -> Iterator[Row]:
+        for row in islice(self._settlings, self._next, None):
+            if _settled(row) >= n:
+                return
+            if not self.is_answered(row):
+                yield row
+
+
+def _settled(row: Row) -> float:
+    return math.inf if row.settled_n is None else row.settled_n

@@ -1,0 +1,186 @@
+"""What a person asks to be run: a command, a project, and the terms it runs under. Parsed once; the
+same order gives the same run as far as that is in our hands."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paddock.doors.terms import load_file, policy_of, read_file, terms_of
+from paddock.model.action import Stage
+from paddock.model.errors import CannotEnforce, InvalidInput
+from paddock.model.sizes import parse_duration
+from paddock.policy.decide import Policy
+from paddock.policy.file import DEFAULT_NAME, dump, load
+
+ISOLATIONS = ("process", "container", "gvisor", "microvm")
+TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One agent at work under one policy."""
+
+    command: tuple[str, ...]
+    cwd: Path  # of the host: the project
+    policy: Policy
+    file: str | None = None  # what the policy was made from, for people
+    envs: Mapping[str, str] = field(default_factory=dict)
+    seed: str = ""  # all chance inside comes from it
+    timeout_s: float = TIMEOUT_S
+    stdin: bytes | None = None  # what the agent reads; None for nothing
+
+    @property
+    def policy_text(self) -> str:
+        """From which `load` makes the same policy again."""
+        return dump(self.policy)
+
+
+def order_of(
+    command: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    file: str | os.PathLike[str] | Policy | None = None,
+    stage: str | None = None,
+    isolation: str | None = None,
+    offline: bool = False,
+    sets: Sequence[str] | Mapping[str, Any] = (),
+    envs: Mapping[str, str] | None = None,
+    seed: int | str | None = None,
+    world: Mapping[str, Any] | None = None,
+    faults: Any = None,
+    timeout: float | str | None = None,
+    stdin: bytes | None = None,
+) -> Order:
+    """Without a file: the project's paddock.yaml, or where there is none the usual policy, under
+    which nothing leaves. Raises InvalidInput."""
+    if not command:
+        raise InvalidInput("run: no command; e.g. paddock run -- python my_agent.py")
+    check_isolation(isolation)
+    project = Path(cwd or ".").absolute()
+    where = _file(file, project)
+    policy = _policy(where, _sets(sets))
+    policy = changed(policy, stage=stage, offline=offline, world=world, faults=faults, seed=seed)
+    said = policy.sandbox.words.get("timeout")
+    limit = timeout if timeout is not None else said
+    return Order(
+        command=tuple(command),
+        cwd=project,
+        policy=policy,
+        file=None if where is None or isinstance(where, Policy) else os.fspath(where),
+        envs=dict(envs or {}),
+        seed=secrets.token_hex(32) if seed is None else str(seed),
+        timeout_s=TIMEOUT_S if limit is None else parse_duration(limit, "timeout"),
+        stdin=stdin,
+    )
+
+
+def changed(
+    policy: Policy,
+    *,
+    stage: str | None = None,
+    offline: bool = False,
+    world: Mapping[str, Any] | None = None,
+    faults: Any = None,
+    seed: int | str | None = None,
+) -> Policy:
+    """The policy with these words in place of its own."""
+    words = {"world": world, "faults": faults}
+    if any(one is not None for one in words.values()):
+        policy, _ = terms_of(policy, {k: v for k, v in words.items() if v is not None})
+    terms = policy.terms
+    if stage is not None:
+        terms = replace(terms, stage=_stage(stage))
+    if offline and terms.network is not None:
+        terms = replace(terms, network=replace(terms.network, allow=()), secrets={})
+    if isinstance(seed, int) and terms.world is not None:
+        terms = replace(terms, world=replace(terms.world, seed=seed))
+    return policy if terms is policy.terms else Policy.of(terms)
+
+
+def check_isolation(isolation: str | None) -> None:
+    """Raises for what is unknown, and for what is not built."""
+    if isolation in (None, "container"):
+        return
+    if isolation not in ISOLATIONS:
+        known = ", ".join(ISOLATIONS)
+        raise InvalidInput(f"--isolation: {isolation!r} is none of {known}")
+    raise CannotEnforce(f"isolation {isolation}", hint="only container is there; leave it out")
+
+
+def _file(
+    file: str | os.PathLike[str] | Policy | None, project: Path
+) -> str | os.PathLike[str] | Policy | None:
+    if file is not None:
+        return file
+    usual = project / DEFAULT_NAME
+    return usual if usual.is_file() else None
+
+
+def _policy(where: str | os.PathLike[str] | Policy | None, sets: Mapping[str, Any]) -> Policy:
+    if where is None or isinstance(where, Policy):
+        policy = policy_of(where)
+        return with_sets(dump(policy), policy.terms.base, sets) if sets else policy
+    if not sets:
+        return load_file(where)
+    return with_sets(read_file(where), str(Path(where).absolute().parent), sets)
+
+
+def with_sets(text: str, base: str | None, sets: Mapping[str, Any]) -> Policy:
+    """The policy of a text in which some keys have other values."""
+    import yaml
+
+    from paddock.policy.document import read
+    from paddock.policy.emit import emit
+
+    document = read(text, DEFAULT_NAME)
+    value = document.value
+    if not isinstance(value, dict):
+        raise InvalidInput("--set: the paddock file is empty")
+    for key, new in sets.items():
+        _set(value, key.split("."), yaml.safe_load(new) if isinstance(new, str) else new, key)
+    return load(emit(value), f"{DEFAULT_NAME} with --set", base)
+
+
+def _set(value: Any, words: list[str], new: Any, key: str) -> None:
+    """A host has dots in its name: the longest word that is a key already is taken for it."""
+    for length in range(len(words), 0, -1):
+        name = ".".join(words[:length])
+        if isinstance(value, dict) and (name in value or length == 1):
+            if length == len(words):
+                value[name] = new
+            else:
+                value.setdefault(name, {})
+                _set(value[name], words[length:], new, key)
+            return
+    if isinstance(value, list) and words[0].isdecimal() and int(words[0]) < len(value):
+        if len(words) == 1:
+            value[int(words[0])] = new
+        else:
+            _set(value[int(words[0])], words[1:], new, key)
+        return
+    raise InvalidInput(f"--set: there is no place for {key!r} in the paddock file")
+
+
+def _sets(sets: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(sets, Mapping):
+        return dict(sets)
+    found = {}
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InvalidInput(f"--set: {text!r} is not KEY=VALUE, as in sandbox.limits.cpu=2")
+        found[key] = value
+    return found
+
+
+def _stage(stage: str) -> Stage:
+    try:
+        return Stage(stage)
+    except ValueError:
+        known = ", ".join(Stage)
+        raise InvalidInput(f"--stage: {stage!r} is none of {known}") from None

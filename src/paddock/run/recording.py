@@ -1,0 +1,77 @@
+"""Writes the state around each step into the journal, where it is other than before: the files when
+an action is proposed, the world when it is over. From that a later fork comes back to any step."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from paddock.fence.offload import offload
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Action, Outcome, Receipt
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+    from paddock.gate.gate import Gate
+    from paddock.state.trees.recorder import Recorded, Recorder
+
+_TOUCHES_WORLD = (Outcome.SIMULATED, Outcome.DRAFTED, Outcome.FAILED)
+
+
+class StateRecorder:
+    """One for each run. Files are read on a thread, the world on the engine's loop."""
+
+    def __init__(self, box: Box, gate: Gate) -> None:
+        self._box = box
+        self._gate = gate
+        self._files: Recorder | None = None
+        self._tree: str | None = None
+        self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
+        self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
+
+    async def before(self, action: Action) -> None:
+        """The files as the agent left them when it proposed the action."""
+        found = await self.look()
+        if found is None or action.step is None:
+            return
+        self.trees[action.step] = found.tree
+        if found.tree != self._tree:
+            self._tree = found.tree
+            self._gate.note(_files(found), action.step)
+
+    def after(self, receipt: Receipt) -> None:
+        world = self._box.world
+        if world is None or receipt.outcome not in _TOUCHES_WORLD:
+            return
+        positions = world.positions()
+        if positions != self._positions:
+            self._positions = positions
+            self._gate.note({"what": "world moved", "positions": positions}, receipt.step)
+
+    async def ended(self) -> None:
+        """The files as they are left, while the sandbox is still there."""
+        found = await self.look()
+        if found is not None:
+            with contextlib.suppress(JournalBroken):
+                self._gate.note({**_files(found), "is_last": True})
+
+    async def look(self) -> Recorded | None:
+        """What the files are now. None when they cannot be read any more."""
+        try:
+            return await offload(self._look)
+        except OSError as error:
+            with contextlib.suppress(JournalBroken):
+                self._gate.note({"what": "files not recorded", "error": str(error)})
+            return None
+
+    def _look(self) -> Recorded:
+        if self._files is None:
+            from paddock.run.files import recorder_of
+
+            self._files = recorder_of(self._box)
+        return self._files.record()
+
+
+def _files(found: Recorded) -> dict[str, Any]:
+    said: dict[str, Any] = {"what": "files", "tree": found.tree, "changed": len(found.changed)}
+    return said if found.is_whole else {**said, "is_cut": True}

@@ -1,0 +1,178 @@
+"""A recorded run, played again: the agent's own program runs, and all that it wants from outside is
+answered from the record. Nothing real is touched, no secret is needed, nobody is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.doors.machine.box import Box
+from paddock.doors.machine.engine import Engine
+from paddock.doors.network.pacing import Pacer
+from paddock.gate.run_keys import run_key
+from paddock.journal.keyed import Keyed
+from paddock.journal.sealing import Sealer
+from paddock.model.errors import InvalidInput
+from paddock.policy.file import load
+from paddock.run.again import PATIENCE_S, Divergence, LivedThrough, Manner
+from paddock.run.matching.moments import SLACK_S, Moments
+from paddock.run.matching.rows import Difference, DivergedBy
+from paddock.run.matching.rules import Rules, vary_of
+from paddock.run.order import TIMEOUT_S, Order
+from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
+from paddock.run.tape import Tape
+from paddock.state.home import Home
+from paddock.world.world import World
+
+if TYPE_CHECKING:
+    from paddock.gate.gate import Gate
+    from paddock.run.recording import StateRecorder
+
+MODES = ("stop", "block", "live")
+STILL_S = 0.5  # that an agent is left to take an answer
+_AGENT = 1
+_LONGEST_S = 24 * 3600.0
+
+
+def replay(
+    directory: Path,
+    *,
+    command: Sequence[str] | None = None,
+    on_divergence: str = "stop",
+    vary: Sequence[str] = (),
+    patience_s: float = PATIENCE_S,
+    watch: Watcher | None = None,
+) -> Ended:
+    """Plays it again, to its end or to where it leaves its record. Raises InvalidInput."""
+    if on_divergence not in MODES:
+        raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
+    tape = Tape.read(directory)
+    engine = Engine.current()
+    manner = Manner(
+        rules_for(tape, vary), patience_s=patience_s, is_stopped=on_divergence != "block"
+    )
+    played = Replay(engine, tape, order_again(tape, command), manner, watch or Nobody())
+    ended = engine.call(played.play())
+    if on_divergence == "live" and ended.divergence is not None:
+        return _go_on(directory, tape, ended, command, vary, watch)
+    return ended
+
+
+def _go_on(
+    directory: Path,
+    tape: Tape,
+    ended: Ended,
+    command: Sequence[str] | None,
+    vary: Sequence[str],
+    watch: Watcher | None,
+) -> Ended:
+    """From where it left the record it goes on as a fork: with a world, and for real."""
+    from paddock.run.forking import ForkWords, fork
+
+    assert ended.divergence is not None
+    at = ended.divergence.step or tape.last_step + 1
+    words = ForkWords(at, command=None if command is None else tuple(command), vary=tuple(vary))
+    return fork(directory, words, watch=watch)[0]
+
+
+class Replay:
+    """One replay while it goes."""
+
+    def __init__(
+        self, engine: Engine, tape: Tape, order: Order, manner: Manner, watch: Watcher
+    ) -> None:
+        self._tape = tape
+        self._manner = manner
+        manner.stop = lambda: self._performance.stop()
+        self._past = lived_through(engine.home, tape, manner)
+        self._recorder: StateRecorder | None = None
+        stage = Stage(
+            kind="replay",
+            past=self._past,
+            lineage={"run": tape.run, "root": tape.root},
+            prepare=self._prepare,
+            ready=self._ready,
+        )
+        self._performance = Performance(engine, order, watch, stage)
+
+    async def play(self) -> Ended:
+        ended = await self._performance.play(self._conclude)
+        return replace(ended, divergence=self._past.divergence, differs=self._differences())
+
+    def _conclude(self, ended: Ended) -> None:
+        """While the journal is open: what did not come, and how it ended."""
+        was = self._tape.exit_code
+        if self._past.end() is None and was is not None and ended.exit_code != was:
+            found = Difference("exit_code", was, ended.exit_code)
+            self._past.note(Divergence(str(DivergedBy.CHANGED), _AGENT, (found,), None, None))
+
+    def _prepare(self, box: Box) -> None:
+        box.opens_world = _no_world
+        self._manner.pace = Pacer(box.machine.init_pid, STILL_S).turn
+        box.network.tokens = tokens_of(self._tape)
+        box.network.is_dry = True
+
+    def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
+        self._recorder = recorder
+        self._past.attend(gate)
+
+    def _differences(self) -> tuple[str, ...]:
+        """Steps at which the files are not what they were: an agent may write what it likes."""
+        if self._recorder is None:
+            return ()
+        found = self._recorder.trees.items()
+        steps = [step for step, tree in found if self._tape.tree_at(step) not in (None, tree)]
+        return tuple(f"files at step {step}" for step in steps)
+
+
+async def _no_world(box: Box) -> World | None:
+    return None
+
+
+def lived_through(home: Home, tape: Tape, manner: Manner) -> LivedThrough:
+    """The record, ready to be met."""
+    key = run_key(home, tape.directory, tape.root)
+    return LivedThrough(tape, manner, Keyed(key), Sealer(key))
+
+
+def rules_for(tape: Tape, vary: Sequence[str]) -> Rules:
+    """What may differ: what is declared, and the present moment."""
+    # With libfaketime the present is the recorded one.
+    now = (tape.window[0] - SLACK_S, time.time() + _LONGEST_S)
+    moments = Moments.of_run(*tape.window, now)
+    return Rules(tuple(vary_of(one) for one in (*tape.vary, *vary)), moments)
+
+
+def order_again(tape: Tape, command: Sequence[str] | None) -> Order:
+    """The order of the recorded run. Raises InvalidInput where it cannot be given again."""
+    policy = tape.setting.get("policy") or {}
+    words = tuple(command) if command else tape.command
+    if not words:
+        raise InvalidInput(f"{tape.run} does not say what was run", hint="say -- COMMAND")
+    cwd = Path(str(tape.opened.get("cwd") or "."))
+    if not cwd.is_dir():
+        raise InvalidInput(f"the project of {tape.run} is not there any more: {cwd}")
+    stdin = tape.setting.get("stdin")
+    return Order(
+        command=words,
+        cwd=cwd,
+        policy=load(str(policy.get("text") or ""), "its paddock file", policy.get("base")),
+        file=policy.get("name"),
+        envs=dict(tape.setting.get("own_envs") or {}),
+        seed=str(tape.opened.get("seed") or ""),
+        timeout_s=float(tape.setting.get("timeout_s") or TIMEOUT_S),
+        stdin=None if stdin is None else str(stdin).encode("utf-8", "surrogateescape"),
+    )
+
+
+def tokens_of(tape: Tape) -> dict[str, str]:
+    """The chance in the placeholders of secrets, by name: the agent may have written them down."""
+    found = {}
+    for name, value in (tape.setting.get("envs") or {}).items():
+        front, _, token = str(value).rpartition("_")
+        if front == f"paddock_{name}":
+            found[name] = token
+    return found

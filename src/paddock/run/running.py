@@ -1,0 +1,232 @@
+"""A run: one agent at work under one order, everything that it does on record, from the first note
+about its setting to the last one about its files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from paddock.doors.machine.box import Box
+from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.lifecycle import create_box
+from paddock.doors.machine.passage import Opening
+from paddock.doors.machine.processes import Running, Start
+from paddock.doors.machine.records import command_record
+from paddock.doors.terms import terms_of
+from paddock.fence.offload import offload
+from paddock.gate.executors import Done
+from paddock.gate.past import Past
+from paddock.journal.records import Record
+from paddock.model.action import Action
+from paddock.model.errors import Blocked, PaddockError, SandboxDied, SandboxError
+from paddock.model.results import CommandResult
+from paddock.policy.decide import Policy
+from paddock.run.order import Order
+from paddock.run.proving import prove
+from paddock.run.recording import StateRecorder
+from paddock.run.setting import seed_envs, setting_of
+from paddock.run.surroundings import Surroundings, find
+
+if TYPE_CHECKING:
+    from paddock.doors.network.inside_state import InsideState
+    from paddock.gate.gate import Gate
+    from paddock.run.again import Divergence
+
+
+class Watcher(Protocol):
+    """Who looks on while a run goes. Called from threads of the engine, one call at a time."""
+
+    def began(self, run: str, setting: Mapping[str, Any]) -> None: ...
+
+    def told(self, record: Record) -> None:
+        """A record as it was written."""
+        ...
+
+    def said(self, stream: str, data: bytes) -> None:
+        """What the agent wrote to stdout or stderr."""
+        ...
+
+
+class Nobody:
+    """Looks away."""
+
+    def began(self, run: str, setting: Mapping[str, Any]) -> None: ...
+
+    def told(self, record: Record) -> None: ...
+
+    def said(self, stream: str, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that is over."""
+
+    run: str
+    directory: Path
+    exit_code: int | None
+    ended_by: str
+    divergence: Divergence | None = None
+    error: str | None = None  # why the agent was not even started
+    differs: tuple[str, ...] = ()  # of a replay: what is not as it was, and may be so
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a run is played on besides its order: a record that it lives through, and what is got
+    ready in its sandbox."""
+
+    kind: str = "run"
+    past: Past | None = None
+    lineage: Mapping[str, Any] | None = None
+    prepare: Callable[[Box], None] | None = None
+    ready: Callable[[Box, Gate, StateRecorder], None] | None = None
+    envs: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Surroundings | None = None
+    sandbox: Policy | None = None  # whose limits and mounts hold, if not those of the order
+    begin: Callable[[Box], Awaitable[None]] | None = None  # before the agent does
+    inside: InsideState | None = None  # what its agent has declared before
+
+
+def run(order: Order, watch: Watcher | None = None, stage: Stage | None = None) -> Ended:
+    """Runs it to its end. An interrupt of the caller ends the agent."""
+    engine = Engine.current()
+    return engine.call(perform(engine, order, watch or Nobody(), stage or Stage()))
+
+
+async def perform(engine: Engine, order: Order, watch: Watcher, stage: Stage) -> Ended:
+    """The same on the engine's loop."""
+    return await Performance(engine, order, watch, stage).play()
+
+
+class Performance:
+    """One run while it goes."""
+
+    def __init__(self, engine: Engine, order: Order, watch: Watcher, stage: Stage) -> None:
+        self._engine = engine
+        self._order = order
+        self._watch = watch
+        self._stage = stage
+        self._recorder: StateRecorder | None = None
+        self._running: Running | None = None
+        self.result: CommandResult | None = None
+
+    async def play(self, conclude: Callable[[Ended], None] | None = None) -> Ended:
+        """To its end. `conclude` is told of it while the journal is still open."""
+        order, stage = self._order, self._stage
+        around = stage.surroundings
+        if around is None:
+            around = await offload(find, order.command, order.cwd, os.environ)
+        envs = {**around.envs, **seed_envs(order.seed), **stage.envs, **order.envs}
+        of_file = (stage.sandbox or order.policy).sandbox.words
+        words = {
+            "mounts": [*(of_file.get("mounts") or ()), *around.mount_words()],
+            "envs": {**(of_file.get("envs") or {}), **envs},
+            "timeout": order.timeout_s,
+        }
+        _, spec = terms_of(stage.sandbox or order.policy, words)
+        box = await create_box(self._engine, spec, order.policy, self._prepare)
+        try:
+            ended = await self._perform(box, around)
+            if conclude is not None:
+                conclude(ended)
+            return ended
+        finally:
+            await box.end("the agent has ended")
+
+    def _prepare(self, box: Box) -> None:
+        order, stage = self._order, self._stage
+        about: dict[str, Any] = {
+            "kind": stage.kind,
+            "command": list(order.command),
+            "cwd": str(order.cwd),
+            "seed": order.seed,
+            **({"lineage": dict(stage.lineage)} if stage.lineage else {}),
+        }
+        box.passage.begin(Opening(about, stage.past, self._opened))
+        if stage.prepare is not None:
+            stage.prepare(box)
+
+    def _opened(self, gate: Gate) -> None:
+        gate.writing.journal.listeners.append(self._heard)
+
+    def _heard(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._watch.told(Record.parse(line))
+
+    async def _perform(self, box: Box, around: Surroundings) -> Ended:
+        gate = box.passage.gate
+        setting = await offload(setting_of, self._order, box, around)
+        gate.note(setting)
+        self._recorder = gate.recorder = StateRecorder(box, gate)
+        if self._stage.ready is not None:
+            self._stage.ready(box, gate, self._recorder)
+        gate.note({"what": "proved", "boundaries": prove(box)})
+        if self._stage.begin is not None:
+            await self._stage.begin(box)
+        await box.network.serve_inside(self._stage.inside)
+        self._watch.began(box.sandbox_id, setting)
+        error, ended_by = None, "the agent"
+        try:
+            self.result = await self._agent(box, around)
+        except Blocked as blocked:
+            error, ended_by = blocked.message, "a refusal"
+        except SandboxDied as died:
+            ended_by = died.reason
+        except SandboxError as failed:
+            error, ended_by = failed.message, "an error"
+        await self._wind_up(box)
+        code = None if self.result is None else self.result.exit_code
+        if self.result is not None and self.result.killed_by:
+            ended_by = f"the {self.result.killed_by} limit"
+        return Ended(box.sandbox_id, self._directory(box), code, ended_by, error=error)
+
+    async def _wind_up(self, box: Box) -> None:
+        if self._recorder is not None and box.machine.ended_by is None:
+            with contextlib.suppress(PaddockError, OSError):
+                await self._recorder.ended()
+
+    def _directory(self, box: Box) -> Path:
+        return self._engine.home.runs / box.sandbox_id
+
+    async def _agent(self, box: Box, around: Surroundings) -> CommandResult:
+        """Step 1: the agent's own program, from its start to its end."""
+        order = self._order
+        start = Start(
+            argv=list(around.argv),
+            cwd=around.cwd,
+            envs=box.envs({}),
+            stdin=order.stdin is not None,
+        )
+        start.check()
+        deliver = {
+            1: self._engine.callback(partial(self._watch.said, "stdout"), None),
+            2: self._engine.callback(partial(self._watch.said, "stderr"), None),
+        }
+
+        async def live(action: Action) -> Done:
+            running = await Running.start(box, start, deliver, is_binary=True)
+            self._running = running
+            if order.stdin is not None:
+                running.feed(order.stdin)
+            try:
+                result = await running.wait(None)
+            except asyncio.CancelledError:
+                running.signal(signal.SIGKILL)
+                raise
+            return Done(value=result, record=command_record(result))
+
+        result: CommandResult = await box.passage.command(start.argv, start.cwd, live)
+        return result
+
+    def stop(self) -> None:
+        """Ends the agent, whatever it does."""
+        if self._running is not None:
+            with contextlib.suppress(PaddockError):
+                self._running.signal(signal.SIGKILL)

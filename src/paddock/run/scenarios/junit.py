@@ -1,0 +1,99 @@
+"""Results as JUnit XML, in the shape that CI systems read: suites, cases, failures, properties."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import PurePath
+from xml.etree import ElementTree as Xml
+
+from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
+
+_MAX_TEXT = 100_000
+# What XML 1.0 cannot say, not even escaped.
+_UNSPEAKABLE = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(results: Sequence[CaseResult]) -> str:
+    """The whole document."""
+    root = Xml.Element("testsuites", _counts(results))
+    root.set("name", "paddock")
+    for source, group in groupby(results, key=lambda one: one.case.scenario.source):
+        cases = list(group)
+        suite = Xml.SubElement(root, "testsuite", _counts(cases))
+        suite.set("name", _text(source))
+        for one in cases:
+            _case(suite, one)
+    Xml.indent(root)
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+    )
+
+
+def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
+    standings = [one.standing for one in results]
+    failed = standings.count(Standing.FAILED) + standings.count(Standing.INCONCLUSIVE)
+    return {
+        "tests": str(len(results)),
+        "failures": str(failed),
+        "errors": str(standings.count(Standing.BROKEN)),
+        "skipped": str(standings.count(Standing.SKIPPED)),
+        "time": f"{sum(one.duration_s for one in results):.3f}",
+    }
+
+
+def _case(suite: Xml.Element, result: CaseResult) -> None:
+    source = PurePath(result.case.scenario.source)
+    case = Xml.SubElement(suite, "testcase", {
+        "classname": _text(source.name.removesuffix(source.suffix)),
+        "name": _text(result.case.name),
+        "file": _text(str(source)),
+        "time": f"{result.duration_s:.3f}",
+    })  # fmt: skip
+    _properties(case, result)
+    match result.standing:
+        case Standing.FAILED | Standing.INCONCLUSIVE:
+            _complaint(case, "failure", result)
+        case Standing.BROKEN:
+            _complaint(case, "error", result)
+        case Standing.SKIPPED:
+            Xml.SubElement(case, "skipped", {"message": "another case had failed"})
+        case Standing.PASSED:
+            pass
+    runs = [f"run {one.number}: paddock show {one.run}" for one in result.attempts if one.run]
+    if runs:
+        Xml.SubElement(case, "system-out").text = _text("\n".join(runs))
+
+
+def _properties(case: Xml.Element, result: CaseResult) -> None:
+    properties = Xml.SubElement(case, "properties")
+    said = {**result.case.point, "standing": result.standing.value}
+    if result.case.scenario.repeat > 1:
+        said["rate"] = str(result.rate)
+    for name, value in said.items():
+        Xml.SubElement(properties, "property", {"name": name, "value": _text(value)})
+
+
+def _complaint(case: Xml.Element, kind: str, result: CaseResult) -> None:
+    lines = list(failure_lines(result.attempts))
+    first = lines[0] if lines else f"passed {result.rate}"
+    element = Xml.SubElement(
+        case, kind, {"message": _text(first)[:1000], "type": result.standing.value}
+    )
+    element.text = _text("\n".join(lines))
+
+
+def failure_lines(attempts: Iterable[Attempt]) -> Iterable[str]:
+    """Every failure of every run: what was expected, what was found, and how to look."""
+    for attempt in attempts:
+        if attempt.error is not None:
+            yield f"run {attempt.number} is broken: {attempt.error}"
+        for one in attempt.failures:
+            yield f"{one.where}: expected {one.expected}"
+            yield f"  found: {one.found}"
+            yield f"  look:  {one.look(attempt.run or '?')}"
+
+
+def _text(text: str) -> str:
+    return _UNSPEAKABLE.sub("?", text[:_MAX_TEXT])

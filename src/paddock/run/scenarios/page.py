@@ -1,0 +1,74 @@
+"""Results as one page of HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from paddock.run.html import (
+    Markup,
+    Part,
+    Row,
+    Tone,
+    badge,
+    code,
+    details,
+    joined,
+    page,
+    paragraph,
+    section,
+    table,
+)
+from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
+
+_TONES: dict[Standing, Tone] = {
+    Standing.PASSED: "good",
+    Standing.FAILED: "bad",
+    Standing.BROKEN: "bad",
+    Standing.INCONCLUSIVE: "warn",
+    Standing.SKIPPED: "quiet",
+}
+
+
+def results_page(results: Sequence[CaseResult]) -> str:
+    """All cases in a table, and below it what failed."""
+    counts = Counter(one.standing for one in results)
+    said = [badge(f"{counts[one]} {one.value}", _TONES[one]) for one in Standing if counts[one]]
+    parts: list[Part] = [paragraph(joined(said)), section("Cases", _cases(results))]
+    parts += [_failed(one) for one in results if any(not a.is_passed for a in one.attempts)]
+    return page("Scenarios", parts, note="Made by paddock test.")
+
+
+def _cases(results: Sequence[CaseResult]) -> Markup:
+    header = ("Case", "Stands", "Runs that passed", "Steps", "Cost", "Time")
+    return table(header, [_row(one) for one in results])
+
+
+def _row(result: CaseResult) -> Row | Sequence[Part]:
+    attempts = result.attempts
+    steps = [one.steps for one in attempts] or [0]
+    spread = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
+    money = sum(one.usd_micros for one in attempts)
+    cells: Sequence[Part] = (
+        result.case.name,
+        badge(result.standing.value, _TONES[result.standing]),
+        str(result.rate) if attempts else "none",
+        spread,
+        f"${money / 1e6:.4f}" if money else "",
+        f"{result.duration_s:.1f} s",
+    )
+    return Row(cells, "bad") if result.standing in (Standing.FAILED, Standing.BROKEN) else cells
+
+
+def _failed(result: CaseResult) -> Markup:
+    folded = [_attempt(one) for one in result.attempts if not one.is_passed]
+    return section(result.case.name, paragraph(result.case.scenario.source, tone="quiet"), *folded)
+
+
+def _attempt(attempt: Attempt) -> Markup:
+    title = joined([f"run {attempt.number}", code(attempt.run or "no run")])
+    if attempt.error is not None:
+        return details(title, paragraph(attempt.error, tone="bad"), is_open=True)
+    rows = [(one.where, one.expected, one.found, code(one.look(attempt.run or "?")))
+            for one in attempt.failures]  # fmt: skip
+    return details(title, table(("Where", "Expected", "Found", "Look"), rows), is_open=True)

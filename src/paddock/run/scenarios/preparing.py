@@ -1,0 +1,95 @@
+"""A case made ready to run: its order, and what it is measured by. All that can be wrong with it is
+said here, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.errors import InvalidInput
+from paddock.policy.world import plain_world
+from paddock.policy.world_words import SETTINGS
+from paddock.run.order import Order, order_of
+from paddock.run.scenarios.expressions import world_condition
+from paddock.run.scenarios.judging import Bar
+from paddock.run.scenarios.reading import fault_words
+from paddock.run.scenarios.scenario import Case, Scenario, cases_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paddock.policy.decide import Policy
+
+# Chance is the same each time, unless the scenario says otherwise. As a text it leaves the seed of
+# the file's world alone.
+USUAL_SEED = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A case that can run."""
+
+    case: Case
+    order: Order
+    bar: Bar
+
+
+def prepare(scenarios: Iterable[Scenario], *, is_offline: bool = False) -> list[Prepared]:
+    """All cases. Raises InvalidInput with what is wrong with any of them."""
+    found: list[Prepared] = []
+    wrong: list[str] = []
+    for scenario in scenarios:
+        for case in cases_of(scenario):
+            try:
+                found.append(prepared(case, is_offline=is_offline))
+            except InvalidInput as error:
+                wrong.append(f"{scenario.source}: {case.name}: {error}")
+    if wrong:
+        raise InvalidInput("\n".join(dict.fromkeys(wrong)))
+    return found
+
+
+def prepared(case: Case, *, is_offline: bool = False) -> Prepared:
+    """Raises InvalidInput."""
+    scenario = case.scenario
+    order = _order(scenario, is_offline=is_offline)
+    world = order.policy.world
+    places = [] if world is None else [one.place for one in world.stand_ins]
+    conditions = []
+    for number, source in enumerate(scenario.expect.world):
+        try:
+            conditions.append(world_condition(source, places))
+        except InvalidInput as error:
+            message = f"expect.world[{number}]: {error.message}"
+            raise InvalidInput(message, hint=error.hint) from None
+    return Prepared(case, order, Bar(scenario.expect, tuple(conditions)))
+
+
+def laid_over(policy: Policy, world: Mapping[str, Any]) -> dict[str, Any]:
+    """The world of the policy with these words over it, place by place."""
+    own = {} if policy.world is None else plain_world(policy.world)
+    together = {**own, **world}
+    settings = {**own.get(SETTINGS, {}), **(world.get(SETTINGS) or {})}
+    return {**together, SETTINGS: settings} if settings else together
+
+
+def _order(scenario: Scenario, *, is_offline: bool) -> Order:
+    words: dict[str, Any] = {
+        "cwd": scenario.cwd,
+        "file": scenario.file,
+        "stage": scenario.stage,
+        "offline": is_offline,
+        "sets": scenario.sets,
+        "envs": scenario.envs,
+        "seed": USUAL_SEED if scenario.seed is None else scenario.seed,
+        "faults": fault_words(scenario.faults),
+        "timeout": scenario.timeout_s,
+        "stdin": scenario.stdin,
+    }
+    order = order_of(scenario.agent, **words)
+    if scenario.world is not None:
+        over = laid_over(order.policy, scenario.world)
+        order = order_of(scenario.agent, **{**words, "world": over})
+    return order

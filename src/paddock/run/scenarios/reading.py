@@ -1,0 +1,215 @@
+"""From words to a Scenario: the text of a file, or what a caller of Python says. All that is wrong
+is told at once, with its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.errors import InvalidInput
+from paddock.policy.document import Document, read
+from paddock.policy.document import Path as Place
+from paddock.policy.problems import PolicyError, Problem, suggest
+from paddock.run.scenarios import fixtures
+from paddock.run.scenarios.rates import runs_to_show
+from paddock.run.scenarios.scenario import NO_FAULTS, Scenario
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+    from paddock.run.scenarios.shape import ScenarioShape
+
+MAX_RUNS = 100_000  # of one scenario; they are listed before the first begins
+_MISSING = {
+    ("version",): "write version: 1",
+    ("name",): "write name: and what the scenario is about",
+    ("agent",): "write agent: [python, agent.py]",
+    ("expect", "rate", "min"): "write min: 0.9",
+}
+
+
+def read_scenario(text: str, path: Path) -> Scenario:
+    """The scenario of a file. Raises PolicyError with all that is wrong with it."""
+    return _scenario(read(text, path.name), path)
+
+
+def scenario_of(words: Mapping[str, Any], path: Path) -> Scenario:
+    """The scenario that a caller describes with the words of a file. `path` is where it stands."""
+    return _scenario(Document(path.name, {"version": 1, **words}, {}, {}), path)
+
+
+def _scenario(document: Document, path: Path) -> Scenario:
+    from pydantic import ValidationError
+
+    from paddock.run.scenarios.shape import ScenarioShape
+
+    if not isinstance(document.value, dict):
+        message = "the file is empty" if document.value is None else "the file is not a mapping"
+        raise PolicyError(document.name, [Problem(1, 1, "", message, "begin it with version: 1")])
+    try:
+        shape = ScenarioShape.model_validate(document.value)
+    except ValidationError as error:
+        raise PolicyError(document.name, _complaints(document, error)) from None
+    conversion = _Conversion(document, path.absolute().parent)
+    scenario = conversion.scenario(shape)
+    if conversion.problems:
+        raise PolicyError(document.name, conversion.problems)
+    return replace(scenario, source=str(path))
+
+
+def _complaints(document: Document, error: ValidationError) -> Iterator[Problem]:
+    """As for a paddock file, with the keys of a scenario."""
+    from paddock.policy.complaints import complaints
+    from paddock.run.scenarios.shape import SHAPES
+
+    found = zip(error.errors(), complaints(document, error), strict=True)
+    for one, problem in found:
+        general = _general(one["loc"])
+        if one["type"] == "missing":
+            yield replace(problem, hint=_MISSING.get(general))
+        elif one["type"] == "extra_forbidden" and general[:-1] in SHAPES:
+            shape = SHAPES[general[:-1]]
+            known = [one.alias or name for name, one in shape.model_fields.items()]
+            yield replace(problem, hint=suggest(general[-1], known))
+        else:
+            yield problem
+
+
+def _general(loc: tuple[str | int, ...]) -> tuple[str, ...]:
+    """The path with `*` for numbers and for names of files, without pydantic's own names."""
+    words = [one for one in loc if one not in ("SourceShape", "str", "entry", "list", "name")]
+    if loc[-1:] and loc[-1] in ("entry", "list", "name"):
+        words.append(loc[-1])
+    general = ["*" if isinstance(one, int) else one for one in words]
+    for number, part in enumerate(general[:-1]):
+        if part == "files" and general[:number] in ([], ["expect"]):
+            general[number + 1] = "*"
+    return tuple(general)
+
+
+@dataclass(slots=True)
+class _Conversion:
+    """One conversion; what is wrong collects in `problems`."""
+
+    document: Document
+    directory: Path
+    problems: list[Problem] = field(default_factory=list)
+
+    def scenario(self, shape: ScenarioShape) -> Scenario:
+        from paddock.run.scenarios.expecting import ExpectationReader
+
+        self._check(shape)
+        given: Mapping[str, Any] = self.document.value
+        return Scenario(
+            name=shape.name,
+            agent=shape.agent,
+            cwd=self._directory(shape.cwd),
+            file=self._file(shape.file, ("file",)),
+            world=shape.world,
+            faults=given.get("faults"),
+            seed=shape.seed,
+            stage=shape.stage,
+            sets=shape.set or {},
+            envs=shape.envs,
+            files=self._files(shape),
+            stdin=None if shape.stdin is None else shape.stdin.encode(),
+            repeat=shape.repeat,
+            timeout_s=shape.timeout,
+            matrix=self._matrix(shape),
+            expect=ExpectationReader(self.note).read(shape.expect),
+        )
+
+    def note(
+        self, path: Place, message: str, hint: str | None = None, *, of_key: bool = False
+    ) -> None:
+        self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
+
+    def _check(self, shape: ScenarioShape) -> None:
+        from paddock.policy.world_words import read_world
+
+        if not shape.name.isprintable():
+            self.note(("name",), "has characters that cannot be shown")
+        if shape.world is not None:
+            for path, message, hint in read_world(shape.world)[1]:
+                self.note(path, message, hint)
+        if shape.expect.rate is not None:
+            needed = runs_to_show(shape.expect.rate.min)
+            if shape.repeat < needed:
+                said = f"{shape.repeat} runs cannot show a rate of {shape.expect.rate.min:g}"
+                hint = f"write repeat: {needed}, if not more"
+                self.note(("expect", "rate", "min"), said, hint)
+        for axis in shape.matrix.model_fields_set if shape.matrix else ():
+            name = "file" if axis == "policy" else axis
+            if name in shape.model_fields_set and name not in ("agent", "set"):
+                self.note(("matrix", axis), f"there is {name} as well", "write one of them")
+
+    def _directory(self, word: str | None) -> Path:
+        found = self.directory if word is None else (self.directory / word).absolute()
+        if not found.is_dir():
+            self.note(("cwd",), f"{found} is not a directory")
+        return found
+
+    def _file(self, word: str | None, path: Place) -> Path | None:
+        if word is None:
+            return None
+        found = (self.directory / word).absolute()
+        if not found.is_file():
+            self.note(path, f"there is no file {found}", "a path starts where the scenario lies")
+        return found
+
+    def _files(self, shape: ScenarioShape) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for target, what in shape.files.items():
+            try:
+                found.update(self._put(target, what))
+            except InvalidInput as error:
+                self.note(("files", target), error.message, error.hint)
+        try:
+            return fixtures.bounded(found)
+        except InvalidInput as error:
+            self.note(("files",), error.message, error.hint)
+            return {}
+
+    def _put(self, target: str, what: Any) -> Iterator[tuple[str, bytes]]:
+        """A text as it is; what comes from a file or, where the target ends in /, a directory."""
+        inside = fixtures.checked_target(target)
+        if target.endswith("/"):
+            source = what if isinstance(what, str) else what.from_
+            yield from fixtures.read_tree(self.directory / source, inside)
+        elif isinstance(what, str):
+            yield inside, what.encode()
+        else:
+            yield inside, fixtures.read_file(self.directory / what.from_)
+
+    def _matrix(self, shape: ScenarioShape) -> Mapping[str, tuple[Any, ...]]:
+        found: dict[str, tuple[Any, ...]] = {}
+        if shape.matrix is None:
+            return found
+        given = self.document.value["matrix"]
+        for axis in given:  # in the order of the file
+            if axis == "faults":
+                found[axis] = tuple(given[axis])
+            elif axis == "policy":
+                found[axis] = tuple(
+                    self._file(word, ("matrix", axis, n))
+                    for n, word in enumerate(shape.matrix.policy)
+                )
+            else:
+                found[axis] = tuple(getattr(shape.matrix, axis))
+        if not found:
+            self.note(("matrix",), "has no axis", "write seed: [1, 2, 3], or remove the key")
+        runs = math.prod(map(len, found.values())) * shape.repeat
+        if runs > MAX_RUNS:
+            self.note(("matrix",), f"{runs} runs, at most {MAX_RUNS}", "write fewer values")
+        return found
+
+
+def fault_words(faults: Any) -> Any:
+    """What a policy takes: `none` is no faults at all, and one fault is a list of one."""
+    if faults == NO_FAULTS:
+        return []
+    return [faults] if isinstance(faults, Mapping) else faults

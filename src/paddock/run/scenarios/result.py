@@ -1,0 +1,167 @@
+"""What a run came to, for whoever checks it: read from what it left, when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.action import Kind
+from paddock.model.errors import InvalidInput
+from paddock.policy.problems import suggest
+from paddock.policy.rules import Match
+from paddock.run.scenarios.steps import AGENT_STEP, Search, StepSeen, read_steps
+from paddock.run.scenarios.terms import ActionTerms
+
+if TYPE_CHECKING:
+    from paddock.run.report import AlertSeen, Report, Spent
+    from paddock.run.scenarios.left import FilesLeft
+    from paddock.world.verdicts import Report as Verdicts
+
+
+class RunResult:
+    """One run that has ended."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        recorded: Path | None = None,
+        world: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Of a replay, `recorded` is the journal whose answers it got, and `world` the state that
+        was left then: this time nothing was touched."""
+        self.directory = directory
+        self._recorded = recorded
+        self._world = world
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.run!r}, exit_code={self.exit_code!r}, steps={self.report.steps})"
+
+    @cached_property
+    def report(self) -> Report:
+        """Counts, alerts, cost, files, marks: what `paddock run` shows at the end."""
+        from paddock.run.report import report_of
+
+        return report_of(self.directory)
+
+    @property
+    def run(self) -> str:
+        """Its id, as `paddock show` takes it."""
+        return self.report.run
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the agent; None when it did not end by itself."""
+        return self.report.exit_code
+
+    @property
+    def ended_by(self) -> str | None:
+        return self.report.ended_by
+
+    @property
+    def stdout(self) -> str:
+        """What the agent printed, as far as the journal keeps it."""
+        return self._said("stdout")
+
+    @property
+    def stderr(self) -> str:
+        return self._said("stderr")
+
+    @cached_property
+    def steps(self) -> tuple[StepSeen, ...]:
+        """All actions, and the programs that were seen to start, in order."""
+        from paddock.journal.reader import Reader
+
+        return tuple(read_steps(Reader(self.directory)))
+
+    @property
+    def cost(self) -> Spent:
+        """Calls of models, tokens, and money in millionths of a dollar where prices are known."""
+        return self.report.spent
+
+    @property
+    def alerts(self) -> tuple[AlertSeen, ...]:
+        return self.report.alerts
+
+    @cached_property
+    def verdicts(self) -> Verdicts:
+        """For each fault on purpose, what the agent did after it."""
+        from paddock.journal.reader import Reader
+        from paddock.world.verdicts import judge_run
+
+        return judge_run(Reader(self._recorded or self.directory))
+
+    @cached_property
+    def world(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of each stand-in its documents by kind: `result.world["api.stripe.com"]["refunds"]`."""
+        from paddock.run.scenarios.states import states_of
+
+        return states_of(self.directory) if self._world is None else self._world
+
+    @cached_property
+    def files(self) -> FilesLeft:
+        """The project's files as the agent left them: `result.files["out/report.md"]`."""
+        from paddock.run.scenarios.left import files_left
+
+        return files_left(self.directory)
+
+    def actions(self, kind: str | None = None, **words: Any) -> list[StepSeen]:
+        """Actions that were proposed, found by the words of rules: `actions(kind="http",
+        host="*.example.com", method="POST")`. Also `when`, `decided` and `outcome`."""
+        terms = _terms(kind, words)
+        findings = Search(terms).among(self.steps)
+        if findings.unclear and terms.when is not None:
+            step, why = findings.unclear[0]
+            raise InvalidInput(f"when: cannot be told of step {step.step}: {why}")
+        return list(findings.found)
+
+    @cached_property
+    def _result(self) -> Mapping[str, Any]:
+        from paddock.journal.reader import Reader
+
+        reader = Reader(self.directory)
+        settled = reader.step(AGENT_STEP).settled if AGENT_STEP in reader.step_numbers() else None
+        found = reader.body(settled).get("result") if settled is not None else None
+        return found if isinstance(found, dict) else {}
+
+    def _said(self, stream: str) -> str:
+        text = self._result.get(stream)
+        return text if isinstance(text, str) else ""
+
+
+def _terms(kind: str | None, words: Mapping[str, Any]) -> ActionTerms:
+    from paddock.policy.fields import FIELDS
+
+    given = dict(words)
+    when, decided, outcome = (given.pop(word, None) for word in ("when", "decided", "outcome"))
+    kinds = tuple(one for one in Kind if kind in (None, one.value))
+    if not kinds:
+        raise InvalidInput(f"{kind!r} is not a kind of action", hint=suggest(kind, list(Kind)))
+    fitting = tuple(one for one in kinds if given.keys() <= FIELDS[one].keys())
+    if not fitting:
+        known = sorted({name for one in kinds for name in FIELDS[one]})
+        hint = f"there are {', '.join(known)}"
+        raise InvalidInput(f"no action has {', '.join(sorted(given))}", hint=hint)
+    fields = tuple((name, _patterns(name, one)) for name, one in sorted(given.items()))
+    return ActionTerms(
+        words=words,
+        kinds=fitting,
+        match=Match(fields),
+        when=when,
+        decided=_texts(decided),
+        outcomes=_texts(outcome),
+    )
+
+
+def _patterns(name: str, value: Any) -> tuple[Any, ...]:
+    if name == "argv":
+        return (_texts(value),)
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)

@@ -1,0 +1,101 @@
+"""What can be expected of a run, as values. How it is written is not known here, nor what came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.model.action import Kind
+from paddock.policy.rules import Match
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How many there may be."""
+
+    least: int = 0
+    most: int | None = None
+
+    def holds(self, count: int) -> bool:
+        return self.least <= count and (self.most is None or count <= self.most)
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"at least {self.least}"
+        if self.least == self.most:
+            return str(self.most)
+        return f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextTerms:
+    """What a text must be. `matches` are patterns of CEL, which take no more than linear time."""
+
+    contains: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    equals: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.contains or self.lacks or self.matches) and self.equals is None
+
+
+@dataclass(frozen=True, slots=True)
+class FileTerms:
+    """What a file must be at the end. A relative path starts at the project."""
+
+    path: str
+    is_there: bool = True
+    text: TextTerms = TextTerms()
+    conditions: tuple[str, ...] = ()  # CEL over what is in it; `$` stands for the document
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTerms:
+    """Actions that are looked for among those that were proposed, by the words of rules."""
+
+    words: Mapping[str, Any]  # as written, to show
+    kinds: tuple[Kind, ...]  # none: whatever goes to the host
+    match: Match = field(default_factory=Match)
+    unless: Match | None = None
+    when: str | None = None
+    count: Span = Span(1)
+    decided: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlertTerms:
+    """Which alerts must come, by name, and no others; or how many in all may."""
+
+    names: tuple[str, ...] | None = None
+    count: Span = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """The most that the models may cost."""
+
+    usd_micros: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """All that a scenario expects. What is not said is not looked at, but for the exit status."""
+
+    exits: tuple[int, ...] | None = (0,)  # None: any, as long as it ended by itself
+    files: tuple[FileTerms, ...] = ()
+    world: tuple[str, ...] = ()
+    must: tuple[ActionTerms, ...] = ()
+    must_not: tuple[ActionTerms, ...] = ()
+    steps: Span | None = None
+    cost: CostTerms = CostTerms()
+    verdicts: Mapping[str, Span] = field(default_factory=dict)
+    alerts: AlertTerms | None = None
+    do_invariants_hold: bool = False
+    output: TextTerms = TextTerms()
+    errors: TextTerms = TextTerms()
+    least_rate: float | None = None  # of runs that pass; without it all must

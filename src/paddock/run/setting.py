@@ -1,0 +1,66 @@
+"""What a run began with, for its journal: terms, environment, mounts, template, clock and chance.
+From it the same run can be set up again. Values of secrets are in none of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+    from paddock.run.order import Order
+    from paddock.run.surroundings import Surroundings
+
+_MAX_HASH_SEED = 4294967295  # what Python takes
+_PACKAGES = "/var/lib/dpkg/status"
+
+
+def seed_envs(seed: str) -> dict[str, str]:
+    """Variables from which Python inside takes all its chance: see `doors/network/inside`."""
+    digest = hashlib.sha256(f"paddock seed {seed}".encode()).digest()
+    number = int.from_bytes(digest[:4], "big") % _MAX_HASH_SEED
+    return {
+        "PADDOCK_SEED": digest.hex(),
+        "PYTHONHASHSEED": str(number),
+        # What Python would write beside the sources is no work of the agent.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
+    """The body of the note."""
+    terms = order.policy.terms
+    return {
+        "what": "setting",
+        "envs": box.envs({}),
+        "argv": list(around.argv),
+        "cwd": around.cwd,
+        "mounts": [
+            {"source": m.source, "target": m.target, "mode": m.mode, "why": m.why}
+            for m in around.mounts
+        ],
+        "hidden": list(around.hidden),
+        "policy": {"text": order.policy_text, "base": terms.base, "name": order.file},
+        "template": {"name": box.spec.template, "digest": template_digest(box.spec.template)},
+        "clock": datetime.fromtimestamp(time.time(), UTC).isoformat(),
+        "timeout_s": order.timeout_s,
+        "own_envs": dict(order.envs),
+        **({"stdin": order.stdin.decode("utf-8", "surrogateescape")} if order.stdin else {}),
+    }
+
+
+def template_digest(name: str) -> str | None:
+    """Of the host's own files: which packages there are. None where that cannot be told."""
+    try:
+        if name == "host":
+            stamp = os.stat(_PACKAGES)
+            told = f"{stamp.st_size} {stamp.st_mtime_ns}"
+        else:
+            stamp = os.stat(name.removeprefix("dir:"))
+            told = f"{stamp.st_ino} {stamp.st_mtime_ns}"
+    except OSError:
+        return None
+    return hashlib.sha256(f"{name} {told}".encode()).hexdigest()

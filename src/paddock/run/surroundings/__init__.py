@@ -1,0 +1,12 @@
+"""What a command needs of the host to run as it does there: found, mounted read-only, explained.
+
+Only looks: nothing is started and nothing is written. What is looked at belongs to the user, but an
+agent may have written it, so every file is bounded before it is read.
+"""
+
+from __future__ import annotations
+
+from paddock.run.surroundings.finding import find
+from paddock.run.surroundings.found import Found, Surroundings
+
+__all__ = ["Found", "Surroundings", "find"]

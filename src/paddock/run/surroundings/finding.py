@@ -1,0 +1,108 @@
+"""From a command, a directory and an environment to what a sandbox needs to run it as the user
+would: the one function that callers use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from paddock.model.errors import InvalidInput
+from paddock.run.surroundings import nodes, pythons
+from paddock.run.surroundings.found import Surroundings
+from paddock.run.surroundings.host import Host, is_of_system
+from paddock.run.surroundings.launchers import Unwrapped, poetry_environment, unwrapped
+from paddock.run.surroundings.places import Places, check_project
+from paddock.run.surroundings.programs import Programs
+
+# Of the user's environment these say how to show things, and nothing about the user.
+_PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TZ")
+_MAX_PASSED = 200  # characters of a value
+_SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+_INTERPRETERS = re.compile(r"(python|pypy|node|bun|deno|ruby|perl|bash|sh|dash|zsh|tsx)[\d.]*")
+_NO_SCRIPT = ("-c", "-m", "-e", "--eval", "-p", "--print")
+
+
+def find(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Surroundings:
+    """What the command needs, with the project as an overlay at its own path. Starts nothing.
+    Raises InvalidInput for a command that is not there and a project that is too much."""
+    if not command or not command[0]:
+        raise InvalidInput("there is no command", hint="paddock run -- python my_agent.py")
+    host = Host.of(cwd, environ)
+    check_project(host)
+    try:
+        return _found(unwrapped(command), host)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise InvalidInput(f"the host cannot be looked at: {where}{error.strerror}") from None
+
+
+def _found(wanted: Unwrapped, host: Host) -> Surroundings:
+    places = Places(host)
+    environment = pythons.active_environment(host) or poetry_environment(host)
+    search = _search(host, environment)
+    programs = Programs(host, places, search)
+    if environment is not None:
+        programs.add_environment(environment)
+    word, *rest = wanted.command
+    program = programs.add(programs.locate(word))
+    _add_script(rest, program, host, places)
+    if nodes.is_project(host):
+        nodes.add_packages(host, places)
+        node = programs.find("node")
+        if node is not None and not is_of_system(node):
+            programs.add(node)
+    envs = _envs(host, places, environment, program)
+    mounts = places.settle()
+    path = [d for d in (*programs.bins, *search) if places.is_visible(d) and os.path.isdir(d)]
+    envs["PATH"] = ":".join(dict.fromkeys((*path, *_SYSTEM_PATH)))
+    argv = (_first_word(word, program, host, envs["PATH"]), *rest)
+    return Surroundings(argv, host.cwd, mounts, envs, tuple(places.omitted))
+
+
+def _search(host: Host, environment: str | None) -> list[str]:
+    """Where a program is looked for: the environment, then as the user's shell would."""
+    words = host.environ.get("PATH", "").split(":")
+    own = [os.path.join(environment, "bin")] if environment else []
+    on_path = [os.path.normpath(word) for word in words if os.path.isabs(word)]
+    return list(dict.fromkeys((*own, *on_path, *nodes.bins(host))))
+
+
+def _add_script(rest: list[str], program: str, host: Host, places: Places) -> None:
+    """The file that an interpreter is told to run, when it lies outside of the project."""
+    if _INTERPRETERS.fullmatch(os.path.basename(program)) is None:
+        return
+    script = next((w for w in rest if not w.startswith("-") or w in _NO_SCRIPT), "-")
+    path = os.path.normpath(os.path.join(host.cwd, script))
+    if not script.startswith("-") and os.path.isfile(path):
+        places.need(path, "the script")
+
+
+def _envs(host: Host, places: Places, environment: str | None, program: str) -> dict[str, str]:
+    envs = {
+        name: value
+        for name, value in host.environ.items()
+        if (name in _PASSED or name.startswith("LC_")) and len(value) <= _MAX_PASSED
+    }
+    if environment is not None and places.is_visible(environment):
+        is_conda = os.path.isdir(os.path.join(environment, "conda-meta"))
+        envs["CONDA_PREFIX" if is_conda else "VIRTUAL_ENV"] = environment
+    site = pythons.user_site(host, program) if is_of_system(program) else None
+    if site is not None and environment is None and places.need(site, "packages of the user"):
+        base = site.removesuffix(f"/lib/{os.path.basename(os.path.dirname(site))}/site-packages")
+        pythons.add_packages(base, places)
+        envs["PYTHONUSERBASE"] = base
+    return envs
+
+
+def _first_word(word: str, program: str, host: Host, path: str) -> str:
+    """The user's own word where it means the same program inside."""
+    if "/" in word:
+        return word if os.path.normpath(os.path.join(host.cwd, word)) == program else program
+    for directory in path.split(":"):
+        candidate = os.path.join(directory, word)
+        if os.path.lexists(candidate):
+            return word if candidate == program else program
+    return program

@@ -1,0 +1,53 @@
+"""What was found: the mounts, what is hidden in them, the words to run. No looking happens here."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One tree or file of the host that the sandbox gets to see, and why."""
+
+    source: str
+    target: str
+    mode: str  # read | overlay
+    why: str
+    hidden: tuple[str, ...] = ()  # in the source, relative to it
+
+    def __str__(self) -> str:
+        how = f" as {self.target}" if self.target != self.source else ""
+        return f"{self.source}{how} ({self.why})"
+
+    def words(self) -> dict[str, Any]:
+        """As `Sandbox.create` takes a mount."""
+        words = {"source": self.source, "target": self.target, "mode": self.mode}
+        return {**words, **({"hidden": list(self.hidden)} if self.hidden else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A command, and all that it needs of the host."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    mounts: tuple[Found, ...]  # the project first
+    envs: Mapping[str, str]
+    omitted: tuple[str, ...] = ()  # what was found and is not mounted, each with the reason
+
+    @property
+    def project(self) -> Found:
+        """The overlay that the command runs in."""
+        return self.mounts[0]
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What the sandbox does not see of the mounts, as paths inside."""
+        return tuple(posixpath.join(m.target, path) for m in self.mounts for path in m.hidden)
+
+    def mount_words(self) -> list[dict[str, Any]]:
+        """As `Sandbox.create(mounts=...)` takes them."""
+        return [mount.words() for mount in self.mounts]

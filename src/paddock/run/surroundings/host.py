@@ -1,0 +1,85 @@
+"""The host as the finders see it: where the project lies, whose home it is, and small files read
+with a bound. Nothing here decides what is mounted.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_TEXT_BYTES = 256 << 10
+MAX_LEVELS = 32  # of directories above the project that are looked at
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/etc/alternatives")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where the user stands. All paths are real ones."""
+
+    cwd: str
+    home: str  # where programs keep what is the user's
+    homes: tuple[str, ...]  # that one, and the one that the system knows: both are kept closed
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, cwd: Path, environ: Mapping[str, str]) -> Host:
+        known = _known_home()
+        home = os.path.realpath(environ.get("HOME") or known)
+        homes = tuple(dict.fromkeys((home, os.path.realpath(known))))
+        return cls(os.path.realpath(cwd), home, homes, environ)
+
+    def ancestors(self) -> Iterator[str]:
+        """The project and the directories above it, as far as they can belong to it: up to the
+        root of its repository, and never the home or what holds it."""
+        place = self.cwd
+        for _ in range(MAX_LEVELS):
+            if any(is_within(home, place) for home in self.homes):
+                return
+            yield place
+            if os.path.lexists(os.path.join(place, ".git")):
+                return
+            place = os.path.dirname(place)
+
+
+def _known_home() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return "/"  # a uid without a name, as containers have them
+
+
+def is_within(path: str, place: str) -> bool:
+    """Whether a path is the place or lies in it; both absolute and normal."""
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def is_of_system(path: str) -> bool:
+    """Whether every sandbox sees it anyway."""
+    return any(is_within(path, place) for place in SYSTEM)
+
+
+def read_text(path: str) -> str | None:
+    """A small text of the user's; None when it is not there, not plain, or not small."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a FIFO
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_TEXT_BYTES:
+            return None
+        return file.read(MAX_TEXT_BYTES).decode("utf-8", "surrogateescape")
+
+
+def names_in(directory: str, limit: int = 5000) -> list[str]:
+    """The names in a directory, in order; none when it cannot be read or has too many."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry.name for _, entry in zip(range(limit + 1), entries, strict=False)]
+    except OSError:
+        return []
+    return sorted(found) if len(found) <= limit else []

@@ -1,0 +1,173 @@
+"""What may be mounted, and what was asked for so far. Every finder asks here; nothing else decides
+which part of the host an agent gets to see.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+
+from paddock.model.errors import InvalidInput
+from paddock.model.spec import mount_target
+from paddock.run.surroundings.found import Found
+from paddock.run.surroundings.host import Host, is_of_system, is_within
+from paddock.run.surroundings.secret_files import is_secret_name, secret_files
+
+MAX_PLACES = 80  # below the limit of a sandbox, so that the file's own mounts have room
+_DEEP = (".local", ".cache")  # of the home: one program's own directory lies deeper there
+_LEAST_PARTS, _LEAST_DEEP_PARTS = 3, 4
+_UNITS = ("pyvenv.cfg", "conda-meta")  # what has one of these is one environment and no more
+# Of the home. Whatever lies in them is not for an agent, however deep.
+_CLOSED = frozenset({
+    ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".config", ".password-store",
+    ".mozilla", ".thunderbird", ".pki", ".gsutil", ".oci", ".terraform.d", ".netrc", ".npm",
+    ".paddock",
+})  # fmt: skip
+# No project, but where those of many lie. Nothing is written there.
+_SHARED = frozenset({"/", "/home", "/tmp", "/var", "/var/tmp", "/opt", "/srv", "/mnt", "/media"})  # noqa: S108
+_SECRET_PLACES = frozenset({".ssh", ".aws", ".gnupg", ".kube"})  # wherever they lie
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    source: str
+    why: str
+    is_source: bool  # the user's own files, which may have secrets anywhere among them
+
+
+class Places:
+    """The project and what else is needed, by the path inside."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.project = host.cwd
+        self._needs: dict[str, _Need] = {}
+        self.omitted: list[str] = []
+
+    def need(self, path: str, why: str, *, is_source: bool = False) -> bool:
+        """Asks for a directory or a file, to be seen where it is; also under its real path when
+        that is another one. False when it is not to be had, which `omitted` then explains."""
+        written, real = os.path.normpath(path), os.path.realpath(path)
+        if not os.path.exists(real):
+            return False
+        reason = self._why_never(real)
+        if reason is not None:
+            self.omit(written, why, reason)
+            return False
+        return all(
+            self._add(target, real, why, is_source=is_source)
+            for target in dict.fromkeys((written, real))
+        )
+
+    def is_visible(self, path: str) -> bool:
+        """Whether this very path will be there inside. Links on the way to it do not count."""
+        if is_of_system(path) or is_within(path, self.project):
+            return True
+        return any(is_within(path, target) for target in self._needs)
+
+    def settle(self) -> tuple[Found, ...]:
+        """The mounts, none inside another: first the project, which grows to what holds it."""
+        for target, need in self._needs.items():
+            if is_within(self.project, target) and need.is_source:
+                self.project = target
+        tops: dict[str, _Need] = {}
+        for target in sorted(self._needs, key=lambda path: path.split("/")):
+            if is_within(target, self.project) or any(is_within(target, top) for top in tops):
+                continue
+            if is_within(self.project, target):
+                self.omit(target, self._needs[target].why, "the project itself lies in it")
+                continue
+            tops[target] = self._needs[target]
+        if len(tops) > MAX_PLACES:
+            raise InvalidInput(
+                f"the command needs {len(tops)} places of the host, and {MAX_PLACES} can be had",
+                hint="most come from packages that are linked: install them into the environment",
+            )
+        return (self._project(), *(_found(target, need) for target, need in tops.items()))
+
+    def _add(self, target: str, real: str, why: str, *, is_source: bool) -> bool:
+        if self.is_visible(target):
+            return True
+        try:
+            mount_target(target)
+        except InvalidInput as error:
+            self.omit(target, why, error.message.partition(": ")[2])
+            return False
+        self._needs[target] = _Need(real, why, is_source)
+        return True
+
+    def _why_never(self, real: str) -> str | None:
+        if any(is_within(home, real) for home in self._host.homes):
+            return "it is the home directory or holds it"
+        if is_secret_name(posixpath.basename(real)) and not _is_unit(real):
+            return "its name says that it is secret"
+        if not _SECRET_PLACES.isdisjoint(real.split("/")):
+            return "it is among keys"
+        reasons = (
+            _why_not_of_home(real, os.path.relpath(real, home).split("/"))
+            for home in self._host.homes
+            if is_within(real, home)
+        )
+        return next(filter(None, reasons), None)
+
+    def omit(self, path: str, why: str, reason: str) -> None:
+        """Keeps what is not mounted, and the reason, for whoever misses it."""
+        text = f"{path} ({why}): {reason}"
+        if text not in self.omitted:
+            self.omitted.append(text)
+
+    def _project(self) -> Found:
+        why = "the project" if self.project == self._host.cwd else "the project and what it is in"
+        return Found(self.project, self.project, "overlay", why, secret_files(self.project))
+
+
+def check_project(host: Host) -> None:
+    """A directory that is too much to give away is refused, and so is one that cannot be there."""
+    path = host.cwd
+    if not os.path.isdir(path):
+        raise InvalidInput(f"{path} is no directory to run in")
+    if path in _SHARED or any(is_within(home, path) for home in host.homes):
+        raise InvalidInput(
+            f"{path} is a home directory or holds one, or is shared: the agent would see all of it",
+            hint="make a directory for the agent, and run from there",
+        )
+    for home in host.homes:
+        first, *rest = os.path.relpath(path, home).split("/")
+        is_dot = first.startswith(".") and first != ".."
+        if first in _CLOSED or (is_dot and not rest):
+            raise InvalidInput(
+                f"{path} holds settings and keys of the home, and is no project",
+                hint="run from a directory of the agent's own",
+            )
+    try:
+        mount_target(path)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{path} cannot be the project: {error.message}", hint="move it to another place"
+        ) from None
+
+
+def _why_not_of_home(real: str, parts: list[str]) -> str | None:
+    if not parts[0].startswith("."):
+        return None
+    if parts[0] in _CLOSED:
+        return "it is among keys and settings of the home"
+    if not os.path.isdir(real):
+        return None if len(parts) > 1 else "it is a dot file of the home"
+    if _is_unit(real):
+        return None
+    least = _LEAST_DEEP_PARTS if parts[0] in _DEEP else _LEAST_PARTS
+    return None if len(parts) >= least else "it is too much of a dot directory of the home"
+
+
+def _is_unit(real: str) -> bool:
+    return any(os.path.exists(os.path.join(real, name)) for name in _UNITS)
+
+
+def _found(target: str, need: _Need) -> Found:
+    hidden: tuple[str, ...] = ()
+    if os.path.isdir(need.source):
+        # An installed thing has its secrets, if somebody put any there, on top.
+        hidden = secret_files(need.source, is_only_top=not need.is_source)
+    return Found(need.source, target, "read", need.why, hidden)

@@ -1,0 +1,168 @@
+"""From a word of a command to what must be there so that it runs: the program, what it is a link
+to, the installation that it is a part of, its interpreter and its libraries.
+"""
+
+from __future__ import annotations
+
+import os
+
+from paddock.model.errors import InvalidInput
+from paddock.run.surroundings import nodes, pythons
+from paddock.run.surroundings.elf import MAGIC
+from paddock.run.surroundings.host import Host, is_of_system, is_within
+from paddock.run.surroundings.libraries import libraries_of
+from paddock.run.surroundings.places import Places
+from paddock.run.surroundings.shims import behind_shim, is_shim
+
+MAX_LINKS = 40  # as many as the kernel follows
+MAX_PROGRAMS = 50
+_HEAD_BYTES = 512
+# Where everything refers to everything, by design for everybody to read.
+_STORES = ("/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew")
+
+
+class Programs:
+    """Finds programs and asks `Places` for what they need."""
+
+    def __init__(self, host: Host, places: Places, search: list[str]) -> None:
+        self._host = host
+        self._places = places
+        self._search = search
+        self._seen: set[str] = set()
+        self.bins: list[str] = []  # where the versions are that shims stand for
+
+    def locate(self, word: str) -> str:
+        """The program that a word means here. Raises InvalidInput when there is none."""
+        if "/" in word:
+            return self._named(word)
+        for directory in self._search:
+            path = os.path.join(directory, word)
+            if not _is_program(path):
+                continue
+            if not is_shim(path):
+                return path
+            behind = behind_shim(path, self._host)
+            if behind is not None:
+                self.bins.append(os.path.dirname(behind))
+                return behind
+        where = ", ".join(self._search) or "an empty PATH"
+        raise InvalidInput(f"the command {word!r} was not found", hint=f"looked in {where}")
+
+    def find(self, word: str) -> str | None:
+        """The same, for what is good to have."""
+        try:
+            return self.locate(word)
+        except InvalidInput:
+            return None
+
+    def add(self, path: str) -> str:
+        """Asks for a program and all behind it; gives the name under which it will be there."""
+        hops = _hops(path)
+        for hop in hops:
+            self._add_owner(hop)
+        if not _is_program(hops[-1]):
+            # An agent may have made the link: it must not choose what else is mounted.
+            raise InvalidInput(f"{path} leads to {hops[-1]}, which is no program")
+        if not self._places.is_visible(hops[-1]):
+            self._add_file(hops[-1])
+        self._add_interpreter(hops[-1])
+        visible = [self._places.is_visible(hop) for hop in hops]
+        return next((h for n, h in enumerate(hops) if all(visible[n:])), os.path.realpath(path))
+
+    def add_environment(self, root: str) -> None:
+        """Asks for a virtual environment, the interpreter behind it, and linked packages."""
+        if root in self._seen or len(self._seen) > MAX_PROGRAMS:
+            return
+        self._seen.add(root)
+        self._places.need(root, "environment of the project or the command")
+        for program in pythons.base_programs(root):
+            if _is_program(program):  # else the environment is broken, and may not be needed
+                self.add(program)
+        pythons.add_packages(root, self._places)
+
+    def _add_owner(self, hop: str) -> None:
+        """The environment, installation or store that a program is a part of."""
+        root = pythons.environment_of(hop)
+        if root is not None:
+            self.add_environment(root)
+            return
+        if self._places.is_visible(hop):
+            return
+        for store in _STORES:
+            if is_within(hop, store):
+                self._places.need(store, "programs that refer to each other")
+                return
+        place, name = os.path.split(os.path.dirname(hop))
+        if name == "bin" and nodes.is_installation(place):
+            self._places.need(place, "Node")
+        if name == "bin" and pythons.is_installation(place):
+            self._places.need(place, "Python")
+            pythons.add_packages(place, self._places)
+
+    def _add_file(self, path: str) -> None:
+        if not self._places.need(path, "the program"):
+            reason = self._places.omitted[-1:] or [f"{path} is gone"]
+            raise InvalidInput(f"the program cannot be there inside: {reason[0]}")
+        beside = os.path.join(os.path.dirname(path), "_internal")  # as PyInstaller makes them
+        if os.path.isdir(beside):
+            self._places.need(beside, "parts of the program")
+
+    def _add_interpreter(self, path: str) -> None:
+        if path in self._seen or len(self._seen) > MAX_PROGRAMS or is_of_system(path):
+            return
+        self._seen.add(path)
+        words = _shebang(path)
+        if not words:
+            for library in libraries_of(path):
+                self._places.need(library, f"library of {os.path.basename(path)}")
+            return
+        if os.path.basename(words[0]) == "env":
+            named = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
+            words = [self.locate(named[0])] if named else words[:1]
+        if _is_program(words[0]):
+            self.add(words[0])
+
+    def _named(self, word: str) -> str:
+        path = os.path.normpath(os.path.join(self._host.cwd, word))
+        if not os.path.exists(path):
+            raise InvalidInput(f"the command {word!r} is not there", hint=f"looked for {path}")
+        if not _is_program(path):
+            raise InvalidInput(
+                f"the command {word!r} is no program",
+                hint=f"name the interpreter before it, as in python {word}; or chmod +x {path} and "
+                "begin it with a line such as #!/bin/sh",
+            )
+        return path
+
+
+def _is_program(path: str) -> bool:
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        return False
+    return _head(path).startswith((b"#!", MAGIC))
+
+
+def _hops(path: str) -> list[str]:
+    """The names of a program from link to link, the last one being no link."""
+    hops = [os.path.normpath(path)]
+    while os.path.islink(hops[-1]) and len(hops) <= MAX_LINKS:
+        target, place = os.readlink(hops[-1]), os.path.dirname(hops[-1])
+        if ".." in target.split("/"):
+            place = os.path.realpath(place)  # the kernel goes up from where it really is
+        hops.append(os.path.normpath(os.path.join(place, target)))
+    return hops
+
+
+def _shebang(path: str) -> list[str]:
+    """The words of a script's first line; none when it is no script."""
+    head = _head(path)
+    if not head.startswith(b"#!"):
+        return []
+    return os.fsdecode(head[2:].split(b"\n", 1)[0]).split()
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""

@@ -1,0 +1,257 @@
+"""A recorded run, as one that lives through it again needs it: its setting, its steps in the shape
+that proposals are compared with, and the answers, which are read when their turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paddock.gate.recorded import action_of, decision_of
+from paddock.journal.conversations import request_of
+from paddock.journal.reader import Reader, Step
+from paddock.journal.records import Record, Type
+from paddock.journal.writer import Entry
+from paddock.model.action import Action, Decision, Kind, Outcome
+from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.run.matching.rows import Row
+
+_BY_DOOR = ("protocol", "mismatch", "secrets")  # who refused, in journals that do not say it
+# What is said of a question to a model besides the question itself.
+_ABOUT_REQUEST = frozenset(
+    {"conversation", "images", "messages", "model", "parameters", "prompt", "prompt_digest",
+     "request", "stream", "system", "system_ref", "tools", "tools_ref"}
+)  # fmt: skip
+_PASSED_ON = frozenset({Type.PROPOSED, Type.DECIDED, Type.SETTLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What came of a step."""
+
+    outcome: Outcome
+    result: Any
+    error: str | None
+    cost: Mapping[str, Any]
+    answered_by: str | None
+    draft_id: str | None
+
+
+@dataclass(slots=True)
+class Tape:
+    """One recorded run. `rows` are all its steps, in order."""
+
+    run: str
+    directory: Path
+    opened: Mapping[str, Any]
+    setting: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    window: tuple[float, float]  # seconds since 1970: from its first record to its last
+    trees: Mapping[int, str]  # the files at each step at which they had changed
+    last_tree: str | None
+    memory: Mapping[int, Mapping[str, Any]]  # what the agent declared, by step
+    _reader: Reader
+    _steps: Mapping[int, Step] = field(repr=False)
+
+    @classmethod
+    def read(cls, directory: Path) -> Tape:
+        """Raises NotFound, IntegrityError, or InvalidInput for what is no run of an agent."""
+        reader = Reader(directory)
+        opened = reader.opened()
+        reading = _Reading(reader)
+        for record in reader.records():
+            reading.take(record)
+        if not reading.setting:
+            raise InvalidInput(
+                f"{directory.name} is no run of an agent: it has no setting to begin again from",
+                hint="runs that `paddock run` made can be replayed and forked",
+            )
+        steps = {step.number: step for step in reader.steps()}
+        try:
+            rows = tuple(_row(reader, step, steps) for step in steps.values() if step.proposed)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise IntegrityError(f"{directory.name}: {type(error).__name__}: {error}") from None
+        return cls(
+            run=str(opened.body.get("run", directory.name)),
+            directory=directory,
+            opened=opened.body,
+            setting=reading.setting,
+            rows=rows,
+            window=(opened.at / 1e6, reading.last_at / 1e6),
+            trees=reading.trees,
+            last_tree=reading.last_tree,
+            memory=reading.memory,
+            _reader=reader,
+            _steps=steps,
+        )
+
+    @property
+    def root(self) -> str:
+        """The first run of its lineage, whose key seals and compares what is not shown."""
+        lineage = self.opened.get("lineage")
+        return str(lineage["root"]) if isinstance(lineage, Mapping) else self.run
+
+    @property
+    def last_step(self) -> int:
+        return max((row.step for row in self.rows), default=0)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return tuple(map(str, self.opened.get("command") or ()))
+
+    @property
+    def exit_code(self) -> int | None:
+        """With which the agent ended; None if it did not."""
+        first = self._steps.get(1)
+        settled = None if first is None else first.settled
+        result = settled.body.get("result") if settled is not None else None
+        code = result.get("exit_code") if isinstance(result, Mapping) else None
+        return code if isinstance(code, int) else None
+
+    @property
+    def vary(self) -> tuple[str, ...]:
+        """What its paddock file declares to vary."""
+        return tuple(map(str, self.setting.get("vary") or ()))
+
+    def tree_at(self, step: int) -> str | None:
+        """The files when the step was proposed; those of the end for one behind the last."""
+        if step > self.last_step and self.last_tree is not None:
+            return self.last_tree
+        known = [one for one in self.trees if one <= step]
+        return self.trees[max(known)] if known else None
+
+    def memory_at(self, step: int) -> dict[str, Any]:
+        """What the agent had declared before the step."""
+        found: dict[str, Any] = {}
+        for number in sorted(self.memory):
+            if number < step:
+                found |= self.memory[number]
+        return found
+
+    def decision(self, step: int) -> Decision:
+        decided = self._steps[step].decided
+        if decided is None:
+            raise IntegrityError(f"step {step} of {self.run} was never decided on")
+        return decision_of(self._reader.body(decided))
+
+    def settled(self, step: int) -> Settled:
+        """Large values whole. Raises IntegrityError where a blob is not what it was."""
+        record = self._steps[step].settled
+        if record is None:
+            raise IntegrityError(f"step {step} of {self.run} was never settled")
+        body = self._reader.body(record)
+        return Settled(
+            outcome=Outcome(body["outcome"]),
+            result=body.get("result"),
+            error=body.get("error"),
+            cost=body.get("cost") or {},
+            answered_by=body.get("answered_by"),
+            draft_id=body.get("draft_id"),
+        )
+
+    def within(self, step: int) -> tuple[Entry, ...]:
+        """The records of steps that were part of the answer of this one."""
+        inner = [row for row in self.rows if row.is_within == step and row.kind is Kind.TOOL]
+        return tuple(entry for row in inner for entry in self._entries(row.step))
+
+    def inner(self, step: int, kind: Kind) -> Row | None:
+        """The step inside this one."""
+        return next((r for r in self.rows if r.is_within == step and r.kind is kind), None)
+
+    def _entries(self, step: int) -> Iterator[Entry]:
+        source = {"run": self.run, "step": step}
+        for record in self._steps[step].records:
+            if record.type in _PASSED_ON:
+                body = self._reader.body(record)
+                if record.type is Type.DECIDED:
+                    body = {**body, "again": source}
+                yield Entry(record.type, body, step)
+
+
+def compared_arguments(reader: Reader, action: Action) -> Mapping[str, Any]:
+    """The arguments of an action as they are compared: a question to a model in full."""
+    arguments = action.arguments
+    if action.kind is not Kind.MODEL or "conversation" not in arguments:
+        return arguments
+    left = {key: one for key, one in arguments.items() if key not in _ABOUT_REQUEST}
+    return {**left, "body": request_of(reader, arguments)}
+
+
+class _Reading:
+    """What the notes of a journal say, one after the other."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.setting: Mapping[str, Any] = {}
+        self.trees: dict[int, str] = {}
+        self.last_tree: str | None = None
+        self.memory: dict[int, dict[str, Any]] = {}
+        self.last_at = 0
+
+    def take(self, record: Record) -> None:
+        self.last_at = record.at
+        if record.type is not Type.NOTED:
+            return
+        match record.body.get("what"):
+            case "setting":
+                self.setting = self.setting or self._reader.body(record)
+            case "files" if record.body.get("is_last"):
+                self.last_tree = str(record.body["tree"])
+            case "files":
+                self.trees[record.step or 0] = str(record.body["tree"])
+            case "memory":
+                body = self._reader.body(record)
+                self.memory.setdefault(record.step or 0, {})[str(body["name"])] = body.get("value")
+
+
+def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
+    proposed, decided, settled = step.proposed, step.decided, step.settled
+    assert proposed is not None
+    body = reader.body(proposed)
+    action = action_of(step.number, body)
+    return Row(
+        step=step.number,
+        kind=action.kind,
+        name=action.name,
+        arguments=compared_arguments(reader, action),
+        context=action.context,
+        keyed={**(body.get("keyed") or {}), **(action.context.get("keyed") or {})},
+        parent=action.parent,
+        proposed_n=proposed.n,
+        settled_n=None if settled is None else settled.n,
+        is_refused_by_door=_is_by_door(decided),
+        is_within=_within(action, steps),
+        is_contained=action.is_contained,
+        is_kept=settled is not None and _is_kept(action, settled),
+    )
+
+
+def _is_by_door(decided: Record | None) -> bool:
+    if decided is None:
+        return False
+    return bool(decided.body.get("by_door")) or decided.body.get("decided_by") in _BY_DOOR
+
+
+def _within(action: Action, steps: Mapping[int, Step]) -> int | None:
+    """The step as a part of whose answer it came."""
+    outer = steps.get(action.parent or 0)
+    if outer is None:
+        return None
+    if action.kind is Kind.TOOL and "proposed_by" in action.context:
+        return action.parent
+    if action.kind is Kind.MODEL and outer.proposed is not None:
+        return action.parent if outer.proposed.body.get("kind") == Kind.HTTP else None
+    return None
+
+
+def _is_kept(action: Action, settled: Record) -> bool:
+    """Whether all that the agent got is on record."""
+    if settled.body.get("outcome") in ("refused", "faulted"):
+        return True
+    if action.kind is Kind.CONNECT:
+        return settled.body.get("outcome") == "failed"
+    result = settled.body.get("result")
+    if not isinstance(result, Mapping):
+        return True
+    return not result.get("is_cut") and "websocket" not in result

@@ -1,0 +1,310 @@
+"""A stored state written over directories that hold nearly the same: only what differs is touched.
+
+A file whose bytes differ is written in place, so that whoever has it open sees the new bytes. The
+directories are an agent's and may hold anything, so nothing is followed and every change goes
+through the descriptor of its directory. Nobody else may write meanwhile; if somebody did, the
+state is not what it should be at the end, and that is said.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from paddock.model.errors import Conflict, HostCannot
+from paddock.state.copying import write_at
+from paddock.state.descent import FILE_FLAGS, Descent, open_file, shown
+from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.planning import Deed, Making, Removal, Sealing, Writing, plan
+from paddock.state.trees.recorder import Recorder
+from paddock.state.trees.scanning import OPAQUE
+from paddock.state.treewalk import remove
+from paddock.state.writeback import Owner
+
+if TYPE_CHECKING:
+    from paddock.state.trees.store import TreeStore
+
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# It cannot be written where it is: its mode denies it, it runs, or it is no file any more.
+_NOT_IN_PLACE = frozenset({errno.EACCES, errno.ETXTBSY, errno.ELOOP, errno.ENXIO, errno.ENOENT})
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was changed, by path; each begins with the name of its root. `written`: files that got
+    other bytes or another mode where they are; `made` and `removed`: names that came and went;
+    `sealed`: directories that got another mode or mark."""
+
+    written: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    sealed: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()  # that should be there, but whose bytes were not kept
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.removed, *self.made, *self.written, *self.sealed)))
+
+
+def lay_out(store: TreeStore, tree: str, roots: Mapping[str, Path]) -> Restored:
+    """Fills new directories with what there is of a state, to look at it."""
+    recorder = Recorder(None, roots)
+    recorder.record()
+    deeds = _deeds(store, store.tree(tree), recorder, frozenset())
+    lost = [
+        _path(name, one) for name, some in deeds.items() for one in some if _is_lost(store, one)
+    ]
+    for name, some in deeds.items():
+        kept = [one for one in some if not _is_lost(store, one)]
+        _Restorer(store, recorder.roots[name], None).run(kept)
+    return replace(_told(deeds), lost=tuple(lost))
+
+
+def restore(
+    store: TreeStore,
+    tree: str,
+    roots: Mapping[str, Path],
+    *,
+    owner: Owner | None,
+    recorder: Recorder | None,
+    keep: frozenset[str],
+) -> Restored:
+    """`recorder` is one that knows the roots already: what it has seen is not read again. `keep`
+    are paths that stay whatever the state says, such as mount points.
+
+    Refused before anything is changed (`HostCannot`): a state that is not whole, and one that
+    needs bytes that were not kept. `Conflict` when somebody else wrote meanwhile.
+    """
+    recorder = recorder or Recorder(None, roots)
+    if recorder.record().tree == tree:
+        return Restored()
+    wanted = store.tree(tree)
+    deeds = _deeds(store, wanted, recorder, keep)
+    _check_possible(store, wanted, recorder, deeds)
+    for name, some in deeds.items():
+        _Restorer(store, recorder.roots[name], owner).run(some)
+    if recorder.record().tree != tree:
+        left = [one for some in _deeds(store, wanted, recorder, keep).values() for one in some]
+        if left:
+            raise Conflict(
+                f"the files were changed while they were restored: {_path('', left[0])}",
+                hint="the sandbox must stand still",
+            )
+    return _told(deeds)
+
+
+def _deeds(
+    store: TreeStore, wanted: Tree, recorder: Recorder, keep: frozenset[str]
+) -> dict[str, list[Deed]]:
+    found = {}
+    for name, node in wanted.roots.items():
+        prefix = f"{name}/"
+        own = (one.removeprefix(prefix).split("/") for one in keep if one.startswith(prefix))
+        found[name] = plan(store, node, recorder.seen.get(name), frozenset(map(tuple, own)))
+    return found
+
+
+def _check_possible(
+    store: TreeStore, wanted: Tree, recorder: Recorder, deeds: Mapping[str, list[Deed]]
+) -> None:
+    if wanted.is_cut:
+        raise HostCannot("the state is not whole: there were more files than are recorded")
+    if wanted.roots.keys() != recorder.roots.keys():
+        names = ", ".join(sorted(wanted.roots.keys() ^ recorder.roots.keys()))
+        raise HostCannot(f"the state has other roots than the sandbox: {names}")
+    lost = [
+        _path(name, one) for name, some in deeds.items() for one in some if _is_lost(store, one)
+    ]
+    if lost:
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        raise HostCannot(
+            f"files were too large to be kept: {', '.join(lost[:_NAMED])}{more}",
+            hint="choose a step before they were written",
+        )
+
+
+def _is_lost(store: TreeStore, deed: Deed) -> bool:
+    if isinstance(deed, Making):
+        return deed.node.kind is NodeKind.FILE and not store.is_kept(deed.node)
+    return isinstance(deed, Writing) and not deed.has_same_bytes and not store.is_kept(deed.node)
+
+
+class _Restorer:
+    def __init__(self, store: TreeStore, root: Path, owner: Owner | None) -> None:
+        self._store = store
+        self._root = root
+        self._owner = owner
+
+    def run(self, deeds: list[Deed]) -> None:
+        with Descent(self._root, lift=True) as descent:
+            for deed in deeds:
+                try:
+                    self._do(descent, deed)
+                except OSError as error:
+                    raise HostCannot(
+                        f"cannot restore {_path('', deed)}: {error.strerror or error}"
+                    ) from None
+        # Last, because leaving the root gives it back the mode that it had.
+        if deeds and isinstance(deeds[-1], Sealing) and not deeds[-1].path:
+            self._seal_root(deeds[-1].node)
+
+    def _do(self, descent: Descent, deed: Deed) -> None:
+        match deed:
+            case Removal():
+                self._go(descent, deed.parents)
+                remove(deed.name, descent.fd)
+            case Making():
+                self._go(descent, deed.parents)
+                self._make(descent.fd, deed)
+            case Writing():
+                self._go(descent, deed.parents)
+                self._write(descent.fd, deed)
+            case Sealing():
+                if deed.path:
+                    descent.go_to(deed.path)
+                    _set_opaque(descent.fd, is_opaque=deed.node.is_opaque)
+                    descent.leave(functools.partial(os.fchmod, mode=deed.node.mode))
+            case _:
+                assert_never(deed)
+
+    def _go(self, descent: Descent, parents: tuple[str, ...]) -> None:
+        if tuple(descent.parts) != parents or not parents:
+            descent.go_to(parents)
+            descent.make_writable()
+
+    def _seal_root(self, node: Node) -> None:
+        _set_opaque(os.fspath(self._root), is_opaque=node.is_opaque)
+        os.chmod(self._root, node.mode)
+
+    def _make(self, fd: int, deed: Making) -> None:
+        if deed.has_other:
+            remove(deed.node.name, fd)
+        try:
+            self._create(fd, deed.node, deed.node.name)
+        except FileExistsError:  # what is never recorded: a socket
+            remove(deed.node.name, fd)
+            self._create(fd, deed.node, deed.node.name)
+
+    def _create(self, fd: int, node: Node, name: str) -> None:
+        if node.kind is NodeKind.FILE:
+            self._create_file(fd, node, name)
+            return
+        if node.kind is NodeKind.DIR:
+            os.mkdir(name, 0o700, dir_fd=fd)
+        elif node.kind is NodeKind.SYMLINK:
+            os.symlink(node.target, name, dir_fd=fd)
+        elif node.kind is NodeKind.FIFO:
+            os.mkfifo(name, 0o600, dir_fd=fd)
+            self._set_mode(fd, node)
+        else:
+            # Device 0:0 is no device: the kernel lets anybody make it.
+            os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=fd)
+        if self._owner is not None:
+            os.chown(name, *self._owner, dir_fd=fd, follow_symlinks=False)
+
+    def _create_file(self, dir_fd: int, node: Node, name: str) -> None:
+        fd = os.open(name, _NEW_FILE, 0o600, dir_fd=dir_fd)
+        try:
+            self._fill(fd, node)
+            if self._owner is not None:
+                os.fchown(fd, *self._owner)
+            os.fchmod(fd, node.mode)
+        finally:
+            os.close(fd)
+
+    def _write(self, dir_fd: int, deed: Writing) -> None:
+        node = deed.node
+        if deed.has_same_bytes:
+            self._set_mode(dir_fd, node)
+        elif not self._write_in_place(dir_fd, node):
+            temporary = f".paddock-{secrets.token_hex(8)}"
+            try:
+                self._create_file(dir_fd, node, temporary)
+                os.rename(temporary, node.name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            except BaseException:
+                remove(temporary, dir_fd)
+                raise
+
+    def _write_in_place(self, dir_fd: int, node: Node) -> bool:
+        """False where the file must be replaced: it has other names, or cannot be opened."""
+        try:
+            fd = os.open(node.name, _IN_PLACE, dir_fd=dir_fd)
+        except OSError as error:
+            if error.errno in _NOT_IN_PLACE:
+                return False
+            raise
+        try:
+            st = os.fstat(fd)
+            if not stat.S_ISREG(st.st_mode) or st.st_nlink != 1:
+                return False
+            self._fill(fd, node)
+            os.fchmod(fd, node.mode)
+            return True
+        finally:
+            os.close(fd)
+
+    def _fill(self, fd: int, node: Node) -> None:
+        """The bytes are checked while they are read, so a damaged one ends the restore."""
+        at = 0
+        for chunk in self._store.open_blob(node):
+            write_at(fd, chunk, at)
+            at += len(chunk)
+        os.ftruncate(fd, at)
+
+    def _set_mode(self, dir_fd: int, node: Node) -> None:
+        if node.kind is NodeKind.FIFO:
+            fd = os.open(node.name, FILE_FLAGS, dir_fd=dir_fd)
+        else:
+            found = open_file(node.name, dir_fd, lift=True)
+            if found is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            fd = found
+        try:
+            os.fchmod(fd, node.mode)
+        finally:
+            os.close(fd)
+
+
+def _set_opaque(place: int | str, *, is_opaque: bool) -> None:
+    if is_opaque:
+        os.setxattr(place, OPAQUE, b"y")
+        return
+    try:
+        os.removexattr(place, OPAQUE)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+            raise
+
+
+def _path(root: str, deed: Deed) -> str:
+    match deed:
+        case Removal():
+            parts = (*deed.parents, deed.name)
+        case Sealing():
+            parts = deed.path
+        case Making() | Writing():
+            parts = (*deed.parents, deed.node.name)
+        case _:
+            assert_never(deed)
+    return shown("/".join((root, *parts) if root else parts) or "its top")
+
+
+def _told(deeds: Mapping[str, list[Deed]]) -> Restored:
+    def of(kind: type[Deed]) -> tuple[str, ...]:
+        return tuple(
+            _path(name, one)
+            for name, some in deeds.items()
+            for one in some
+            if isinstance(one, kind) and (not isinstance(one, Sealing) or one.is_other)
+        )
+
+    return Restored(of(Writing), of(Making), of(Removal), of(Sealing))

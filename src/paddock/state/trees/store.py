@@ -1,0 +1,167 @@
+"""Trees of files by their digests, shared by all runs: listed, read, compared, checked, swept.
+
+How a state comes into the store lives in `recorder`, how it comes out in `restoring`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.model.errors import Conflict, IntegrityError, NotFound
+from paddock.state.descent import shown
+from paddock.state.storelock import StoreLock
+from paddock.state.trees.diffing import Change, changes_between
+from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read_tree
+from paddock.state.trees.objects import Objects
+
+if TYPE_CHECKING:
+    from paddock.state.trees.recorder import Recorder
+    from paddock.state.trees.restoring import Restored
+    from paddock.state.writeback import Owner
+
+# A run whose journal is being closed does not hold the lock any more, and may not be listed yet.
+_GRACE_S = 3600.0
+
+
+class TreeStore:
+    """The store below one directory, which is made when missing."""
+
+    def __init__(self, root: Path) -> None:
+        self.objects = Objects(root)
+        self._lock = StoreLock(root / "lock")
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Nothing is swept within this: for as long as a run records, or a tree is read."""
+        with self._lock.shared():
+            yield
+
+    def recorder(self, roots: Mapping[str, Path]) -> Recorder:
+        """Records directories into this store; each root has a name, such as `home`."""
+        from paddock.state.trees.recorder import Recorder
+
+        return Recorder(self.objects, roots)
+
+    def tree(self, digest: str) -> Tree:
+        return read_tree(self.objects.read(digest))
+
+    def nodes(self, directory: Node) -> list[Node]:
+        """What is in a directory, sorted by name."""
+        found = read_directory(self.objects.read(directory.digest))
+        nodes = [one for one in found if isinstance(one, Node)]
+        for piece in found:
+            if isinstance(piece, str):
+                inner = read_directory(self.objects.read(piece))
+                nodes += [one for one in inner if isinstance(one, Node)]
+        return nodes
+
+    def entries(self, tree: str) -> Iterator[tuple[str, Node]]:
+        """Every path of a state with its node, parents first; paths begin with the root's name."""
+        for name, root in self.tree(tree).roots.items():
+            yield name, root
+            yield from self.below(name, root)
+
+    def below(self, path: str, directory: Node) -> Iterator[tuple[str, Node]]:
+        """Every path below a directory, without recursion: a forged tree may be deep."""
+        pending = [(path, iter(self.nodes(directory)))]
+        while pending:
+            at, nodes = pending[-1]
+            node = next(nodes, None)
+            if node is None:
+                pending.pop()
+                continue
+            here = f"{at}/{node.name}"
+            yield here, node
+            if node.kind is NodeKind.DIR:
+                pending.append((here, iter(self.nodes(node))))
+
+    def find(self, tree: str, root: str, path: str) -> Node:
+        """The node at a path below a root; NotFound when there is none."""
+        node = self.tree(tree).roots.get(root)
+        if node is None:
+            raise NotFound(f"the tree has no root {root!r:.80}")
+        for part in path.split("/") if path else ():
+            inner = self.nodes(node) if node.kind is NodeKind.DIR else []
+            node = next((one for one in inner if one.name == part), None)
+            if node is None:
+                raise NotFound(f"{shown(path)} is not in the tree")
+        return node
+
+    def is_kept(self, node: Node) -> bool:
+        """Whether the bytes of a file can be had."""
+        return node.is_kept and bool(node.digest) and self.objects.has(node.digest)
+
+    def open_blob(self, node: Node) -> Iterator[bytes]:
+        """The bytes of a file in pieces; NotFound if it was too large to be kept."""
+        if not self.is_kept(node):
+            raise NotFound(
+                f"the bytes of {shown(node.name)} were not kept",
+                hint="it was larger than what is kept of a file or of a run",
+            )
+        return self.objects.chunks(node.digest)
+
+    def diff(self, before: str, after: str) -> list[Change]:
+        """What is other in the second state. Equal directories are not even read."""
+        return changes_between(self, before, after)
+
+    def restore(
+        self,
+        tree: str,
+        roots: Mapping[str, Path],
+        *,
+        owner: Owner | None = None,
+        recorder: Recorder | None = None,
+        keep: frozenset[str] = frozenset(),
+    ) -> Restored:
+        """Makes the roots exactly that state, and changes only what is other. See `restoring`."""
+        from paddock.state.trees.restoring import restore
+
+        return restore(self, tree, roots, owner=owner, recorder=recorder, keep=keep)
+
+    def verify(self, tree: str) -> int:
+        """Checks every byte of a state; gives the number of entries. `IntegrityError` names the
+        first path that is damaged."""
+        count, checked, last = 0, set[str](), "the tree"
+        try:
+            for path, node in self.entries(tree):
+                count, last = count + 1, path
+                if node.kind is NodeKind.FILE and node.is_kept and node.digest not in checked:
+                    self._check(node.digest)
+                    checked.add(node.digest)
+        except IntegrityError as error:
+            raise IntegrityError(f"{shown(last)}: {error.message}") from None
+        return count
+
+    def gc(self, used: Iterable[str], *, older_than_s: float = _GRACE_S) -> int:
+        """Removes all that none of these trees needs; gives the bytes. The trees are asked for
+        when nobody else uses the store; `Conflict` when somebody does."""
+        with self._lock.exclusive_if_free() as is_free:
+            if not is_free:
+                raise Conflict("the store of trees is in use", hint="try again when no run is left")
+            needed: set[str] = set()
+            for tree in used:
+                self._need(tree, needed)
+            return self.objects.sweep(needed, older_than_s=older_than_s)
+
+    def _check(self, digest: str) -> None:
+        for _ in self.objects.chunks(digest):
+            pass
+
+    def _need(self, tree: str, needed: set[str]) -> None:
+        if tree in needed:
+            return
+        needed.add(tree)
+        pending = [node.digest for node in self.tree(tree).roots.values()]
+        while pending:
+            digest = pending.pop()
+            if digest in needed:
+                continue
+            needed.add(digest)
+            for one in read_directory(self.objects.read(digest)):
+                if isinstance(one, str) or one.kind is NodeKind.DIR:
+                    pending.append(one if isinstance(one, str) else one.digest)
+                elif one.digest:
+                    needed.add(one.digest)

@@ -1,0 +1,108 @@
+"""Agent frameworks from PyPI, as they are, under `paddock run`: everything that the agent does is on
+record, it does the very same in a replay, and it has other futures from a step in the middle."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+
+import pytest
+
+from clients.frameworks.recordings import Played, project_of, record
+from paddock.model.action import Kind, Outcome
+from paddock.run.forking import ForkWords
+
+FRAMEWORKS = {"openai_agents": "agents", "pydantic_ai": "pydantic_ai", "langgraph": "langgraph"}
+REPLAYS = 3
+END = "Ada has 4200 cents back; the note has 43 bytes."
+REFUSED_END = "Nothing was paid back; a colleague must look at it."
+NO_REFUNDS = "rules=[{id: no-refunds, match: {kind: http, path: /v1/refunds}, decide: block, why: Not today.}]"
+BUSY_ONCE = [{"id": "busy", "match": {"kind": "model"}, "fault": {"status": 429}, "first": 1}]
+LOOKED_UP = [("GET", "/v1/customers"), ("GET", "/v1/charges")]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """One recording of each framework's agent."""
+    if importlib.util.find_spec(FRAMEWORKS[request.param]) is None:
+        pytest.skip(f"{request.param} is not installed")
+    project = project_of(request.param, tmp_path_factory.mktemp("frameworks") / request.param)
+    return record(project, [sys.executable, "agent.py"])
+
+
+@pytest.fixture(scope="module")
+def refused(recorded: Played) -> Played:
+    """A future in which the money is not paid back."""
+    (made,) = recorded.fork(ForkWords(recorded.refund().step, sets=(NO_REFUNDS,)))
+    return made
+
+
+def test_all_that_the_agent_does_is_on_record(recorded: Played) -> None:
+    assert recorded.ended.exit_code == 0, recorded.out
+    assert END in recorded.out
+    assert [row.arguments["argv"][:2] for row in commands(recorded)] == [["sh", "-c"]]
+    assert recorded.payments() == [*LOOKED_UP, ("POST", "/v1/refunds")]
+    assert json.loads(recorded.result(recorded.refund())["body"])["amount"] == 4200
+    assert recorded.file("taken.txt").endswith("2:The cup was broken.\n")
+    assert recorded.file("notes/ada.md").startswith("refunded 4200, re_")
+    assert sorted(one.name for one in recorded.project.iterdir() if one.is_dir()) == ["tickets"]
+
+
+def test_conversation_is_readable_at_each_call_of_the_model(recorded: Played) -> None:
+    calls = recorded.of(Kind.MODEL)
+    texts = [json.dumps(row.arguments["body"]) for row in calls]
+    assert len(calls) == 4
+    assert all("ada@shop.example, as her ticket asks" in text for text in texts)
+    assert "The cup was broken." not in texts[0]
+    assert all("The cup was broken." in text for text in texts[1:])
+    assert all("take_ticket" in text and "write_note" in text for text in texts)
+    assert json.dumps(recorded.result(calls[-1])).count("43 bytes") >= 1
+
+
+def test_replay_does_the_very_same_three_times(recorded: Played) -> None:
+    for _ in range(REPLAYS):
+        again = recorded.replay()
+        assert again.ended.divergence is None, again.ended.divergence
+        assert again.ended.exit_code == 0
+        assert sorted(again.out.splitlines()) == sorted(recorded.out.splitlines())
+        assert again.steps() == recorded.steps()
+        assert again.file("notes/ada.md") == recorded.file("notes/ada.md")
+
+
+def test_fork_has_the_past_of_the_record_and_a_future_of_its_own(
+    recorded: Played, refused: Played
+) -> None:
+    at = recorded.refund().step
+    assert refused.ended.divergence is None
+    assert refused.steps()[: at - 1] == recorded.steps()[: at - 1]
+    assert refused.tape.tree_at(at) == recorded.tape.tree_at(at)
+    assert refused.refund().step == at
+    assert refused.tape.settled(at).outcome is Outcome.REFUSED
+    assert refused.file("notes/ada.md") == "not refunded: 403\n"
+    assert REFUSED_END in refused.out
+
+
+def test_fork_of_a_fork_with_the_first_terms_ends_like_the_first_run(
+    recorded: Played, refused: Played
+) -> None:
+    at = recorded.refund().step
+    last = refused.of(Kind.MODEL)[-1].step
+    first_terms = ForkWords(at, policy=str(recorded.project / "paddock.yaml"))
+    again, retried = refused.fork(first_terms, ForkWords(last, faults=BUSY_ONCE))
+    assert again.ended.divergence is None
+    assert END in again.out
+    assert again.result(again.refund())["body"] == recorded.result(recorded.refund())["body"]
+    assert again.file("notes/ada.md") == recorded.file("notes/ada.md")
+    assert retried.ended.divergence is None
+    assert retried.tape.settled(last).outcome is Outcome.FAULTED
+    assert [row.step > last for row in retried.of(Kind.MODEL)][-2:] == [False, True]
+    assert REFUSED_END in retried.out
+
+
+def commands(played: Played) -> list[object]:
+    """The programs of tools: not the agent itself, nor what a library asks the system."""
+    programs = [row for row in played.of(Kind.EXEC) if row.step > 1]
+    return [row for row in programs if row.arguments["argv"][0] != "uname"]

@@ -1,0 +1,190 @@
+"""`paddock init`: what it finds in a project, and the file that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.cli import init
+from paddock.cli.init_look import agent_name
+from paddock.cli.init_services import SERVICES
+from paddock.cli.policy import main as policy
+from paddock.model.errors import InvalidInput
+from paddock.policy.file import load
+
+PYPROJECT = """
+[project]
+name = "support-bot"
+dependencies = ["anthropic>=0.40", "Stripe", "slack_sdk[async]; python_version > '3.8'"]
+optional-dependencies = {db = ["psycopg[binary]"]}
+"""
+ENV = """ANTHROPIC_API_KEY=sk-ant-the-value
+export STRIPE_API_KEY='sk_live_value'
+DEBUG=1
+CRM_TOKEN=x
+"""
+PACKAGE = '{"name": "@us/agent", "dependencies": {"openai": "1", "@slack/bolt": "1"}}'
+REQUIREMENTS = "# none\n-r other.txt\nopenai==1.0\nboto3\nzenpy\n"
+
+
+def make(directory: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (directory / name.replace("__", ".")).write_text(text)
+    return directory
+
+
+def written(directory: Path) -> str:
+    return (directory / "paddock.yaml").read_text()
+
+
+def check(directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `paddock policy check` says."""
+    capsys.readouterr()
+    assert policy(["check", str(directory / "paddock.yaml")]) == 0
+    return capsys.readouterr().out
+
+
+def test_file_for_a_project_that_uses_services_lets_out_just_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, pyproject__toml=PYPROJECT, __env=ENV)
+    assert init.main([str(tmp_path)]) == 0
+    loaded = load(written(tmp_path), "paddock.yaml", str(tmp_path))
+    assert loaded.terms.agent == "support-bot"
+    assert loaded.terms.stage.value == "draft"
+    text = written(tmp_path)
+    for host in ("api.anthropic.com:443", "api.stripe.com:443", "slack.com:443"):
+        assert f"- {host} " in text
+    assert "api.openai.com" not in text
+    assert check(tmp_path, capsys) == f"{tmp_path}/paddock.yaml: ok\n"
+
+
+def test_secrets_are_named_and_no_value_is_written_or_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, pyproject__toml=PYPROJECT, __env=ENV)
+    init.main([str(tmp_path)])
+    said = capsys.readouterr().out + written(tmp_path)
+    assert "from: env:ANTHROPIC_API_KEY" in said
+    assert "from: env:STRIPE_API_KEY" in said
+    assert "# CRM_TOKEN:" in said
+    assert "DEBUG" not in said
+    for value in ("sk-ant-the-value", "sk_live_value"):
+        assert value not in said
+
+
+def test_stand_ins_are_offered_and_load_when_they_are_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, pyproject__toml=PYPROJECT, scenario__yaml="version: 1\n")
+    init.main([str(tmp_path)])
+    wanted = written(tmp_path).replace("# world:", "world:").replace("\n#   ", "\n  ")
+    assert "api.stripe.com: payments" in wanted
+    assert load(wanted, "paddock.yaml", str(tmp_path)).terms.agent == "support-bot"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"package__json": PACKAGE},
+        {"requirements__txt": REQUIREMENTS, "__env": "OPENAI_API_KEY=x"},
+        {"pyproject__toml": "[tool.poetry.dependencies]\nmistralai = '*'\n"},
+        {"pyproject__toml": "not toml [", "package__json": "[1, 2"},
+        {"pyproject__toml": "project = 3\ndependency-groups = {a = [{include-group = 'b'}]}"},
+        {"package__json": '{"dependencies": ["openai"], "name": 7}'},
+        {"__env": "A_TOKEN=1\nB_KEY=2\n\x00\nEVIL_KEY: {}\nx: y\n"},
+    ],
+)  # fmt: skip
+def test_file_for_any_project_is_without_a_finding(
+    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, **files)
+    init.main([str(tmp_path)])
+    assert check(tmp_path, capsys).endswith("paddock.yaml: ok\n")
+
+
+def test_file_for_everything_at_once_is_without_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [package for service in SERVICES for package in service.packages]
+    keys = [key for service in SERVICES for key in service.keys]
+    make(
+        tmp_path,
+        package__json=json.dumps({"dependencies": dict.fromkeys(names, "1")}),
+        __env="".join(f"{key}=x\n" for key in keys),
+    )
+    init.main([str(tmp_path)])
+    assert check(tmp_path, capsys).endswith("paddock.yaml: ok\n")
+
+
+def test_every_key_of_the_file_has_its_comment(tmp_path: Path) -> None:
+    make(tmp_path, pyproject__toml=PYPROJECT)
+    init.main([str(tmp_path)])
+    top = [line for line in written(tmp_path).splitlines() if line[:1].isalpha()]
+    assert top
+    assert all(" # " in line for line in top)
+
+
+def test_file_that_is_there_is_not_written_over_unless_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "paddock.yaml").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"there already(?s:.*)--force"):
+        init.main([str(tmp_path)])
+    assert written(tmp_path) == "mine"
+    assert init.main(["--force", str(tmp_path)]) == 0
+    assert "version: 1" in written(tmp_path)
+
+
+def test_link_that_leads_nowhere_counts_as_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "paddock.yaml").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidInput, match="there already"):
+        init.main([str(tmp_path)])
+    assert not os.path.exists(tmp_path / "elsewhere")
+
+
+def test_json_says_what_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path, pyproject__toml=PYPROJECT, __env=ENV)
+    init.main(["--json", str(tmp_path)])
+    said = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in said["services"]] == [
+        "Anthropic", "Stripe", "Slack", "PostgreSQL"
+    ]  # fmt: skip
+    assert said["variables"] == ["ANTHROPIC_API_KEY", "STRIPE_API_KEY", "CRM_TOKEN"]
+    assert said["hidden"] == [".env"]
+
+
+def test_next_step_reads_secrets_only_from_a_file_that_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env.example").write_text("API_KEY=\n")
+    init.main([])
+    assert "set -a" not in capsys.readouterr().out
+    (tmp_path / ".env").write_text("API_KEY=x\n")
+    init.main(["--force"])
+    assert "set -a; . ./.env; set +a" in capsys.readouterr().out
+
+
+def test_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no directory"):
+        init.main([str(tmp_path / "missing")])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("support-bot", "support-bot"), ("@us/agent", "agent"), ("Ünser Bot!", "nser-Bot"),
+     ("...", "agent"), ("a" * 300, "a" * 100), ('x"\nstage: broad', "x-stage-broad")],
+)  # fmt: skip
+def test_name_of_a_project_becomes_one_that_the_file_takes(text: str, name: str) -> None:
+    assert agent_name(text) == name
+
+
+def test_name_of_a_project_cannot_add_lines_to_the_file(tmp_path: Path) -> None:
+    make(tmp_path, package__json=json.dumps({"name": 'x"\nstage: broad #'}))
+    init.main([str(tmp_path)])
+    assert load(written(tmp_path), "paddock.yaml", str(tmp_path)).terms.stage.value == "draft"

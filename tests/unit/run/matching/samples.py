@@ -1,0 +1,209 @@
+"""Actions as doors make them, and the rows that a journal would have of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from paddock.doors.network.requests import parse
+from paddock.journal.bodies import as_json
+from paddock.journal.canonical import canonical_text
+from paddock.model.action import Kind
+from paddock.run.matching.rows import Row, View
+from paddock.run.matching.view import view_of
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a client does, before its door makes an action of it."""
+
+    kind: Kind
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of all but requests
+    address: Mapping[str, Any] = field(default_factory=dict)  # of a request
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None  # JSON, or pairs of a form
+    raw: bytes | None = None
+    keyed: Mapping[str, str] = field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        """The arguments of the action."""
+        if self.kind not in (Kind.HTTP, Kind.MODEL):
+            return dict(self.arguments)
+        said = {key: one for key, one in self.address.items() if one is not None}
+        said["headers"] = dict(self.headers)
+        content = self.headers.get("content-type", "")
+        raw = self._bytes(content)
+        if raw:
+            said |= {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
+        parsed = parse("form" if content == FORM else "json", raw) if self.raw is None else None
+        if parsed is not None and raw:
+            said["body"] = parsed
+        if self.kind is Kind.MODEL:
+            digest = hashlib.sha256(json.dumps(parsed, sort_keys=True).encode()).hexdigest()
+            said |= {"provider": "vendor", "model": self.name, "prompt_digest": digest}
+        return said
+
+    def _bytes(self, content: str) -> bytes:
+        if self.raw is not None:
+            return self.raw
+        if self.body is None:
+            return b""
+        if content == FORM:
+            return urlencode(self.body).encode()
+        return json.dumps(self.body, ensure_ascii=False).encode()
+
+
+def proposed(sent: Sent) -> View:
+    """As a replay sees it."""
+    return view_of(sent.kind, sent.name, sent.said(), sent.keyed)
+
+
+def recorded(sent: Sent, step: int = 1, **more: Any) -> Row:
+    """As it is read back from a journal. Steps follow each other, unless told otherwise."""
+    arguments = json.loads(canonical_text(as_json(sent.said())))
+    where = {"proposed_n": 10 * step, "settled_n": 10 * step + 5, **more}
+    return Row(step, sent.kind, sent.name, arguments, {}, sent.keyed, None, **where)
+
+
+def http(
+    method: str = "GET",
+    path: str = "/v1/items",
+    *,
+    host: str = "api.shop.example",
+    query: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    body: Any = None,
+    raw: bytes | None = None,
+    content: str = JSON,
+    keyed: Mapping[str, str] | None = None,
+) -> Sent:
+    address = {"method": method, "scheme": "https", "host": host, "port": 443, "path": path}
+    address["query"] = query
+    said = {"host": host, "accept": "*/*", "user-agent": "client/1", **(headers or {})}
+    if body is not None or raw is not None:
+        said["content-type"] = content
+    return Sent(Kind.HTTP, f"{method} {host}", {}, address, said, body, raw, keyed or {})
+
+
+def model(path: str, host: str, body: Any, headers: Mapping[str, str]) -> Sent:
+    address = {"method": "POST", "scheme": "https", "host": host, "port": 443, "path": path}
+    said = {"content-type": JSON, "x-stainless-lang": "python", **headers}
+    keyed = {f"headers.{name}": "5e" * 16 for name in headers if "***" in headers[name]}
+    return Sent(Kind.MODEL, body["model"], {}, address, said, body, None, keyed)
+
+
+TOOL = {
+    "name": "refund",
+    "description": "Gives money back",
+    "input_schema": {"type": "object", "properties": {"amount": {"type": "integer"}}},
+}
+
+SAMPLES: dict[str, Sent] = {
+    "get with a query": http(query="q=red+shoes&page=1&tag=a&tag=b&empty="),
+    "json": http(
+        "POST",
+        "/v1/orders/17/items",
+        headers={
+            "authorization": "Bearer ***",
+            "idempotency-key": "k-1",
+            "x-tenant": "blue",
+            "prefer": "return=minimal",
+        },
+        body={
+            "amount": 1,
+            "rate": 0.5,
+            "note": "two of them",
+            "is_gift": True,
+            "coupon": None,
+            "lines": [{"sku": "A", "count": 2}, {"sku": "B", "count": 1}],
+            "address": {"city": "Zürich", "zip": "8001"},
+        },
+        keyed={"headers.authorization": "ab" * 16},
+    ),
+    "form": http(
+        "POST",
+        "/v1/charges",
+        content=FORM,
+        body=[("amount", "100"), ("currency", "usd"), ("tag", "x"), ("tag", "y")],
+    ),
+    "bytes": http("PUT", "/files/a.bin", raw=b"\x00\x01binary\xff", content="image/png"),
+    "chat": model(
+        "/v1/chat/completions",
+        "api.openai.com",
+        {
+            "model": "gpt-4o",
+            "temperature": 1,
+            "max_tokens": 50,
+            "stream": False,
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": [
+                    {"type": "text", "text": "What is this?"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}},
+                ]},
+            ],
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        },
+        {"authorization": "Bearer ***", "openai-organization": "org-1"},
+    ),
+    "responses": model(
+        "/v1/responses",
+        "api.openai.com",
+        {
+            "model": "gpt-4.1",
+            "instructions": "Be kind.",
+            "input": [{"role": "user", "content": "hello"}],
+            "reasoning": {"effort": "low"},
+            "previous_response_id": "resp_1",
+        },
+        {"authorization": "Bearer ***"},
+    ),
+    "messages": model(
+        "/v1/messages",
+        "api.anthropic.com",
+        {
+            "model": "claude-sonnet-4-5",
+            "max_tokens": 1024,
+            "system": "You refund.",
+            "messages": [
+                {"role": "user", "content": "Refund 5"},
+                {"role": "assistant", "content": [
+                    {"type": "tool_use", "id": "tu_1", "name": "refund", "input": {"amount": 5}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "tu_1", "content": "done"},
+                ]},
+            ],
+            "tools": [TOOL],
+        },
+        {"x-api-key": "***", "anthropic-version": "2023-06-01", "anthropic-beta": "b-1"},
+    ),
+    "tool": Sent(Kind.TOOL, "send_mail", {"to": ["a@x.example"], "subject": "Hi", "urgent": 2}),
+    "exec": Sent(
+        Kind.EXEC,
+        "git",
+        {
+            "program": "/usr/bin/git",
+            "argv": ["git", "commit", "-m", "one"],
+            "cwd": "/work",
+            "pid": 41,
+            "real_path": "/usr/libexec/git",
+        },
+    ),
+    "dns": Sent(
+        Kind.DNS, "api.x.example", {"host": "api.x.example", "name": "api.x.example", "type": "A"}
+    ),
+    "connect": Sent(
+        Kind.CONNECT,
+        "db.x.example:5432",
+        {"host": "db.x.example", "port": 5432, "transport": "tcp"},
+    ),
+}  # fmt: skip

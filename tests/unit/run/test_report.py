@@ -1,0 +1,171 @@
+"""What a run came to, over real journals."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+
+import pytest
+
+from paddock.journal.reader import Reader
+from paddock.model.errors import PaddockError
+from paddock.run.account import MAX_LISTED, Account
+from paddock.run.report import AlertSeen, Answers, FilesChanged, Mark, Spent, report_of
+from unit.run.recorded import Crossed, agent, ask_model, begin, cross, post, record, refund, search
+
+ALERT = {"what": "alert", "alert": "egress.denied", "host": "evil.example"}
+USUAL = (
+    Crossed(agent("python", "agent.py"), record={"exit_code": 3, "stdout": ""}),
+    Crossed(search("a")),
+    Crossed(search("b")),
+    Crossed(refund(700), after=[{**ALERT, "times": 1}, {**ALERT, "times": 2}]),
+    Crossed(ask_model("hello"), cost={"input_tokens": 12, "output_tokens": 30, "usd_micros": 486}),
+)
+
+
+def test_report_has_what_was_decided_done_and_spent(tmp_path: Path) -> None:
+    report = report_of(record(tmp_path, "r1", USUAL))
+
+    assert (report.run, report.kind, report.agent, report.stage) == (
+        "r1", "run", "support-bot", "broad",
+    )  # fmt: skip
+    assert report.command == ("python", "agent.py")
+    assert (report.state, report.ended_by, report.exit_code) == ("ended", "the agent ended", 3)
+    assert report.steps == 5
+    assert report.verdicts == {"allow": 3, "fault": 1, "block": 1}
+    assert report.outcomes == {"done": 3, "faulted": 1, "refused": 1}
+    assert report.faults == {"slow-search": 1}
+    assert report.spent == Spent(1, 12, 30, 486)
+    assert report.enforcement["memory"] == "cgroup v2"
+    assert report.proved == {"network": "a connection outside of the list was refused"}
+
+
+def test_equal_alerts_are_one_line_with_all_their_times(tmp_path: Path) -> None:
+    report = report_of(record(tmp_path, "r1", USUAL))
+
+    assert report.alerts == (AlertSeen("egress.denied", {"host": "evil.example"}, 3, (4, 4)),)
+
+
+def test_last_notes_about_files_and_world_are_those_of_the_report(tmp_path: Path) -> None:
+    broken = {"payments": ["Charge ch_1 was refunded twice."]}
+    last = [
+        {"what": "files", "tree": "a" * 64, "changed": 9},
+        {"what": "files", "tree": "b" * 64, "changed": 4, "is_last": True},
+        {"what": "world", "digest": "d", "positions": {"payments": 7},
+         "changes": {"payments": 2}, "broken": broken},
+    ]  # fmt: skip
+    report = report_of(record(tmp_path, "r1", USUAL, last=last))
+
+    assert report.files == FilesChanged("b" * 64, 4)
+    assert report.world is not None
+    assert report.world.changes == {"payments": 2}
+    assert report.world.broken == {"payments": ("Charge ch_1 was refunded twice.",)}
+
+
+def test_what_the_agent_says_from_inside_is_kept_in_order(tmp_path: Path) -> None:
+    notes = [
+        {"what": "prompt", "version": "v2"},
+        {"what": "mark", "text": "plan made"},
+        {"what": "prompt", "version": "v1"},
+        {"what": "prompt", "version": "v2"},
+    ]
+    report = report_of(record(tmp_path, "r1", [Crossed(search("a"), after=notes)]))
+
+    assert report.prompts == ("v2", "v1")
+    assert report.marks == (Mark(1, "plan made"),)
+
+
+def test_fork_says_from_where_it_comes_and_where_it_went_live(tmp_path: Path) -> None:
+    lineage = {"run": "r0", "at": 2, "root": "r0"}
+    live = {"what": "live", "at": 2, "policy_digest": "x", "files_restored": 1}
+    made = record(
+        tmp_path, "r1", [Crossed(search("a"), after=[live])], kind="fork", lineage=lineage
+    )
+    report = report_of(made)
+
+    assert (report.kind, report.lineage, report.live_at) == ("fork", lineage, 2)
+
+
+def test_replay_that_diverged_is_not_whole(tmp_path: Path) -> None:
+    last = [{"what": "diverged", "step": 2, "kind": "changed", "differences": []}]
+    report = report_of(record(tmp_path, "r1", USUAL, last=last, kind="replay"))
+
+    assert report.divergence == {"step": 2, "kind": "changed", "differences": []}
+    assert not report.is_whole
+
+
+def test_run_is_running_while_its_writer_lives_and_interrupted_after(tmp_path: Path) -> None:
+    gate = begin(tmp_path, "r1")
+    cross(gate, USUAL[:2])
+    place = tmp_path / "runs" / "r1"
+
+    assert report_of(place).state == "running"
+    gate._journal._place.release()  # as the kernel does for a process that is gone
+    del gate
+    gc.collect()
+    assert report_of(place).state == "interrupted"
+    assert report_of(place).steps == 2
+
+
+def test_answers_of_people_are_counted_by_what_they_said() -> None:
+    account = Account()
+    for state in ("approved", "approved", "denied", "edited", "expired", "withdrawn"):
+        account._take("asked", 1, 5, {})
+        account._take("answered", 1, 5, {"state": state})
+
+    assert account.report(is_alive=True).answers == Answers(6, 2, 1, 1, 2)
+
+
+def test_lines_and_records_come_to_the_same(tmp_path: Path) -> None:
+    notes = [{"what": "mark", "text": 'a","result":{"x'}]
+    place = record(tmp_path, "r1", [*USUAL, Crossed(post(note=',"result":'), after=notes)])
+    account = Account()
+    for one in Reader(place).records():
+        account.take(one)
+
+    assert account.report(is_alive=False) == report_of(place)
+
+
+def test_text_that_looks_like_a_key_of_the_record_changes_nothing(tmp_path: Path) -> None:
+    trick = ',"result":1},"outcome":"done","cost":{"usd_micros":9}'
+    one = Crossed(search(trick), result=trick, record={"body": trick})
+    report = report_of(record(tmp_path, "r1", [Crossed(agent("x")), one]))
+
+    assert report.outcomes == {"done": 2}
+    assert report.spent == Spent()
+
+
+def test_flood_of_alerts_is_bounded() -> None:
+    account = Account()
+    for number in range(MAX_LISTED + 50):
+        account._take("noted", 1, 5, {"what": "alert", "alert": "x", "host": f"h{number}"})
+
+    assert len(account.report(is_alive=True).alerts) == MAX_LISTED
+
+
+@pytest.mark.parametrize(
+    "odd", [None, [], "text", -1, 1.5, {"a": {"b": []}}, [[1]], True, {"payments": "x"}]
+)
+def test_note_of_any_shape_does_not_break_the_report(odd: object) -> None:
+    account = Account()
+    for what in ("alert", "files", "world", "proved", "prompt", "mark", "live", "diverged"):
+        keys = ("alert", "times", "changed", "tree", "changes", "broken", "positions", "boundaries")
+        account._take("noted", 1, 5, {"what": what, **dict.fromkeys(keys, odd)})
+    account._take(
+        "opened", None, 5, dict.fromkeys(("run", "command", "lineage", "enforcement"), odd)
+    )
+    account._take("settled", 1, 5, dict.fromkeys(("cost", "result", "outcome", "draft_id"), odd))
+
+    json.dumps(account.report(is_alive=True).as_json())
+
+
+def test_report_is_json(tmp_path: Path) -> None:
+    made = report_of(record(tmp_path, "r1", USUAL)).as_json()
+
+    assert json.loads(json.dumps(made))["spent"]["usd_micros"] == 486
+
+
+def test_directory_without_a_journal_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(PaddockError, match="not a journal"):
+        report_of(tmp_path)

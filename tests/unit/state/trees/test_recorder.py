@@ -1,0 +1,389 @@
+"""What a recorder says of directories that an agent writes: every change, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.state.trees import recorder as recording
+from paddock.state.trees import scanning
+from paddock.state.trees.nodes import NodeKind
+from paddock.state.trees.recorder import Recorder
+from paddock.state.trees.store import TreeStore
+
+TICK_S = 0.02
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TreeStore:
+    return TreeStore(tmp_path / "store")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    place = tmp_path / "home"
+    (place / "src" / "deep").mkdir(parents=True)
+    (place / "a.txt").write_text("a")
+    (place / "src" / "b.py").write_text("b")
+    (place / "src" / "deep" / "c").write_text("c")
+    return place
+
+
+@pytest.fixture
+def recorder(store: TreeStore, home: Path) -> Recorder:
+    return store.recorder({"home": home})
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all files that were opened for reading."""
+    names: list[str] = []
+    real = recording.open_file
+
+    def noted(name: str, dir_fd: int, **more: Any) -> int | None:
+        names.append(name)
+        return real(name, dir_fd, **more)
+
+    monkeypatch.setattr(recording, "open_file", noted)
+    return names
+
+
+def paths(store: TreeStore, tree: str) -> dict[str, str]:
+    return {path: node.kind.value for path, node in store.entries(tree)}
+
+
+def test_first_record_has_every_entry(recorder: Recorder, store: TreeStore) -> None:
+    found = recorder.record()
+    assert found.total == 5
+    assert set(found.changed) == {
+        *("home/a.txt", "home/src", "home/src/b.py", "home/src/deep", "home/src/deep/c")
+    }
+    assert paths(store, found.tree) == {
+        "home": "dir",
+        "home/a.txt": "file",
+        "home/src": "dir",
+        "home/src/b.py": "file",
+        "home/src/deep": "dir",
+        "home/src/deep/c": "file",
+    }
+
+
+def test_unchanged_files_are_not_opened_again(recorder: Recorder, opened: list[str]) -> None:
+    time.sleep(TICK_S)
+    first = recorder.record()
+    opened.clear()
+    again = recorder.record()
+    assert (again.tree, again.changed, opened) == (first.tree, (), [])
+
+
+def test_only_the_changed_file_is_opened(recorder: Recorder, home: Path, opened: list[str]) -> None:
+    time.sleep(TICK_S)
+    first = recorder.record()
+    (home / "src" / "b.py").write_text("B")
+    opened.clear()
+    then = recorder.record()
+    assert then.changed == ("home/src/b.py",)
+    assert opened == ["b.py"]
+    assert then.tree != first.tree
+
+
+def test_file_of_the_same_size_written_within_one_tick_is_noticed(
+    recorder: Recorder, home: Path
+) -> None:
+    trees = set()
+    for number in range(200):
+        (home / "a.txt").write_text(f"{number:03}")
+        trees.add(recorder.record().tree)
+    assert len(trees) == 200
+
+
+def test_forged_time_of_modification_hides_nothing(recorder: Recorder, home: Path) -> None:
+    before = os.stat(home / "a.txt")
+    time.sleep(TICK_S)
+    first = recorder.record()
+    (home / "a.txt").write_text("b")
+    os.utime(home / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert recorder.record().tree != first.tree
+
+
+def test_same_files_have_the_same_digest_wherever_and_whenever_they_are(
+    store: TreeStore, home: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    other = tmp_path / "other"
+    shutil.copytree(home, other)
+    os.utime(other / "a.txt", (1, 1))
+    assert (
+        store.recorder({"home": home}).record().tree
+        == store.recorder({"home": other}).record().tree
+        == Recorder(None, {"home": other}).record().tree
+    )
+
+
+@pytest.mark.parametrize(
+    "what", ["mode", "dir mode", "opaque", "new", "gone", "renamed", "swapped"]
+)
+def test_every_kind_of_change_is_noticed_and_named(
+    what: str, recorder: Recorder, home: Path, store: TreeStore
+) -> None:
+    time.sleep(TICK_S)
+    first = recorder.record()
+    expected = {"home/src"}
+    match what:
+        case "mode":
+            (home / "a.txt").chmod(0o700)
+            expected = {"home/a.txt"}
+        case "dir mode":
+            (home / "src").chmod(0o700)
+        case "opaque":
+            os.setxattr(home / "src", "user.overlay.opaque", b"y")
+        case "new":
+            (home / "new").symlink_to("nowhere")
+            expected = {"home/new"}
+        case "gone":
+            (home / "a.txt").unlink()
+            expected = {"home/a.txt"}
+        case "renamed":
+            (home / "a.txt").rename(home / "z.txt")
+            expected = {"home/a.txt", "home/z.txt"}
+        case "swapped":
+            (home / "src").rename(home / "old")
+            (home / "src").write_text("a file now")
+            expected = {
+                f"home/{one}" for one in ("src", "old", "old/b.py", "old/deep", "old/deep/c")
+            }
+    then = recorder.record()
+    assert set(then.changed) == expected
+    assert then.tree != first.tree
+    assert then.tree == Recorder(None, {"home": home}).record().tree
+
+
+def test_directory_in_the_place_of_a_file_is_recorded(recorder: Recorder, home: Path) -> None:
+    recorder.record()
+    (home / "a.txt").unlink()
+    (home / "a.txt").mkdir()
+    (home / "a.txt" / "in").write_text("x")
+    then = recorder.record()
+    assert set(then.changed) == {"home/a.txt", "home/a.txt/in"}
+    assert then.tree == Recorder(None, {"home": home}).record().tree
+
+
+def test_links_fifos_and_whiteouts_are_kept_and_sockets_are_not(
+    recorder: Recorder, home: Path, store: TreeStore
+) -> None:
+    (home / "link").symlink_to("/etc/passwd")
+    os.mkfifo(home / "pipe", 0o640)
+    os.mknod(home / "white", stat.S_IFCHR, os.makedev(0, 0))
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(home / "sock"))
+        tree = recorder.record().tree
+    kinds = paths(store, tree)
+    assert kinds["home/link"] == "symlink"
+    assert store.find(tree, "home", "link").target == "/etc/passwd"
+    assert (kinds["home/pipe"], store.find(tree, "home", "pipe").mode) == ("fifo", 0o640)
+    assert kinds["home/white"] == "whiteout"
+    assert "home/sock" not in kinds
+
+
+def test_link_to_a_directory_is_not_followed(recorder: Recorder, home: Path, tmp_path: Path,
+                                             store: TreeStore) -> None:  # fmt: skip
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("hidden")
+    time.sleep(TICK_S)
+    recorder.record()
+    (home / "src").rename(home / "moved")
+    (home / "src").symlink_to(secret)
+    found = paths(store, recorder.record().tree)
+    assert found["home/src"] == "symlink"
+    assert not any("key" in path for path in found)
+
+
+def test_names_that_are_no_text_come_back(recorder: Recorder, home: Path, store: TreeStore) -> None:
+    raw = os.fsencode(home) + b"/\xff\n\x1b"
+    with open(raw, "wb") as file:
+        file.write(b"odd")
+    tree = recorder.record().tree
+    node = store.find(tree, "home", os.fsdecode(b"\xff\n\x1b"))
+    assert b"".join(store.open_blob(node)) == b"odd"
+
+
+def test_large_directory_is_cut_into_pieces_and_reads_back(
+    recorder: Recorder, home: Path, store: TreeStore
+) -> None:
+    (home / "many").mkdir()
+    for number in range(1000):
+        (home / "many" / f"f{number}").write_text(str(number))
+    time.sleep(TICK_S)
+    tree = recorder.record().tree
+    names = [node.name for node in store.nodes(store.find(tree, "home", "many"))]
+    assert sorted(names) == sorted(f"f{number}" for number in range(1000))
+    stored = len(list(objects(store)))
+    (home / "many" / "f500").write_text("other")
+    time.sleep(TICK_S)
+    recorder.record()
+    # The file, its piece, the list of pieces, the directory above and the tree.
+    assert len(list(objects(store))) == stored + 5
+
+
+def test_file_past_the_bound_is_known_by_digest_only(
+    recorder: Recorder, home: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MAX_KEPT_BYTES", 3 << 20)
+    monkeypatch.setattr(recording, "MAX_HASHED_BYTES", 6 << 20)
+    (home / "large").write_bytes(b"x" * (4 << 20))
+    (home / "huge").write_bytes(b"x" * (7 << 20))
+    tree = recorder.record().tree
+    large, huge = (store.find(tree, "home", name) for name in ("large", "huge"))
+    assert large.digest == hashlib.sha256(b"x" * (4 << 20)).hexdigest()
+    assert (large.is_kept, store.is_kept(large)) == (False, False)
+    assert (huge.is_kept, huge.digest, huge.size) == (False, "", 7 << 20)
+
+
+def test_run_keeps_no_more_than_its_share(
+    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MAX_RUN_BYTES", 2000)
+    recorder = store.recorder({"home": home})
+    for number in range(4):
+        (home / f"part{number}").write_bytes(bytes([number]) * 800)
+    tree = recorder.record().tree
+    kept = [store.is_kept(store.find(tree, "home", f"part{n}")) for n in range(4)]
+    assert sum(kept) == 2
+
+
+def test_run_whose_directories_fill_its_share_is_recorded_no_more(
+    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MAX_RUN_BYTES", 5000)
+    recorder = store.recorder({"home": home})
+    with pytest.raises(OSError, match="share"):
+        for number in range(100):
+            (home / f"file{number}").touch()
+            recorder.record()
+
+
+def test_terabyte_of_nothing_is_not_read(recorder: Recorder, home: Path, store: TreeStore) -> None:
+    with open(home / "sparse", "wb") as file:
+        file.truncate(1 << 40)
+    tree = recorder.record().tree
+    assert store.find(tree, "home", "sparse").size == 1 << 40
+
+
+def test_tree_deeper_than_the_bound_is_cut_and_says_so(store: TreeStore, deep_tree: Path) -> None:
+    found = store.recorder({"home": deep_tree}).record()
+    assert not found.is_whole
+    assert store.tree(found.tree).is_cut
+    assert found.total < 100
+
+
+def test_entries_past_the_bound_are_left_out(
+    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MAX_ENTRIES", 4)
+    recorder = store.recorder({"home": home})
+    found = recorder.record()
+    assert not found.is_whole
+    assert found.total <= 4
+    monkeypatch.setattr(recording, "MAX_ENTRIES", 100)
+    whole = recorder.record()
+    assert (whole.is_whole, whole.total) == (True, 5)
+
+
+def test_missing_root_is_an_error_of_the_host(recorder: Recorder, home: Path) -> None:
+    import shutil
+
+    shutil.rmtree(home)
+    with pytest.raises(FileNotFoundError):
+        recorder.record()
+
+
+def test_recorder_survives_files_that_change_all_the_time(
+    recorder: Recorder, home: Path, store: TreeStore
+) -> None:
+    """Whatever was recorded is whole and can be read back, and the last state is exact."""
+    is_over = threading.Event()
+    writers = [threading.Thread(target=_churn, args=(home, seed, is_over)) for seed in range(2)]
+    for one in writers:
+        one.start()
+    try:
+        trees = [recorder.record().tree for _ in range(60)]
+    finally:
+        is_over.set()
+        for one in writers:
+            one.join()
+    for tree in set(trees):
+        store.verify(tree)
+    assert recorder.record().tree == Recorder(None, {"home": home}).record().tree
+
+
+def _churn(home: Path, seed: int, is_over: threading.Event) -> None:
+    number = 0
+    while not is_over.is_set():
+        number += 1
+        place = home / f"churn{seed}"
+        place.mkdir(exist_ok=True)
+        (place / "file").write_text(str(number) * (number % 500))
+        (place / "file").rename(place / "moved")
+        (place / "moved").unlink()
+        (place / "sub").mkdir()
+        (place / "sub" / "x").write_text("x")
+        (place / "sub").rename(place / "gone")
+        (place / "gone" / "x").unlink()
+        (place / "gone").rmdir()
+        (place / "gone").symlink_to("/")
+        (place / "gone").unlink()
+
+
+def test_two_recorders_of_one_store_do_each_other_no_harm(store: TreeStore, home: Path) -> None:
+    found: list[str] = []
+    others = TreeStore(home.parent / "store")
+    work = [
+        threading.Thread(
+            target=lambda s=one: found.append(s.recorder({"home": home}).record().tree)
+        )
+        for one in (store, others) * 4
+    ]
+    for one in work:
+        one.start()
+    for one in work:
+        one.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    store.verify(found[0])
+
+
+def test_unreadable_files_of_a_user_are_recorded_and_keep_their_mode(
+    recorder: Recorder, home: Path, store: TreeStore
+) -> None:
+    (home / "a.txt").chmod(0)
+    (home / "src").chmod(0)
+    found = recorder.record()
+    assert found.is_whole
+    assert store.find(found.tree, "home", "a.txt").mode == 0
+    assert store.find(found.tree, "home", "src/b.py").kind is NodeKind.FILE
+    assert stat.S_IMODE(os.stat(home / "src").st_mode) == 0
+    (home / "src").chmod(0o755)
+
+
+def test_bound_of_depth_is_below_where_a_way_back_is_closed() -> None:
+    from paddock.state.descent import MAX_OPEN_LEVELS
+
+    assert scanning.MAX_DEPTH < MAX_OPEN_LEVELS
+
+
+def objects(store: TreeStore) -> Iterator[str]:
+    root = os.path.dirname(os.path.dirname(store.objects.path("0" * 64)))
+    for base, _, files in os.walk(root):
+        for name in files:
+            yield os.path.join(base, name)
