@@ -1,87 +1,99 @@
-"""`paddock demo`: a sandbox, a command in it, and three escapes that fail, each with the reason."""
+"""`paddock demo`: an agent at work, what stops it and what does not, and a second try at its past."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from paddock.doors.machine.sandbox import Sandbox
-from paddock.model.errors import CommandExitException
+if TYPE_CHECKING:
+    from paddock.cli.demo_text import Page
+    from paddock.demo.story import Played, Story
 
-
-@dataclass(frozen=True, slots=True)
-class Escape:
-    """Something an agent might try, and what stands in its way."""
-
-    wish: str
-    command: str
-    why: str
+_PAUSE_S = 0.8
+_THINK_S = 0.6  # a person who answers at once is not seen
 
 
 def main(words: list[str]) -> int:
-    argparse.ArgumentParser(prog="paddock demo", description=__doc__).parse_args(words)
-    with tempfile.TemporaryDirectory() as directory:
-        secret = Path(directory) / "id_ed25519"
-        secret.write_text("the host's key")
-        began = time.perf_counter()
-        with Sandbox.create(limits={"memory": "256MiB"}) as box:
-            took_ms = 1000 * (time.perf_counter() - began)
-            _say(f"A sandbox: {box.sandbox_id}, {took_ms:.0f} ms, the first of this process")
-            again = time.perf_counter()
-            with Sandbox.create() as second:
-                second.commands.run("true")
-                took_ms = 1000 * (time.perf_counter() - again)
-            _say(f"A second one, with a command run in it: {took_ms:.0f} ms")
-            shown = box.commands.run('echo "hello from $(hostname), I am $(id -un)"').stdout
-            _say(f"A command inside prints: {shown.strip()}")
-            failures = sum(not _show_escape(box, e) for e in _escapes(secret))
-            events = box.exec_events()
-            last = " ".join(events[-1].argv)
-            _say(f"\nEvery program was seen: {len(events)}, the last was {last!r}")
-    return 1 if failures else 0
+    from paddock.cli.output import is_coloured, say_json, sentences
+
+    options = _parser().parse_args(words)
+    with sentences():
+        from paddock.cli.demo_text import Page
+        from paddock.demo.laying import check_packages, lay_out
+        from paddock.demo.story import Story
+
+        began = time.monotonic()
+        check_packages()
+        directory = _directory(options.keep)
+        lay_out(directory, is_ours=options.keep is None)
+        is_slow = sys.stdout.isatty() and not options.fast and not options.json
+        pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
+        page = Page(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
+        found = _play(Story(directory, page.moment, think_s), page, directory)
+        found["took_s"] = round(time.monotonic() - began, 1)
+        page.end(found)
+        if options.json:
+            say_json(found)
+    return 0
 
 
-def _escapes(secret: Path) -> list[Escape]:
-    return [
-        Escape(
-            "Read a key of the host",
-            f"cat {secret}",
-            "the host's files are not in its mount namespace: only /usr and what is mounted",
-        ),
-        Escape(
-            "Phone home",
-            "exec 3<>/dev/tcp/192.0.2.1/80 && echo connected",
-            "its network namespace has loopback only",
-        ),
-        Escape(
-            "Become root in a new namespace",
-            "unshare --user --map-root-user id",
-            "seccomp refuses namespaces, and no process inside holds a capability",
-        ),
-    ]
+def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
+    """All chapters; what they came to, for programs."""
+    from paddock.demo.story import steps, verdicts
+
+    page.opening(directory)
+    first = story.work()
+    bad = story.bad_step(first)
+    judged = verdicts(first)
+    page.outcome(first, bad, judged)
+    page.before_fork(first, bad)
+    second = story.fork(first, bad)
+    comparison, file = story.compare(first, second)
+    page.compared(first, second, comparison, file)
+    page.before_replay()
+    again = story.replay(first)
+    page.replayed(steps(first), steps(again))
+    counted = ("blocked", "asked", "person", "drafted", "fault", "recovered")
+    return {
+        "directory": str(directory),
+        "page": str(file),
+        "runs": {"first": first.run, "fork": second.run, "replay": again.run},
+        "bad_step": bad,
+        "told": {what: first.narrator.count(what) for what in counted},
+        "judgements": dict(judged.counts),
+        "refunded_cents": {"first": first.refunded_cents, "fork": second.refunded_cents},
+        "is_exact": _is_exact(first, again),
+    }
 
 
-def _show_escape(box: Sandbox, escape: Escape) -> bool:
-    _say(f"\n{escape.wish}:\n  $ {escape.command}")
-    try:
-        result = box.commands.run(escape.command, timeout=10)
-    except CommandExitException as failure:
-        last = (failure.stderr.strip().splitlines() or ["(no output)"])[-1]
-        _say(f"  {last}\n  failed (exit {failure.exit_code}): {escape.why}")
-        return True
-    _say(f"  IT WORKED: {result.stdout.strip()}")
-    return False
+def _is_exact(first: Played, again: Played) -> bool:
+    from paddock.demo.story import steps
+
+    return steps(first) == steps(again) and not again.ended.differs
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)
+def _directory(keep: Path | None) -> Path:
+    """Where the project lies. It stays: without it nothing could be forked later. Not in Paddock's
+    own home, because nothing of that is ever mounted."""
+    if keep is not None:
+        return keep.absolute()
+    from paddock.state.home import Home
+
+    root = Home.find().root.absolute()
+    return root.with_name(f"{root.name}-demo")
 
 
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.exit(code)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="paddock demo",
+        description=__doc__,
+        epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="lay the project out here")
+    parser.add_argument("--fast", action="store_true", help="no pauses in a terminal")
+    parser.add_argument("--json", action="store_true", help="one JSON object, and no story")
+    return parser
+

@@ -182,9 +182,13 @@ class LivedThrough:
                 raise self._depart(self._past.give_up_answer(row), None)
         # Who of several was answered first is seen by an agent only when it is left the time.
         await self._manner.pace()
+        self._answer(row)
 
     def over(self, met: Met) -> None:
-        row = self._rows[met.step]
+        self._answer(self._rows[met.step])
+
+    def _answer(self, row: Row) -> None:
+        """From now on the agent may act on it."""
         if row.is_within is None:
             self._past.answered(row)
         self._move()

@@ -224,7 +224,23 @@ def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
         is_within=_within(action, steps),
         is_contained=action.is_contained,
         is_kept=settled is not None and _is_kept(action, settled),
+        begun_n=_begun(step, steps),
     )
+
+
+def _begun(step: Step, steps: Mapping[int, Step]) -> int | None:
+    """The last record before its answer began; what lies inside another one answers for that."""
+    result = None if step.settled is None else step.settled.body.get("result")
+    if not isinstance(result, Mapping):
+        return None
+    if (
+        isinstance(inner := result.get("model_step"), int)
+        and inner in steps
+        and inner != step.number
+    ):
+        return _begun(steps[inner], steps)
+    begun = result.get("begun")
+    return begun if isinstance(begun, int) and begun >= 0 else None
 
 
 def _is_by_door(decided: Record | None) -> bool:

@@ -1,5 +1,5 @@
-"""Agent frameworks from PyPI, as they are, under `paddock run`: everything that the agent does is on
-record, it does the very same in a replay, and it has other futures from a step in the middle."""
+"""Agent frameworks from PyPI, as they are, under `paddock run`: everything that the agent does is
+on record, it does the very same in a replay, and it has other futures from a step in the middle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMEWORKS = {"openai_agents": "agents", "pydantic_ai": "pydantic_ai", "langgrap
 REPLAYS = 3
 END = "Ada has 4200 cents back; the note has 43 bytes."
 REFUSED_END = "Nothing was paid back; a colleague must look at it."
-NO_REFUNDS = "rules=[{id: no-refunds, match: {kind: http, path: /v1/refunds}, decide: block, why: Not today.}]"
+NO_REFUNDS = "rules=[{id: no-refunds, match: {path: /v1/refunds, kind: http}, decide: block}]"
 BUSY_ONCE = [{"id": "busy", "match": {"kind": "model"}, "fault": {"status": 429}, "first": 1}]
 LOOKED_UP = [("GET", "/v1/customers"), ("GET", "/v1/charges")]
 

@@ -3,9 +3,11 @@ commands of an agent, which are steps of its run."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.doors.machine.commanding import Commanders
@@ -19,6 +21,30 @@ from paddock.model.action import Action, Kind, Outcome, Verdict
 if TYPE_CHECKING:
     from paddock.doors.machine.passage import Passage
 
+_MAX_HELD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An attempt that is judged, or was."""
+
+    key: tuple[object, ...]
+    verdict: asyncio.Future[int]
+
+    @property
+    def is_binding(self) -> bool:
+        """A yes counts once: whoever executes the same again has become another program."""
+        if not self.verdict.done():
+            return True
+        return self.verdict.cancelled() or bool(self.verdict.exception() or self.verdict.result())
+
+    async def answer(self) -> int:
+        try:
+            return await asyncio.shield(self.verdict)
+        except asyncio.CancelledError:
+            self.verdict.cancel()  # the sandbox has ended: nobody is left to ask for
+            raise
+
 
 class ExecJudge:
     """Asked by the notifier while the kernel holds the call."""
@@ -29,9 +55,27 @@ class ExecJudge:
         self._killer = killer
         self._has_rules = has_rules
         self._known: KnownPrograms | None = None
+        self._held: dict[int, _Held] = {}  # by the pid that the host knows
 
     def __call__(self, attempt: Attempt) -> int | Awaitable[int]:
-        """What a program that is about to run meets. Whatever goes wrong here is a no."""
+        """What a program that is about to run meets. Whatever goes wrong here is a no.
+
+        A sandbox that is paused and resumed while a call is held makes the kernel begin the call
+        anew: that is the same attempt, and has the same answer."""
+        same, key = self._held.get(attempt.host_pid), _key(attempt)
+        if same is not None and same.key == key and same.is_binding:
+            return same.answer()
+        verdict = self._judged(attempt)
+        if isinstance(verdict, int):
+            self._held.pop(attempt.host_pid, None)
+            return verdict
+        held = _Held(key, asyncio.ensure_future(verdict))
+        self._held[attempt.host_pid] = held
+        if len(self._held) > _MAX_HELD:
+            del self._held[next(iter(self._held))]
+        return held.answer()
+
+    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
         try:
             step = self._passage.step_of(attempt.event)
             expected = self._passage.expectation(attempt.event)
@@ -109,6 +153,11 @@ class ExecJudge:
             }
             self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), PATH)
         return self._known
+
+
+def _key(attempt: Attempt) -> tuple[object, ...]:
+    event = attempt.event
+    return event.pid, event.program, event.argv, event.cwd
 
 
 async def _let_through(action: Action) -> Done:

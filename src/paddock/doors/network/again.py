@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paddock.doors.network.answers import failed
@@ -23,8 +23,11 @@ _BODYLESS = frozenset({204, 205, 304})
 class Answering:
     """The executor of one request whose answer is known."""
 
-    def __init__(self, exchange: Exchange, proposal: Proposal, met: Met) -> None:
+    def __init__(
+        self, exchange: Exchange, proposal: Proposal, met: Met, position: Callable[[], int]
+    ) -> None:
         self.is_answered = False
+        self._position = position
         self._exchange = exchange
         self._proposal = proposal
         self._met = met
@@ -34,12 +37,14 @@ class Answering:
         """Raises Departed for what was not kept, or when another body came with the request."""
         await self._take_body()
         self._check_kept()
+        begun = self._position()
         try:
             await self._answer()
         except ConnLost:
             self._exchange.abort()
         met = self._met
-        return Done(self._known.get("status"), met.result, met.outcome, met.error, met.cost)
+        record = {**self._known, "begun": begun}
+        return Done(self._known.get("status"), record, met.outcome, met.error, met.cost)
 
     async def _take_body(self) -> None:
         """A body that was decided on by its head is compared when all of it has come."""

@@ -67,6 +67,7 @@ class Carrying:
         self._proposal = proposal
         self._kept = Kept(hashed=MAX_HASHED, room=services.room)
         self._begun: tuple[int, Headers] | None = None  # what the client was told first
+        self._begun_n: int | None = None  # the last record before it was told anything
         self._made_at = time.monotonic()
 
     async def __call__(self, action: Action) -> Done:
@@ -180,7 +181,6 @@ class Carrying:
             while data := await body.read():
                 kept.feed(data)
                 await self._to_client(exchange.send(data))
-        await self._paced()
         await self._to_client(exchange.finish(answer.headers(body.trailers)))
 
     async def _stream_filtered(
@@ -199,12 +199,10 @@ class Carrying:
 
     async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
         self.is_answered, self._begun = True, (status, headers)
-        await self._paced()
-        await self._to_client(self._exchange.begin(status, headers, reason))
-
-    async def _paced(self) -> None:
         if self._services.pacer is not None:
             await self._services.pacer.turn()
+        self._begun_n = self._services.position
+        await self._to_client(self._exchange.begin(status, headers, reason))
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:
@@ -257,6 +255,7 @@ class Carrying:
     def _head_record(self, status: int, headers: Headers) -> dict[str, Any]:
         """What the agent was told before the body. What is not shown is sealed, for a replay."""
         record: dict[str, Any] = {"status": status, "headers": shown_headers(headers)}
+        record["begun"] = self._begun_n
         services = self._services
         if services.sealer is not None and (hidden := hidden_headers(headers)):
             run = services.sealed_for or services.gate().run
@@ -304,7 +303,7 @@ class Carrying:
         if self.is_answered:
             self._exchange.abort()
             return self._failed(why)
-        self.is_answered = True
+        self.is_answered, self._begun_n = True, self._services.position
         try:
             await failed(self._exchange, status, why)
         except ConnLost:
@@ -315,6 +314,8 @@ class Carrying:
         self.is_answered = True
         begun = {} if self._begun is None else self._head_record(*self._begun)
         record = begun | self._kept.record() | ({} if status is None else {"status": status})
+        if self._begun_n is not None:
+            record["begun"] = self._begun_n
         if self._proposal.sent is not None and self._proposal.sent.size:
             record["sent"] = self._proposal.sent.record()
         return Done(outcome=Outcome.FAILED, error=why, record=record)

@@ -112,6 +112,7 @@ class _Executors:
     live: Carrying | Faulty
     exchange: Exchange
     proposal: Proposal
+    services: Services
     simulate: Standing | Faulty | None = None
     spoil: Spoiling | None = None
     earlier: Answering | Faulty | None = None  # of a request that an earlier run made as well
@@ -125,7 +126,7 @@ class _Executors:
         """Gives the answer of the earlier run."""
 
         def answering(exchange: Exchange) -> Answering:
-            return Answering(exchange, self.proposal, met)
+            return Answering(exchange, self.proposal, met, lambda: self.services.position)
 
         if self.spoil is None:
             self.earlier = answering(self.exchange)
@@ -150,14 +151,16 @@ def _executors(
 
     if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
         one = standing(exchange)
-        return _Executors(one, exchange, proposal, one)  # whatever is decided, nothing is real
+        return _Executors(
+            one, exchange, proposal, services, one
+        )  # whatever is decided, nothing is real
     if gate.faults is None:
         at_stand_in = None if stand_in is None else standing(exchange)
-        return _Executors(live(exchange), exchange, proposal, at_stand_in)
+        return _Executors(live(exchange), exchange, proposal, services, at_stand_in)
     spoil = Spoiling(exchange, origin.place, services.stale)
     simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
     real = spoil.executor(live, proposal, Outcome.DONE)
-    return _Executors(real, exchange, proposal, simulate, spoil)
+    return _Executors(real, exchange, proposal, services, simulate, spoil)
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:

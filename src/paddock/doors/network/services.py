@@ -65,6 +65,14 @@ class Services:
         where = network.stand_in(host, port)
         return None if where is None else self.world.get(terms.at(where).place)
 
+    @property
+    def position(self) -> int:
+        """The last record of the journal; -1 where nothing can be recorded."""
+        try:
+            return self.open_gate().writing.journal.position
+        except (JournalBroken, OSError):
+            return -1
+
     def gate(self) -> Gate:
         """Raises JournalBroken or OSError: what cannot be recorded is not done."""
         return self.open_gate()

@@ -98,12 +98,12 @@ class Past:
 
     def held_by(self, row: Row) -> tuple[Row, ...]:
         """Those that were answered before the row, and were not yet."""
-        return () if row.settled_n is None else self._turns.before(row.settled_n)
+        return () if row.settled_n is None else self._turns.before(row.answer_n)
 
     def give_up_answer(self, row: Row) -> Diverged:
         """One that has waited long enough to be answered: what was answered before never came."""
         late = [one for one in self.held_by(row) if not self._turns.has_come(one)]
-        late += islice(self._turns.still_to_come(row.settled_n or 0), 1)
+        late += islice(self._turns.still_to_come(row.answer_n), 1)
         if late:
             return Diverged(DivergedBy.MISSING, late[0])
         return _too_early(row, self.held_by(row))

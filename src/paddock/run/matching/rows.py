@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,8 @@ from paddock.model.action import Kind
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One recorded step. It was in flight from record `proposed_n` to record `settled_n`."""
+    """One recorded step. It was in flight from record `proposed_n` to record `settled_n`; what an
+    agent does next may follow from its answer from `begun_n` on."""
 
     step: int
     kind: Kind
@@ -27,6 +29,15 @@ class Row:
     is_within: int | None = None  # the step inside whose answer it was proposed
     is_contained: bool = False  # stays inside the fence: carried out again, not answered
     is_kept: bool = True  # whether the journal has all of its answer
+    begun_n: int | None = None  # the last record before its answer began; None: when it settled
+
+    @property
+    def answer_n(self) -> float:
+        """When the agent could first act on its answer; infinite, if it never could. Half a record
+        later than the last one before it, so that no two steps have the same place."""
+        if self.settled_n is None:
+            return math.inf
+        return self.settled_n if self.begun_n is None else min(self.begun_n + 0.5, self.settled_n)
 
     @property
     def is_candidate(self) -> bool:

@@ -1,4 +1,4 @@
-"""The order of recorded steps. One happens before another if it was settled before the other was
+"""The order of recorded steps. One happens before another if it was answered before the other was
 proposed; so whether a step may come is known from one number, the first settling still to come.
 """
 
@@ -20,7 +20,7 @@ class Turns:
     def __init__(self, rows: Sequence[Row], optional: Collection[int]) -> None:
         self._rows = sorted(rows, key=lambda row: row.proposed_n)
         settled = [row for row in rows if row.settled_n is not None and row.step not in optional]
-        self._settlings = sorted(settled, key=_settled)
+        self._settlings = sorted(settled, key=_place)
         self._optional = optional
         self._come: set[int] = set()
         self._answered: set[int] = set()
@@ -42,9 +42,9 @@ class Turns:
         before that has come: what an agent does next may depend on which answer it had first."""
         if row.is_contained or row.step in self._optional:
             return True
-        if row.settled_n is None or row.settled_n > self._horizon:
+        if row.settled_n is None or row.answer_n > self._horizon:
             return False
-        return not any(True for _ in self.still_to_come(row.settled_n))
+        return not any(True for _ in self.still_to_come(row.answer_n))
 
     def come(self, row: Row) -> None:
         self._come.add(row.step)
@@ -57,11 +57,11 @@ class Turns:
         while self._next < len(ends) and self.is_answered(ends[self._next]):
             self._next += 1
 
-    def before(self, n: int) -> tuple[Row, ...]:
-        """Those not answered that were settled before record n, the first of them."""
+    def before(self, n: float) -> tuple[Row, ...]:
+        """Those not answered that were answered before record n, the first of them."""
         return tuple(islice(self._open_before(n), MAX_NAMED))
 
-    def still_to_come(self, n: int) -> Iterator[Row]:
+    def still_to_come(self, n: float) -> Iterator[Row]:
         """Those that were proposed before record n, and have not come."""
         for row in islice(self._rows, self._first, None):
             if row.proposed_n >= n:
@@ -82,15 +82,16 @@ class Turns:
         """The first settling of a step that was not answered yet."""
         if self._next >= len(self._settlings):
             return math.inf
-        return _settled(self._settlings[self._next])
+        return self._settlings[self._next].answer_n
 
-    def _open_before(self, n: int) -> Iterator[Row]:
+    def _open_before(self, n: float) -> Iterator[Row]:
         for row in islice(self._settlings, self._next, None):
-            if _settled(row) >= n:
+            if row.answer_n >= n:
                 return
             if not self.is_answered(row):
                 yield row
 
 
-def _settled(row: Row) -> float:
-    return math.inf if row.settled_n is None else row.settled_n
+def _place(row: Row) -> tuple[float, int]:
+    """Of several whose answers began at one moment, the one that was over first."""
+    return row.answer_n, row.settled_n or 0

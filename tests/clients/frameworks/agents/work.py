@@ -1,5 +1,5 @@
-"""What the agents can do: a program, a request to the payments provider, a file. The frameworks make
-their tools of these functions."""
+"""What the agents can do: a program, a request to the payments provider, a file. The frameworks
+make their tools of these functions."""
 
 import json
 import os

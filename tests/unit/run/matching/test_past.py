@@ -253,7 +253,7 @@ def test_a_fork_outside_of_the_record_is_refused(k: int) -> None:
     assert "1 to 2" in why.why
 
 
-def test_a_fork_begins_where_everything_before_is_over() -> None:
+def test_a_fork_begins_where_everything_before_has_its_answer_on_record() -> None:
     past = Past(
         [
             recorded(A, 1),
@@ -262,14 +262,28 @@ def test_a_fork_begins_where_everything_before_is_over() -> None:
             recorded(A, 4, proposed_n=40, settled_n=None),
         ]
     )
-    assert past.check_forkable(1) is past.check_forkable(2) is past.check_forkable(4) is None
-    three = past.check_forkable(3)
-    assert three is not None
-    assert (three.steps, three.instead) == ((2,), (2, 4))
+    assert all(past.check_forkable(k) is None for k in (1, 2, 3, 4))
     five = past.check_forkable(5)
     assert five is not None
     assert (five.steps, five.instead) == ((4,), (4,))
     assert [one.step for one in past.together_with(3)] == [2]
+
+
+def test_what_was_under_way_when_a_fork_begins_is_answered_first() -> None:
+    past = Past(
+        [
+            recorded(A, 1),
+            recorded(B, 2, proposed_n=20, settled_n=32),
+            recorded(C, 3, proposed_n=21, settled_n=31),
+        ]
+    )
+    past.until(3)
+    past.answered(taken(past, A))
+    row = taken(past, B)
+    assert isinstance(past.propose(proposed(C)), Early)
+    assert past.may_answer(row)  # though the record answers step 3 before it
+    past.answered(row)
+    assert isinstance(past.propose(proposed(C)), Live)
 
 
 def test_a_fork_does_not_begin_inside_of_an_answer() -> None:

@@ -1,4 +1,4 @@
-"""LangGraph with LangChain's model for OpenAI: a graph with threads for tools, and a checkpointer."""
+"""LangGraph with LangChain's model for OpenAI: tools in threads, and a checkpointer."""
 
 import work
 from langchain_openai import ChatOpenAI

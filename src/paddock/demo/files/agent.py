@@ -154,7 +154,9 @@ DEEDS: dict[str, Callable[[Args, str], Any]] = {
 }
 TOOLS = [
     tool("list_tickets", "All open tickets."),
-    tool("solve_ticket", "Sets a status, with a note.", id="integer", status="string", note="string"),
+    tool(
+        "solve_ticket", "Sets a status, with a note.", id="integer", status="string", note="string"
+    ),
     tool("find_payments", "What a customer has paid, in cents.", email="string"),
     tool("refund", "Gives money of a charge back, in cents.", charge="string", amount="integer"),
     tool("send_mail", "A letter to a customer.", to="string", subject="string", text="string"),

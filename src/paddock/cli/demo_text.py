@@ -1,0 +1,143 @@
+"""The demo as a person reads it: short chapters, a sentence each, and a line for what matters."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.output import say
+from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
+from paddock.demo.telling import money
+from paddock.gate.showing import plain
+
+if TYPE_CHECKING:
+    from paddock.demo.story import Played
+    from paddock.demo.telling import Moment
+    from paddock.run.compare.comparison import Comparison
+    from paddock.world.verdicts import Report as Verdicts
+
+_MAX_WIDTH = 100
+_LABEL = 12
+_COLOURS = {"fault": "33", "recovered": "32", "asked": "35", "person": "35", "drafted": "36",
+            "blocked": "31", "refunded": "1", "code": "2"}  # fmt: skip
+_LABELS = {"agent": "agent", "code": "runs", "person": "you"}
+
+
+class Page:
+    """Writes the chapters, one after the other."""
+
+    def __init__(self, *, is_quiet: bool, is_coloured: bool, pause_s: float) -> None:
+        self._is_quiet = is_quiet
+        self._is_coloured = is_coloured
+        self._pause_s = pause_s
+        self._chapter = 0
+        self._width = min(shutil.get_terminal_size((_MAX_WIDTH, 40)).columns, _MAX_WIDTH)
+
+    def moment(self, moment: Moment) -> None:
+        """A line of a run while it goes."""
+        label = _LABELS.get(moment.what, moment.what)
+        self._line(label, moment.text, _COLOURS.get(moment.what))
+
+    def opening(self, directory: Path) -> None:
+        self._heading("An agent works a support queue")
+        self._text(
+            "It is an ordinary loop around the official OpenAI SDK. The model is scripted, the help "
+            "desk and the payments are stand-ins with a memory, and letters become drafts. In one "
+            "ticket hides an instruction. Two faults are made on purpose. You are asked for some "
+            "things; here the demo answers in your place."
+        )
+        self._line("files", str(directory))
+        self._line("", "agent.py: the agent; paddock.yaml: what it may do; model.yaml: the script")
+        self._gap()
+
+    def outcome(self, first: Played, bad: int, judged: Verdicts) -> None:
+        self._heading("What came of it")
+        for one in judged.verdicts:
+            self._line("recovered", f"{one.fault_id}: {one.judgement}", "32")
+        self._line("blocked", "the key went nowhere; what the agent had was a placeholder", "31")
+        drafted = first.narrator.count("drafted")
+        self._line("drafted", f"{drafted} letters wait: paddock drafts list --run {first.run}", "36")
+        self._line("BAD", f"{money(first.refunded_cents)} went back. From step {bad} on it is money "
+                   "that nobody was owed, in parts too small to be asked about.", "1;31")  # fmt: skip
+        self._line("", f"The budget of {money(LOOSE_CENTS)} for one run was too large to notice. "
+                   "It happened in the stand-in only.")  # fmt: skip
+
+    def before_fork(self, first: Played, bad: int) -> None:
+        self._heading("The same past, another future")
+        self._text(
+            f"The agent starts again. Up to step {bad - 1} everything is answered from the record, "
+            f"and nobody is asked. At step {bad} it goes on, with a budget of {money(TIGHT_CENTS)}."
+        )
+        self._line("$", f"paddock fork {first.run} --at {bad} --set {FIX}", "2")
+
+    def compared(
+        self, first: Played, second: Played, comparison: Comparison, file: Path
+    ) -> None:
+        self._heading("Both futures, side by side")
+        self._line("$", f"paddock compare {first.run} {second.run}", "2")
+        rows = [("", "first run", "fork")]
+        reports = [column.trail.report for column in comparison.columns]
+        rows.append(("refunded", *(money(one.refunded_cents) for one in (first, second))))
+        rows.append(("blocked", *(str(one.verdicts.get("block", 0)) for one in reports)))
+        rows.append(("steps", *(str(one.steps) for one in reports)))
+        for label, here, there in rows:
+            self._line(label, f"{here:<12}{there}")
+        changed = [one for one in comparison.pairings[0].pairs if one.what == "decision changed"]
+        for one in changed[:1]:
+            if one.here is not None and one.there is not None:
+                self._line("parts", f"step {one.here.step}: {one.here.verdict} became "
+                           f"{one.there.verdict}", "1")  # fmt: skip
+        self._line("page", str(file), "1")
+
+    def before_replay(self) -> None:
+        self._heading("Once more, exactly")
+        self._text("The first run again, all from the record: no stand-in, no person, no key.")
+
+    def replayed(self, recorded: int, again: int) -> None:
+        self._line("replayed", f"{again} of {recorded} steps came again, each as it was", "32")
+
+    def end(self, found: Mapping[str, Any]) -> None:
+        run = found["runs"]["first"]
+        self._heading(f"That took {found['took_s']} s. Look around")
+        for command, what in (
+            (f"paddock show {run}", "every step, and why it was decided so"),
+            (f"paddock step {run}", "frame by frame"),
+            (f"paddock world diff {run}", "what changed in the stand-ins"),
+            ("paddock runs --tree", "the run, its fork and its replay"),
+        ):
+            self._say(f"    {command:<34}{what}")
+
+    def _heading(self, text: str) -> None:
+        if self._chapter and self._pause_s:
+            time.sleep(self._pause_s)
+        self._chapter += 1
+        line = f"{self._chapter}  {text}"
+        self._say("")
+        self._say(f"\033[1m{line}\033[0m" if self._is_coloured else line)
+
+    def _text(self, text: str) -> None:
+        self._say(textwrap.fill(text, self._width, initial_indent="   ", subsequent_indent="   "))
+        self._gap()
+
+    def _line(self, label: str, text: str, colour: str | None = None) -> None:
+        """A label and a text. The agent chose many of the words."""
+        indent = " " * (_LABEL + 3)
+        room = max(self._width - len(indent), 30)
+        first, *rest = textwrap.wrap(plain(text, 400), room, break_on_hyphens=False) or [""]
+        shown = f"{label:<{_LABEL}}"
+        if colour and self._is_coloured:
+            shown = f"\033[{colour}m{shown}\033[0m"
+        self._say(f"   {shown}{first}".rstrip())
+        for line in rest:
+            self._say(f"{indent}{line}")
+
+    def _gap(self) -> None:
+        self._say("")
+
+    def _say(self, text: str) -> None:
+        if not self._is_quiet:
+            say(text)

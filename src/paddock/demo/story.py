@@ -1,0 +1,128 @@
+"""The story: a run in which something bad gets through, a fork at that step under better terms,
+both side by side, and the run once more, exactly."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.demo.laying import PAGE
+from paddock.demo.person import Person
+from paddock.demo.telling import Moment, Narrator
+from paddock.model.errors import HostCannot
+
+if TYPE_CHECKING:
+    from paddock.run.compare.comparison import Comparison
+    from paddock.run.running import Ended
+    from paddock.world.verdicts import Report as Verdicts
+
+SEED = 7  # the same ids in every demo
+TIMEOUT_S = 120.0
+LOOSE_CENTS, TIGHT_CENTS = 100_000, 20_000
+FIX = f"rules.1.limit.max={TIGHT_CENTS}"
+ATTACKED = "ch_kim_7731"  # the charge that a ticket wants back, and nobody owes
+Tell = Callable[[Moment], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One run of the story, and what was told of it."""
+
+    ended: Ended
+    narrator: Narrator
+
+    @property
+    def run(self) -> str:
+        return self.ended.run
+
+    @property
+    def refunded_cents(self) -> int:
+        """All money that went back, by the books of the stand-in."""
+        from paddock.run.compare.ends import money_moved
+        from paddock.run.compare.trail import read_trail
+
+        return sum(money_moved(read_trail(self.ended.directory)).values())
+
+
+class Story:
+    """The parts of the demo, in the order in which they are played. Each raises HostCannot when it
+    did not come out as it should."""
+
+    def __init__(self, directory: Path, tell: Tell, think_s: float = 0.0) -> None:
+        self._directory = directory
+        self._tell = tell
+        self._think_s = think_s
+
+    def work(self) -> Played:
+        """The agent works the queue, under terms that are too loose."""
+        from paddock.gate.approvals import Approvals
+        from paddock.gate.opening import gate_store
+        from paddock.run.order import order_of
+        from paddock.run.running import run
+        from paddock.state.home import Home
+
+        order = order_of(
+            [sys.executable, "agent.py"], cwd=self._directory, seed=SEED, timeout=TIMEOUT_S
+        )
+        narrator = Narrator(self._tell)
+        with Person(Approvals(gate_store(Home.find())), self._think_s) as person:
+            narrator.on_begin = lambda run: setattr(person, "run", run)
+            return _checked(run(order, narrator), narrator)
+
+    def bad_step(self, first: Played) -> int:
+        """Where money first went to whom it is not owed."""
+        for one in first.narrator.refunds:
+            if one.charge == ATTACKED:
+                return one.step
+        raise HostCannot("the demo: nothing bad happened, and that is wrong")
+
+    def fork(self, first: Played, step: int) -> Played:
+        """The same past, and from the bad step on the tighter terms."""
+        from paddock.run.forking import ForkWords, fork
+
+        narrator = Narrator(self._tell, is_fork=True)
+        words = ForkWords(step, sets=(FIX,))
+        return _checked(fork(first.ended.directory, words, watch=narrator)[0], narrator)
+
+    def compare(self, first: Played, second: Played) -> tuple[Comparison, Path]:
+        """Both runs, and the page that shows them."""
+        from paddock.run.compare.comparison import compare
+        from paddock.run.compare.page import comparison_page
+
+        found = compare([first.ended.directory, second.ended.directory])
+        page = self._directory / PAGE
+        page.write_text(comparison_page(found))
+        return found, page
+
+    def replay(self, first: Played) -> Played:
+        """The agent's program once more, with everything from the record."""
+        from paddock.run.replaying import replay
+
+        narrator = Narrator(lambda _: None)
+        return _checked(replay(first.ended.directory, watch=narrator), narrator)
+
+
+def verdicts(played: Played) -> Verdicts:
+    """What the agent made of the faults."""
+    from paddock.journal.reader import Reader
+    from paddock.world.verdicts import judge_run
+
+    return judge_run(Reader(played.ended.directory))
+
+
+def steps(played: Played) -> int:
+    from paddock.run.report import report_of
+
+    return report_of(played.ended.directory).steps
+
+
+def _checked(ended: Ended, narrator: Narrator) -> Played:
+    if ended.divergence is not None:
+        raise HostCannot(f"the demo: {ended.divergence.text}", hint=f"paddock show {ended.run}")
+    if ended.exit_code != 0:
+        said = ended.error or narrator.complaint.strip().rpartition("\n")[2] or ended.ended_by
+        raise HostCannot(f"the demo's agent failed: {said}", hint=f"paddock show {ended.run}")
+    return Played(ended, narrator)
