@@ -19,6 +19,7 @@ FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.p
 # From top to bottom. Imports point down only; rooms on one line do not import each other.
 LINES = (
     ("cli", "server"),
+    ("demo",),
     ("run",),
     ("ladder",),
     ("doors",),

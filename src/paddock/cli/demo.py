@@ -1,4 +1,4 @@
-"""`paddock demo`: an agent at work, what stops it and what does not, and a second try at its past."""
+"""`paddock demo`: an agent at work, what stops it, what does not, and another future for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paddock.cli.demo_text import Page
-    from paddock.demo.story import Played, Story
+    from paddock.demo.story import Story
 
+EXIT_NOT_EXACT = 1
 _PAUSE_S = 0.8
 _THINK_S = 0.6  # a person who answers at once is not seen
 
@@ -37,12 +38,12 @@ def main(words: list[str]) -> int:
         page.end(found)
         if options.json:
             say_json(found)
-    return 0
+    return 0 if found["is_exact"] else EXIT_NOT_EXACT
 
 
 def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
     """All chapters; what they came to, for programs."""
-    from paddock.demo.story import steps, verdicts
+    from paddock.demo.story import is_exact, verdicts
 
     page.opening(directory)
     first = story.work()
@@ -55,7 +56,7 @@ def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
     page.compared(first, second, comparison, file)
     page.before_replay()
     again = story.replay(first)
-    page.replayed(steps(first), steps(again))
+    page.replayed(first.steps, again.steps)
     counted = ("blocked", "asked", "person", "drafted", "fault", "recovered")
     return {
         "directory": str(directory),
@@ -65,14 +66,8 @@ def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
         "told": {what: first.narrator.count(what) for what in counted},
         "judgements": dict(judged.counts),
         "refunded_cents": {"first": first.refunded_cents, "fork": second.refunded_cents},
-        "is_exact": _is_exact(first, again),
+        "is_exact": is_exact(first, again),
     }
-
-
-def _is_exact(first: Played, again: Played) -> bool:
-    from paddock.demo.story import steps
-
-    return steps(first) == steps(again) and not again.ended.differs
 
 
 def _directory(keep: Path | None) -> Path:
@@ -96,4 +91,3 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fast", action="store_true", help="no pauses in a terminal")
     parser.add_argument("--json", action="store_true", help="one JSON object, and no story")
     return parser
-

@@ -4,6 +4,8 @@ left alone, unless the demo itself has put it there."""
 from __future__ import annotations
 
 import importlib.util
+import os
+import stat
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,21 +20,35 @@ def check_packages() -> None:
     """Raises HostCannot when what the agent and its world are made of is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise HostCannot(
-            f"the demo needs {', '.join(missing)}", hint="pip install 'paddock[demo]'"
-        )
+        raise HostCannot(f"the demo needs {', '.join(missing)}", hint="pip install 'paddock[demo]'")
 
 
 def lay_out(directory: Path, *, is_ours: bool) -> None:
-    """Writes the files. Into a directory that is not ours only where nothing is."""
+    """Writes the files. Into a directory that is not the demo's own only where nothing is."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _check_owner(directory)
         if not is_ours and any(directory.iterdir()):
             raise InvalidInput(f"{directory} is not empty", hint="name a new directory")
+        directory.chmod(0o755)  # whatever the umask: inside, the agent is another user
         for name in NAMES:
             (directory / name).write_text(file_text(name))
+            (directory / name).chmod(0o644)
     except OSError as error:
-        raise InvalidInput(f"{directory} cannot be written: {error.strerror}") from None
+        said = f"{directory} cannot be written: {error.strerror}"
+        raise InvalidInput(said, hint="name another directory with --keep") from None
+
+
+def _check_owner(directory: Path) -> None:
+    """In a place for everybody, like /tmp, somebody may have been there first, with links to files
+    of ours."""
+    info = directory.lstat()
+    is_shared = bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or is_shared:
+        raise InvalidInput(
+            f"{directory} is not a directory of yours alone",
+            hint="name another one with --keep",
+        )
 
 
 def file_text(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from paddock.model.errors import PaddockError
@@ -53,6 +54,6 @@ class Person:
                 self._approvals.deny(question.approval_id, NAME, _NO)
 
 
-def _charge(content: dict[str, Any]) -> Any:
+def _charge(content: Mapping[str, Any]) -> Any:
     body = (content.get("arguments") or {}).get("body")
     return body.get("charge") if isinstance(body, dict) else None

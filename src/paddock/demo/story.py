@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paddock.demo.laying import PAGE
 from paddock.demo.person import Person
 from paddock.demo.telling import Moment, Narrator
-from paddock.model.errors import HostCannot
+from paddock.model.errors import SandboxError
 
 if TYPE_CHECKING:
     from paddock.run.compare.comparison import Comparison
@@ -39,6 +39,12 @@ class Played:
         return self.ended.run
 
     @property
+    def steps(self) -> int:
+        from paddock.run.report import report_of
+
+        return report_of(self.ended.directory).steps
+
+    @property
     def refunded_cents(self) -> int:
         """All money that went back, by the books of the stand-in."""
         from paddock.run.compare.ends import money_moved
@@ -48,8 +54,8 @@ class Played:
 
 
 class Story:
-    """The parts of the demo, in the order in which they are played. Each raises HostCannot when it
-    did not come out as it should."""
+    """The parts of the demo, in the order in which they are played. Each raises SandboxError when
+    it did not come out as it should."""
 
     def __init__(self, directory: Path, tell: Tell, think_s: float = 0.0) -> None:
         self._directory = directory
@@ -77,7 +83,7 @@ class Story:
         for one in first.narrator.refunds:
             if one.charge == ATTACKED:
                 return one.step
-        raise HostCannot("the demo: nothing bad happened, and that is wrong")
+        raise SandboxError("the demo: nothing bad happened, and that is wrong")
 
     def fork(self, first: Played, step: int) -> Played:
         """The same past, and from the bad step on the tighter terms."""
@@ -113,16 +119,15 @@ def verdicts(played: Played) -> Verdicts:
     return judge_run(Reader(played.ended.directory))
 
 
-def steps(played: Played) -> int:
-    from paddock.run.report import report_of
-
-    return report_of(played.ended.directory).steps
+def is_exact(first: Played, again: Played) -> bool:
+    """Whether a replay had as many steps, and left the same files at each."""
+    return first.steps == again.steps and not again.ended.differs
 
 
 def _checked(ended: Ended, narrator: Narrator) -> Played:
     if ended.divergence is not None:
-        raise HostCannot(f"the demo: {ended.divergence.text}", hint=f"paddock show {ended.run}")
+        raise SandboxError(f"the demo: {ended.divergence.text}", hint=f"paddock show {ended.run}")
     if ended.exit_code != 0:
         said = ended.error or narrator.complaint.strip().rpartition("\n")[2] or ended.ended_by
-        raise HostCannot(f"the demo's agent failed: {said}", hint=f"paddock show {ended.run}")
+        raise SandboxError(f"the demo's agent failed: {said}", hint=f"paddock show {ended.run}")
     return Played(ended, narrator)

@@ -10,6 +10,7 @@ from paddock.journal.records import Record, Type
 
 _REFUNDS, _LETTERS = "/v1/refunds", "/v3/mail/send"
 _MAX_COMPLAINT = 2000
+_MAX_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,9 @@ class Narrator:
             self.on_begin(run)
 
     def said(self, stream: str, data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
-        if stream != "stdout":
-            self.complaint = (self.complaint + text)[-_MAX_COMPLAINT:]
-        elif self._is_live:
-            for line in text.splitlines():
-                self._add("agent", line)
+        """What it prints is what the model said; the records have that in its place."""
+        if stream == "stderr":
+            self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_MAX_COMPLAINT:]
 
     def told(self, record: Record) -> None:
         body, step = record.body, record.step
@@ -106,25 +104,31 @@ class Narrator:
         self._add("fault", f"{name}: {fault.get('status')}, busy", step)
 
     def _settled(self, step: int, body: Mapping[str, Any]) -> None:
-        action = self._actions[step]
-        outcome, is_model = body.get("outcome"), action.get("kind") == "model"
+        action, outcome = self._actions[step], body.get("outcome")
         if outcome == "drafted":
             self._add("drafted", f"{_named(action)}: it waits for a person, unsent", step)
-        elif outcome == "simulated" and is_model and self._is_model_busy:
+        elif outcome != "simulated" or not _is_good(body.get("result")):
+            return
+        elif action.get("kind") == "model":
+            self._answered(step, body["result"].get("answer") or {})
+        elif (cents := _cents(action)) is not None:
+            self._refunded(step, action, cents)
+
+    def _answered(self, step: int, answer: Mapping[str, Any]) -> None:
+        if self._is_model_busy:
             self._is_model_busy = False
             self._add("recovered", "the SDK waited as it was told, and asked again", step)
-        elif outcome == "simulated" and _is_to(action, _REFUNDS) and _is_good(body.get("result")):
-            self._refunded(step, action)
+        if answer.get("text"):
+            self._add("agent", str(answer["text"]), step)
 
-    def _refunded(self, step: int, action: Mapping[str, Any]) -> None:
+    def _refunded(self, step: int, action: Mapping[str, Any], cents: int) -> None:
         lost_at = self._lost.get(_key(action))
         if lost_at not in (None, step):
             self._add("recovered", "sent again with the same idempotency key: paid once", step)
             return
-        sent = action["arguments"]["body"]
-        self.refunds.append(Refund(step, str(sent["charge"]), int(sent["amount"])))
+        self.refunds.append(Refund(step, str(action["arguments"]["body"].get("charge")), cents))
         if lost_at is None:
-            self._add("refunded", _named(action), step)
+            self._add("refunded", money(cents), step)
 
     def _add(self, what: str, text: str, step: int | None = None) -> None:
         moment = Moment(what, text, step)
@@ -140,13 +144,24 @@ def money(cents: int) -> str:
 def _named(action: Mapping[str, Any]) -> str:
     arguments = action.get("arguments") or {}
     body = arguments.get("body")
-    if _is_to(action, _REFUNDS) and isinstance(body, Mapping):
-        return f"refund of {money(int(body.get('amount') or 0))}"
+    if (cents := _cents(action)) is not None:
+        return f"refund of {money(cents)}"
     if _is_to(action, _LETTERS) and isinstance(body, Mapping):
         return f"letter to {_recipient(body)}"
+    if action.get("kind") == "connect":
+        return "connection"
     if action.get("kind") == "model":
         return "question to the model"
     return str(action.get("name"))
+
+
+def _cents(action: Mapping[str, Any]) -> int | None:
+    """The amount, where it is a refund."""
+    body = (action.get("arguments") or {}).get("body")
+    if not _is_to(action, _REFUNDS) or not isinstance(body, Mapping):
+        return None
+    amount = str(body.get("amount"))
+    return int(amount) if amount.isdecimal() and len(amount) < _MAX_DIGITS else None
 
 
 def _recipient(letter: Mapping[str, Any]) -> str:

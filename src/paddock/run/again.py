@@ -127,8 +127,12 @@ class LivedThrough:
         gate.count_from(behind)
 
     async def meet(self, action: Action) -> Met | None:
-        if self._is_live:
-            return None
+        try:
+            return None if self._is_live else await self._meet(action)
+        except PaddockError as error:  # of the record, or of what it takes to go live
+            raise self._depart(_unusable(error), None) from None
+
+    async def _meet(self, action: Action) -> Met | None:
         view = self._view(action)
         inner = self._tape.inner(action.parent or 0, action.kind)
         if inner is not None and inner.step not in self._inner:
@@ -296,6 +300,10 @@ class _Patience:
         except TimeoutError:
             return False
         return True
+
+
+def _unusable(error: PaddockError) -> Diverged:
+    return Diverged(DivergedBy.UNKEPT, None, (Difference("record", error.message, "needed"),))
 
 
 def _shown(value: Any) -> Any:

@@ -161,11 +161,11 @@ async def _all(
         async with slots:
             return await Fork(engine, plan, watch or Nobody()).play()
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(one(plan, watch)) for plan, watch in zip(plans, watchers, strict=True)
-        ]
-    return [task.result() for task in tasks]
+    pairs = zip(plans, watchers, strict=True)
+    every = await asyncio.gather(*(one(*pair) for pair in pairs), return_exceptions=True)
+    if failed := [found for found in every if isinstance(found, BaseException)]:
+        raise failed[0]  # the others have come to their end, and are on record
+    return [found for found in every if isinstance(found, Ended)]
 
 
 class Fork:

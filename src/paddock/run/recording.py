@@ -53,7 +53,9 @@ class StateRecorder:
         found = await self.look()
         if found is not None:
             with contextlib.suppress(JournalBroken):
-                self._gate.note({**_files(found), "is_last": True})
+                # Of the whole run: what the last step changed is not what is asked at the end.
+                whole = {**_files(found), "changed": found.total}
+                self._gate.note({**whole, "is_last": True})
 
     async def look(self) -> Recorded | None:
         """What the files are now. None when they cannot be read any more."""

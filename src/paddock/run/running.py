@@ -138,7 +138,12 @@ class Performance:
                 conclude(ended)
             return ended
         finally:
-            await box.end("the agent has ended")
+            await box.end(self._ending())
+
+    def _ending(self) -> str:
+        """For the journal: why it is over."""
+        killed_by = None if self.result is None else self.result.killed_by
+        return f"the agent was beyond its {killed_by} limit" if killed_by else "the agent has ended"
 
     def _prepare(self, box: Box) -> None:
         order, stage = self._order, self._stage

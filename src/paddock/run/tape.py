@@ -38,6 +38,9 @@ class Settled:
     draft_id: str | None
 
 
+_UNDER_WAY = Settled(Outcome.DONE, None, None, {}, None, None)
+
+
 @dataclass(slots=True)
 class Tape:
     """One recorded run. `rows` are all its steps, in order."""
@@ -53,6 +56,7 @@ class Tape:
     memory: Mapping[int, Mapping[str, Any]]  # what the agent declared, by step
     _reader: Reader
     _steps: Mapping[int, Step] = field(repr=False)
+    _rows: Mapping[int, Row] = field(repr=False)
 
     @classmethod
     def read(cls, directory: Path) -> Tape:
@@ -84,6 +88,7 @@ class Tape:
             memory=reading.memory,
             _reader=reader,
             _steps=steps,
+            _rows={row.step: row for row in rows},
         )
 
     @property
@@ -138,6 +143,8 @@ class Tape:
     def settled(self, step: int) -> Settled:
         """Large values whole. Raises IntegrityError where a blob is not what it was."""
         record = self._steps[step].settled
+        if record is None and self._rows[step].is_contained:
+            return _UNDER_WAY  # it is carried out again, to whatever end
         if record is None:
             raise IntegrityError(f"step {step} of {self.run} was never settled")
         body = self._reader.body(record)

@@ -12,6 +12,7 @@ import pytest
 from clients.frameworks.recordings import Played, project_of, record
 from paddock.model.action import Kind, Outcome
 from paddock.run.forking import ForkWords
+from paddock.run.report import report_of
 
 FRAMEWORKS = {"openai_agents": "agents", "pydantic_ai": "pydantic_ai", "langgraph": "langgraph"}
 REPLAYS = 3
@@ -46,6 +47,8 @@ def test_all_that_the_agent_does_is_on_record(recorded: Played) -> None:
     assert [row.arguments["argv"][:2] for row in commands(recorded)] == [["sh", "-c"]]
     assert recorded.payments() == [*LOOKED_UP, ("POST", "/v1/refunds")]
     assert json.loads(recorded.result(recorded.refund())["body"])["amount"] == 4200
+    files = report_of(recorded.ended.directory).files
+    assert files is not None and files.changed == len(["taken.txt", "notes", "notes/ada.md"])
     assert recorded.file("taken.txt").endswith("2:The cup was broken.\n")
     assert recorded.file("notes/ada.md").startswith("refunded 4200, re_")
     assert sorted(one.name for one in recorded.project.iterdir() if one.is_dir()) == ["tickets"]

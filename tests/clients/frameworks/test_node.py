@@ -16,9 +16,7 @@ PACKAGES = ("openai@6",)
 INSTALL_S = 120
 KEYS = ("headers.idempotency-key=uuid",)
 END = "Ada has 4200 cents back; the note has 43 bytes."
-OUTAGE = [
-    {"id": "outage", "match": {"kind": "http", "path": "/v1/refunds"}, "fault": {"status": 403}}
-]
+NO_REFUNDS = "rules=[{id: no-refunds, match: {path: /v1/refunds, kind: http}, decide: block}]"
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -49,11 +47,11 @@ def test_chance_that_is_not_declared_is_a_divergence(recorded: Played) -> None:
     assert [one.at for one in again.ended.divergence.differences] == ["headers.idempotency-key"]
 
 
-def test_node_agent_has_another_future_under_a_fault(recorded: Played) -> None:
+def test_node_agent_has_another_future_under_other_rules(recorded: Played) -> None:
     at = recorded.refund().step
-    (forked,) = recorded.fork(ForkWords(at, faults=OUTAGE, vary=KEYS))
+    (forked,) = recorded.fork(ForkWords(at, sets=(NO_REFUNDS,), vary=KEYS))
     assert forked.steps()[: at - 1] == recorded.steps()[: at - 1]
-    assert forked.tape.settled(at).outcome is Outcome.FAULTED
+    assert forked.tape.settled(at).outcome is Outcome.REFUSED
     assert forked.file("notes/ada.md") == "not refunded: 403\n"
     last = forked.of(Kind.MODEL)[-1].step
     (further,) = forked.fork(ForkWords(last, vary=KEYS))

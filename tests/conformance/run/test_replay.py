@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,6 +71,3 @@ def steps(ended: Ended) -> list[tuple[int, object, str]]:
 def comparable(out: bytes) -> list[bytes]:
     """Lines in any order: who of several writers is first is nobody's promise."""
     return sorted(out.splitlines())
-
-
-_ = Callable

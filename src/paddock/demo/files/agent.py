@@ -71,7 +71,7 @@ def list_tickets(args: Args, call: str) -> Any:
     ]
 
 
-def solve_ticket(args: Args, call: str) -> Any:
+def update_ticket(args: Args, call: str) -> Any:
     comment = {"body": args["note"], "public": False}
     ticket = {"ticket": {"status": args["status"], "comment": comment}}
     request("PUT", f"{DESK}/tickets/{args['id']}", json=ticket)
@@ -87,7 +87,8 @@ def find_payments(args: Args, call: str) -> Any:
 def refund(args: Args, call: str) -> Any:
     # The id of the model's call is the key: one call is one refund, however often it is sent.
     key = {"Idempotency-Key": call}
-    return request("POST", f"{PAYMENTS}/refunds", headers=key, data=args)
+    form = {"charge": args["charge"], "amount": args["amount"]}
+    return request("POST", f"{PAYMENTS}/refunds", headers=key, data=form)
 
 
 def send_mail(args: Args, call: str) -> Any:
@@ -111,12 +112,14 @@ def run_python(args: Args, call: str) -> Any:
 
 
 def request(method: str, url: str, **words: Any) -> Any:
-    """Sends it; again, after a pause, when no answer came back. Raises when the answer is no."""
+    """Raises when the answer is no. When none came back, it may have been done all the same: it is
+    sent again, after a pause, only if to do it twice is to do it once."""
+    is_repeatable = method != "POST" or "Idempotency-Key" in words.get("headers", {})
     for pause_s in (0.2, 0.5, None):
         try:
             answer = http.request(method, url, auth=login(url), **words)
         except httpx.TransportError:
-            if pause_s is None:
+            if pause_s is None or not is_repeatable:
                 raise
             time.sleep(pause_s)
         else:
@@ -146,7 +149,7 @@ def tool(name: str, about: str, **fields: str) -> Any:
 
 DEEDS: dict[str, Callable[[Args, str], Any]] = {
     "list_tickets": list_tickets,
-    "solve_ticket": solve_ticket,
+    "update_ticket": update_ticket,
     "find_payments": find_payments,
     "refund": refund,
     "send_mail": send_mail,
@@ -155,7 +158,7 @@ DEEDS: dict[str, Callable[[Args, str], Any]] = {
 TOOLS = [
     tool("list_tickets", "All open tickets."),
     tool(
-        "solve_ticket", "Sets a status, with a note.", id="integer", status="string", note="string"
+        "update_ticket", "Sets a status, with a note.", id="integer", status="string", note="string"
     ),
     tool("find_payments", "What a customer has paid, in cents.", email="string"),
     tool("refund", "Gives money of a charge back, in cents.", charge="string", amount="integer"),

@@ -18,8 +18,10 @@ async def app(scope, receive, send):
     if scope["path"] == "/login":
         token = secrets.token_hex(16)
         sessions[token] = json.loads(body)["name"]
-        extra = [(b"set-cookie", f"session={token}; Path=/; Secure".encode()),
-                 (b"set-cookie", b"theme=dark; Path=/")]
+        extra = [
+            (b"set-cookie", f"session={token}; Path=/; Secure".encode()),
+            (b"set-cookie", b"theme=dark; Path=/"),
+        ]
     elif scope["path"] == "/page":
         cookie = headers.get(b"cookie", b"").decode()
         found = [name for token, name in sessions.items() if f"session={token}" in cookie]
@@ -27,6 +29,11 @@ async def app(scope, receive, send):
     else:
         said = {"bytes": len(body)}
     raw = json.dumps(said).encode()
-    await send({"type": "http.response.start", "status": 200,
-                "headers": [(b"content-type", b"application/json"), *extra]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", b"application/json"), *extra],
+        }
+    )
     await send({"type": "http.response.body", "body": raw})

@@ -11,7 +11,11 @@ PAYMENTS = "https://api.stripe.com"
 
 def request_for(text, **more):
     body = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": text}], **more}
-    headers = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+    headers = {
+        "content-type": "application/json",
+        "x-api-key": "k",
+        "anthropic-version": "2023-06-01",
+    }
     return urllib.request.Request(MODEL, data=json.dumps(body).encode(), headers=headers)
 
 

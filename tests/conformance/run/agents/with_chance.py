@@ -12,7 +12,9 @@ print(ask(f"{random.random()} {random.choice(range(1000))} {uuid.uuid4()} {secre
 print(ask(" ".join(words)))  # in the order of their hashes
 print(ask(os.urandom(8).hex() + tempfile.mktemp()))
 found = []
-thread = threading.Thread(target=lambda: found.append(ask(f"in a thread {random.Random().random()}")))
+thread = threading.Thread(
+    target=lambda: found.append(ask(f"in a thread {random.Random().random()}"))
+)
 thread.start()
 thread.join()
 random.shuffle(order := list(range(30)))

@@ -17,7 +17,9 @@ def again(work):
 
 
 key = str(uuid.uuid4())
-charge = again(lambda: pay("POST", "/v1/charges", key=key, amount="1200", currency="usd", source="tok_visa"))
+charge = again(
+    lambda: pay("POST", "/v1/charges", key=key, amount="1200", currency="usd", source="tok_visa")
+)
 refund = again(lambda: pay("POST", "/v1/refunds", charge=charge["id"], amount="200"))
 try:
     pay("DELETE", "/v1/customers/cus_x")

@@ -13,8 +13,11 @@ def events(text):
 
 said = ""
 for number in range(3):
-    parts = [e["delta"].get("text", "") for e in events(f"tell {number} {said[-30:]}")
-             if e["type"] == "content_block_delta"]
+    parts = [
+        e["delta"].get("text", "")
+        for e in events(f"tell {number} {said[-30:]}")
+        if e["type"] == "content_block_delta"
+    ]
     said = "".join(parts)
     print(len(parts), said[:20])
 print(ask(said))
