@@ -33,6 +33,8 @@ LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
 GUEST = "paddock.fence.guest"
 # A file that stands alone: it is copied into sandboxes, and any room may read what is agreed in it.
 ALONE = "inside.py"
+# What Python and pytest load by themselves: rooms only when they are used.
+FACES = ("__init__.py", "pytest_plugin.py")
 # Inside the fence its files are top-level modules: `import wire`.
 GUEST_MODULES = {PurePosixPath(file).stem for file in FILES if file.startswith("fence/guest/")}
 KERNEL_EXTRAS = {"IPython", "matplotlib", "matplotlib_inline", "traitlets"}  # kernel*.py only
@@ -155,7 +157,7 @@ def _breaches(file: str, source: str) -> Iterator[str]:
     """Every rule that the file breaks, as `file:line: what: the rule`."""
     tree = ast.parse(source)
     top = PurePosixPath(file).parts[0]
-    if top not in LINE_OF and file not in ("__init__.py", "__main__.py", ALONE):
+    if top not in LINE_OF and file not in (*FACES, "__main__.py", ALONE):
         yield _say(file, 1, "lives in no room", f"the rooms are {', '.join(LINE_OF)}")
         return
     for one in _imports(file, tree):
@@ -190,7 +192,7 @@ def _broken_order(file: str, room: str, one: Import) -> str | None:
         return f"there is no room {target!r}"
     if file == "__main__.py":
         return None
-    if file == "__init__.py":
+    if file in FACES:
         return "the package root loads rooms lazily, inside a function" if one.is_eager else None
     if not target:
         return None if LINE_OF[room] == 0 else "only the top rooms use the package's public face"

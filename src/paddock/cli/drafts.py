@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> int:
+    if words and words[0] not in _COMMANDS and not words[0].startswith("-"):
+        words = ["list", "--run", run_name(words[0]), *words[1:]]  # `paddock drafts RUN`
     options = _parser().parse_args(words)
     return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
+
+
+def run_name(word: str) -> str:
+    """The whole id of a run that is named in any way."""
+    from paddock.cli.journals import find_journal
+
+    return find_journal(word).name
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,7 +5,6 @@ agent or a server chose goes through `plain`, stands on one line and is no wider
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.cli.call_text import call_text
@@ -13,6 +12,7 @@ from paddock.cli.cells import cells, cut, fit
 from paddock.cli.times import took
 from paddock.gate.showing import plain
 from paddock.journal.traffic import KINDS, Traffic, mapping
+from paddock.model.values import dataclass
 
 _SIGNS = {"exec": "$", "http": "→", "model": "✦", "tool": "ƒ", "dns": "?", "connect": "⇄",
           "file": "▤", "code": "»"}  # fmt: skip

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow, StepRow
 from paddock.journal.reader import Reader
 from paddock.journal.records import Record, Type
+from paddock.model.values import dataclass
 
 # Of --only: a word, and what it says about a step.
 ONLY = {

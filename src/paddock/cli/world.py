@@ -23,6 +23,8 @@ def main(words: list[str]) -> int:
     from paddock.cli import world_check
     from paddock.cli.output import sentences
 
+    if words and words[0] not in (*_COMMANDS, "check") and not words[0].startswith("-"):
+        words = ["diff", *words]  # `paddock world RUN`: what the run did to it
     options = _parser().parse_args(words)
     if options.action == "check":
         return world_check.main(words[1:])

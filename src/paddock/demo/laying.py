@@ -26,7 +26,7 @@ def check_packages() -> None:
 def lay_out(directory: Path, *, is_ours: bool) -> None:
     """Writes the files. Into a directory that is not the demo's own only where nothing is."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(0o755, parents=True, exist_ok=True)
         _check_owner(directory)
         if not is_ours and any(directory.iterdir()):
             raise InvalidInput(f"{directory} is not empty", hint="name a new directory")
@@ -43,10 +43,10 @@ def _check_owner(directory: Path) -> None:
     """In a place for everybody, like /tmp, somebody may have been there first, with links to files
     of ours."""
     info = directory.lstat()
-    is_shared = bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    is_shared = bool(info.st_mode & stat.S_IWOTH)
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or is_shared:
         raise InvalidInput(
-            f"{directory} is not a directory of yours alone",
+            f"{directory} is no directory of yours, or anybody may write to it",
             hint="name another one with --keep",
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from paddock.fence.channel import Channel
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits, Spec
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.fence.guest import wire
 from paddock.model.errors import Conflict, InvalidInput, SandboxDied
+from paddock.model.values import dataclass
 
 MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
 MAX_QUEUED_ITEMS = 100_000  # small ones weigh far more here than on the wire

@@ -52,7 +52,10 @@ async def _answered(met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
     words = met.decision.fault
     match met.outcome:
         case Outcome.REFUSED:
-            return Done(outcome=Outcome.REFUSED, error=Refused(met.error or "It was refused."))
+            why = Refused(met.error or "It was refused.")
+            return Done(record=met.result, outcome=Outcome.REFUSED, error=why)
+        case Outcome.DRAFTED if not _was_answered(met):
+            return _as_it_was(met)  # its door says what it says of any draft
         case Outcome.FAULTED if words is not None and ("id" not in words or _is_instead(words)):
             return await carry_out(crossing, Verdict.FAULT)  # it never had an effect
     means = crossing.means
@@ -72,6 +75,11 @@ def _as_it_was(met: Met) -> Done:
         cost=met.cost,
         draft_id=met.draft_id,
     )
+
+
+def _was_answered(met: Met) -> bool:
+    """Whether a stand-in answered a draft as if it had been sent."""
+    return isinstance(met.result, Mapping) and "status" in met.result
 
 
 def _is_instead(words: Mapping[str, Any]) -> bool:

@@ -10,8 +10,10 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from paddock.model.values import dataclass
 
 QUIET_S = 10.0
 MAX_KEPT = 200  # of one name

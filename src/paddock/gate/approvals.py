@@ -12,13 +12,14 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.gate.store import GateStore
 from paddock.journal.bodies import as_json
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.model.values import dataclass
 from paddock.state import procstat
 
 PENDING, APPROVED, DENIED, EDITED = "pending", "approved", "denied", "edited"

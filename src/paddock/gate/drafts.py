@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import Conflict, IntegrityError, NotFound
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from paddock.gate.past import Met
 from paddock.model.action import Action, Decision, Outcome
 from paddock.model.sizes import parse_duration
+from paddock.model.values import dataclass
 
 MAX_DELAY_S = 3600.0
 

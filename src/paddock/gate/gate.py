@@ -156,6 +156,10 @@ class Gate:
         self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self.note({"what": "policy changed", "policy_digest": policy.digest})
 
+    def count_past(self, action: Action, outcome: Outcome, before: Policy) -> None:
+        """What was done under other terms counts for limits that only these have."""
+        self._accounts.count_again(self.policy, action, outcome, before)
+
     def count_from(self, step: int) -> None:
         """The number that the next new action gets."""
         self._steps = itertools.count(step)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Outcome
+from paddock.model.values import dataclass
 from paddock.policy.decide import Charge, Policy
 
 _NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
@@ -90,13 +90,18 @@ class Accounts:
         is_real = stand_in is None or stand_in.is_real(action)
         return (self.real if is_real else self._world).reserve(charges)
 
-    def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
-        """Limits go on from what the past spent. The real budget of the agent was spent by the
-        earlier run, and is not spent twice."""
+    def count_again(
+        self, policy: Policy, action: Action, outcome: Outcome, before: Policy | None = None
+    ) -> None:
+        """Limits go on from what the past spent; only those that are new since `before`, where it
+        was counted by that. The real budget of the agent was spent by the earlier run, and is not
+        spent twice."""
         if not counts(policy, action, outcome):
             return
+        known = () if before is None else [one.rule_id for one in before.amounts(action)]
+        charges = [one for one in policy.amounts(action) if one.rule_id not in known]
         is_simulated = outcome is Outcome.SIMULATED
-        (self._world if is_simulated else self._past).reserve(policy.amounts(action))
+        (self._world if is_simulated else self._past).reserve(charges)
 
     def release(self, reservation: Reservation) -> None:
         self.real.release(reservation)

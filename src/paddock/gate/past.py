@@ -5,11 +5,12 @@ then is given again. Nothing is decided anew, nobody is asked, and nothing outsi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Outcome
+from paddock.model.values import dataclass
 
 
 class Departed(Exception):

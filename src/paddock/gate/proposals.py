@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.gate.approvals import APPROVED, Approval
@@ -19,6 +18,7 @@ from paddock.gate.showing import plain
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Effect, Kind, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.emit import emit
 from paddock.policy.examples import example_action

@@ -10,10 +10,10 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 
 _BUSY_MS = 10_000
 _SCHEMA = """

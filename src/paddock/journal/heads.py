@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.journal.canonical import canonical
 from paddock.journal.keys import PublicKey, SigningKey
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 # Signed along, so that a signature over anything else can never pass for one over a head.
 _PURPOSE = "paddock journal head v1"

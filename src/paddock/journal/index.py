@@ -14,7 +14,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record, Type
 from paddock.journal.segments import segment_name
 from paddock.model.errors import Conflict, IntegrityError, NotFound, PaddockError
+from paddock.model.values import dataclass
 
 # Records in one transaction: large enough to be fast, short enough for others to wait for.
 _CHUNK = 20_000

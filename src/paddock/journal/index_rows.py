@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.journal.reader import Spot
 from paddock.journal.records import Back
 from paddock.model.errors import IntegrityError
+from paddock.model.values import dataclass
 
 SCHEMA_VERSION = 2
 _decode = json.JSONDecoder().raw_decode

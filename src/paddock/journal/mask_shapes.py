@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 # Escaped text inside escaped text: each level doubles the backslashes or puts a "25" after "%".
 _SLASHES = r"\\\\{0,15}"  # begins with a plain character, which lets a search skip ahead

@@ -7,7 +7,6 @@ may be at work or may have crashed; damage before the end is an `IntegrityError`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import Back, Record, Type, read_back
 from paddock.journal.segments import OpenSegments, batches, segment_name, segments
 from paddock.model.errors import IntegrityError, NotFound
+from paddock.model.values import dataclass
 
 
 class Spot(NamedTuple):

@@ -12,13 +12,13 @@ import json
 import re
 from binascii import hexlify
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.merkle import Tree
 from paddock.model.errors import IntegrityError
+from paddock.model.values import dataclass
 
 FORMAT = 1
 # What "after" says in the first record.

@@ -5,7 +5,6 @@ Only an end may be cut. Damage with whole records after it is not a crash's, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from paddock.journal.keys import PublicKey
 from paddock.journal.records import Chain, ChainBroken, Record, Type, read_back
 from paddock.journal.segments import batches, segment_number, segments
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

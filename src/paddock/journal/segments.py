@@ -8,11 +8,11 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.journal.records import MAX_LINE_BYTES
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 
 _NAME = re.compile(r"(\d{6})\.jsonl")
 _READ_BYTES = 1 << 20

@@ -5,11 +5,12 @@ journal says is taken for what it is: a journal from elsewhere may say anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.journal.reader import Step
 from paddock.journal.records import Record
+from paddock.model.values import dataclass
 
 KINDS = ("http", "connect", "dns", "model")
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -13,7 +13,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from paddock.journal.records import BlobRef, Chain, Type
 from paddock.journal.segments import Appender
 from paddock.journal.texts import Canonical
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 _CALLERS = frozenset(Type) - {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
 _MAX_STEP = 1 << 53

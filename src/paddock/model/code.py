@@ -10,10 +10,11 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from paddock.model.errors import SandboxError
+from paddock.model.values import dataclass
 
 MAX_MESSAGE_BYTES = 64 << 20
 # Strings cost about what they weigh, but `[],[],[]` takes some 30 times its size once parsed: what

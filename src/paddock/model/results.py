@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
+
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

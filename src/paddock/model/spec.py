@@ -8,11 +8,12 @@ import enum
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, TypedDict, Unpack
 
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size
+from paddock.model.values import dataclass
 
 HOME = "/home/user"
 MAX_MOUNTS = 100  # each is a descriptor on its way, and a message holds 253

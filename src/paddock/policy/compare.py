@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.model.action import Action, Decision, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.decide import Charge, Policy
 
 

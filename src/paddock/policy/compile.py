@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from paddock.model.action import Action, Kind, RuleHit, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.expressions import Expression, compile_expression
 from paddock.policy.fields import FIELDS, INDEXED, Field, program_paths, programs
 from paddock.policy.globs import Test, any_of, is_literal

@@ -7,11 +7,12 @@ what the stage leaves. Whatever goes wrong while deciding means block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 from paddock.model.action import Action, Decision, Effect, Kind, RuleHit, Stage, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.compile import (
     Bucket,
     CompiledRule,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from paddock.model.values import dataclass
 from paddock.policy.problems import PolicyError, Problem, spell_path
 
 if TYPE_CHECKING:

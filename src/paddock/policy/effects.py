@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.action import Action, Effect
+from paddock.model.values import dataclass
 from paddock.policy.expressions import (
     LOOSEST,
     Expression,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.cel_module import cel
 from paddock.policy.json_bounds import Bounds, bound
 

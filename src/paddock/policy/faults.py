@@ -5,10 +5,11 @@ strikes, and what a fault does to an action, is not known here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.action import Kind
+from paddock.model.values import dataclass
 from paddock.policy.plain import one_or_many, plain_match
 
 if TYPE_CHECKING:

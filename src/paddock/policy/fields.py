@@ -9,13 +9,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
+from paddock.model.values import dataclass
 from paddock.policy.subject import Subject
 
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paddock.model.action import Kind, Stage, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.decide import CONTAINED_KINDS, Policy
 from paddock.policy.document import Document, read
 from paddock.policy.network import NetworkTerms, SecretTerms

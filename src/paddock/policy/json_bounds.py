@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from paddock.model.values import dataclass
 
 _INT_LIMIT = 1 << 63
 _FEW, _SHORT = 16, 1024  # together far below any bound

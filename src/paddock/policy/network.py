@@ -7,10 +7,11 @@ from __future__ import annotations
 import enum
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Network, IPv6Network
 
 from paddock.model.hosts import HostPattern
+from paddock.model.values import dataclass
 
 IpNetwork = IPv4Network | IPv6Network
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paddock.model.action import Effect, Kind, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.coverage import unreachable
 from paddock.policy.decide import CONTAINED_KINDS
 from paddock.policy.document import Path

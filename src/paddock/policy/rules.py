@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.spec import Spec
+from paddock.model.values import dataclass
 from paddock.policy.faults import FaultTerms, plain_fault
 from paddock.policy.network import NetworkTerms, SecretTerms, plain_network, plain_secret
 from paddock.policy.plain import one_or_many, plain_match

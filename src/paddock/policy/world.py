@@ -4,10 +4,11 @@ themselves live in `paddock.world`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 from paddock.policy.network import Destination, NetworkTerms
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
+from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.pacing import Pacer
 from paddock.fence.offload import offload
 from paddock.model.action import Kind
@@ -22,7 +23,14 @@ from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
 from paddock.run.matching.forkable import check_forkable
 from paddock.run.order import Order, changed, order_of, with_sets
-from paddock.run.replaying import STILL_S, lived_through, order_again, rules_for, tokens_of
+from paddock.run.replaying import (
+    STILL_S,
+    lived_through,
+    order_again,
+    restore_files,
+    rules_for,
+    tokens_of,
+)
 from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
 from paddock.run.tape import Tape
 from paddock.world.going_back import Past as WorldPast
@@ -176,6 +184,7 @@ class Fork:
         self._plan = plan
         self._box: Box | None = None
         self._gate: Gate | None = None
+        self._recorder: StateRecorder | None = None
         tape, words = plan.tape, plan.words
         self._manner = manner = Manner(
             rules_for(tape, words.vary),
@@ -197,6 +206,7 @@ class Fork:
             ready=self._ready,
             sandbox=plan.order.policy,
             begin=self._begin,
+            inside=InsideState(_memory(plan), tape.run),
         )
         self._performance = Performance(engine, before, watch, stage)
 
@@ -214,7 +224,7 @@ class Fork:
         box.network.secrets = self._plan.order.policy.secrets
 
     def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
-        self._gate = gate
+        self._gate, self._recorder = gate, recorder
         if self._past is not None:
             self._past.attend(gate)
         else:
@@ -224,6 +234,8 @@ class Fork:
         """A fork without a past has its state from the beginning."""
         if self._past is None:
             await self._go_live()
+        elif (tree := self._plan.tape.tree_at(1)) is not None:
+            await restore_files(box, tree, self._recorder, is_fresh=True)
 
     async def _open_world(self, box: Box) -> World | None:
         terms = self._plan.order.policy.world
@@ -243,19 +255,18 @@ class Fork:
         restored = await self._restore_files(box)
         if plan.order.policy is not plan.before:
             await box.network.change_terms(plan.order.policy)
+            for action, outcome in plan.tape.done_before(plan.at):
+                gate.count_past(action, outcome, plan.before)
         policy = plan.order.policy.digest
         gate.note({"what": "live", "at": plan.at, "policy_digest": policy,
                    "files_restored": restored})  # fmt: skip
 
     async def _restore_files(self, box: Box) -> int:
-        from paddock.run.files import restore_into
-
         tree = self._plan.tape.tree_at(self._plan.at)
         if tree is None:
             return 0
-        async with box.still():
-            restored = await offload(restore_into, box, tree)
-        return len(restored.changed)
+        is_fresh = self._past is None
+        return await restore_files(box, tree, self._recorder, is_fresh=is_fresh)
 
 
 def _used(plan: Plan) -> frozenset[str]:
@@ -273,6 +284,11 @@ def _used(plan: Plan) -> frozenset[str]:
             if where is not None:
                 found.add(terms.at(where).place)
     return frozenset(found)
+
+
+def _memory(plan: Plan) -> dict[str, Any]:
+    """What the agent had declared: one with a past declares it again by itself."""
+    return plan.tape.memory_at(plan.at) if plan.words.is_state_only else {}
 
 
 def described(words: Mapping[str, Any]) -> str:

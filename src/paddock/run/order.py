@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from paddock.doors.terms import load_file, policy_of, read_file, terms_of
 from paddock.model.action import Stage
 from paddock.model.errors import CannotEnforce, InvalidInput
 from paddock.model.sizes import parse_duration
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME, dump, load
 

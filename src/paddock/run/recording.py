@@ -66,6 +66,15 @@ class StateRecorder:
                 self._gate.note({"what": "files not recorded", "error": str(error)})
             return None
 
+    @property
+    def files(self) -> Recorder | None:
+        """Who has recorded them so far."""
+        return self._files
+
+    async def known(self) -> Recorded | None:
+        """What the files are, without a note about it."""
+        return await self.look()
+
     def _look(self) -> Recorded:
         if self._files is None:
             from paddock.run.files import recorder_of

@@ -4,14 +4,17 @@ answered from the record. Nothing real is touched, no secret is needed, nobody i
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
+from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.pacing import Pacer
+from paddock.fence.offload import offload
 from paddock.gate.run_keys import run_key
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from paddock.gate.gate import Gate
     from paddock.run.recording import StateRecorder
 
+Begin = Callable[[Box], Awaitable[None]]
 MODES = ("stop", "block", "live")
 STILL_S = 0.5  # that an agent is left to take an answer
 _AGENT = 1
@@ -44,9 +48,11 @@ def replay(
     on_divergence: str = "stop",
     vary: Sequence[str] = (),
     patience_s: float = PATIENCE_S,
+    cwd: Path | None = None,
     watch: Watcher | None = None,
 ) -> Ended:
-    """Plays it again, to its end or to where it leaves its record. Raises InvalidInput."""
+    """Plays it again, to its end or to where it leaves its record; in `cwd`, if its project lies
+    elsewhere now. Raises InvalidInput."""
     if on_divergence not in MODES:
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
     tape = Tape.read(directory)
@@ -54,7 +60,8 @@ def replay(
     manner = Manner(
         rules_for(tape, vary), patience_s=patience_s, is_stopped=on_divergence != "block"
     )
-    played = Replay(engine, tape, order_again(tape, command), manner, watch or Nobody())
+    order = order_again(tape, command, cwd)
+    played = Replay(engine, tape, order, manner, watch or Nobody())
     ended = engine.call(played.play())
     if on_divergence == "live" and ended.divergence is not None:
         return _go_on(directory, tape, ended, command, vary, watch)
@@ -82,8 +89,16 @@ class Replay:
     """One replay while it goes."""
 
     def __init__(
-        self, engine: Engine, tape: Tape, order: Order, manner: Manner, watch: Watcher
+        self,
+        engine: Engine,
+        tape: Tape,
+        order: Order,
+        manner: Manner,
+        watch: Watcher,
+        begin: Begin | None = None,
     ) -> None:
+        """`begin` puts the files there that the agent began with; those of the record, if it is
+        not given."""
         self._tape = tape
         self._manner = manner
         manner.stop = lambda: self._performance.stop()
@@ -95,6 +110,8 @@ class Replay:
             lineage={"run": tape.run, "root": tape.root},
             prepare=self._prepare,
             ready=self._ready,
+            begin=begin or self._begin,
+            inside=InsideState(run=tape.run),
         )
         self._performance = Performance(engine, order, watch, stage)
 
@@ -119,6 +136,12 @@ class Replay:
         self._recorder = recorder
         self._past.attend(gate)
 
+    async def _begin(self, box: Box) -> None:
+        """What was put into the workspace before the agent began is there again."""
+        tree = self._tape.tree_at(_AGENT)
+        if tree is not None:
+            await restore_files(box, tree, self._recorder, is_fresh=True)
+
     def _differences(self) -> tuple[str, ...]:
         """Steps at which the files are not what they were: an agent may write what it likes."""
         if self._recorder is None:
@@ -126,6 +149,21 @@ class Replay:
         found = self._recorder.trees.items()
         steps = [step for step, tree in found if self._tape.tree_at(step) not in (None, tree)]
         return tuple(f"files at step {step}" for step in steps)
+
+
+async def restore_files(
+    box: Box, tree: str, recorder: StateRecorder | None, *, is_fresh: bool = False
+) -> int:
+    """Makes the files of the sandbox that tree. Gives how many were other. Raises HostCannot."""
+    from paddock.run.files import restore_into
+
+    known = None if recorder is None else await recorder.known()
+    if known is not None and known.tree == tree:
+        return 0
+    files = None if recorder is None else recorder.files
+    async with box.still():
+        restored = await offload(partial(restore_into, box, tree, files, is_fresh=is_fresh))
+    return len(restored.changed)
 
 
 async def _no_world(box: Box) -> World | None:
@@ -146,13 +184,13 @@ def rules_for(tape: Tape, vary: Sequence[str]) -> Rules:
     return Rules(tuple(vary_of(one) for one in (*tape.vary, *vary)), moments)
 
 
-def order_again(tape: Tape, command: Sequence[str] | None) -> Order:
+def order_again(tape: Tape, command: Sequence[str] | None, project: Path | None = None) -> Order:
     """The order of the recorded run. Raises InvalidInput where it cannot be given again."""
     policy = tape.setting.get("policy") or {}
     words = tuple(command) if command else tape.command
     if not words:
         raise InvalidInput(f"{tape.run} does not say what was run", hint="say -- COMMAND")
-    cwd = Path(str(tape.opened.get("cwd") or "."))
+    cwd = project or Path(str(tape.opened.get("cwd") or "."))
     if not cwd.is_dir():
         raise InvalidInput(f"the project of {tape.run} is not there any more: {cwd}")
     stdin = tape.setting.get("stdin")

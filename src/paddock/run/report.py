@@ -5,9 +5,11 @@ done, what it cost, what is left to look at. Read in one pass; nothing is verifi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
+
+from paddock.model.values import dataclass
 
 RUNNING, ENDED, INTERRUPTED = "running", "ended", "interrupted"
 

@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +27,7 @@ from paddock.journal.records import Record
 from paddock.model.action import Action
 from paddock.model.errors import Blocked, PaddockError, SandboxDied, SandboxError
 from paddock.model.results import CommandResult
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.order import Order
 from paddock.run.proving import prove

@@ -33,14 +33,16 @@ def seed_envs(seed: str) -> dict[str, str]:
 def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
     """The body of the note."""
     terms = order.policy.terms
+    why = {m.target: m.why for m in around.mounts}
     return {
         "what": "setting",
         "envs": box.envs({}),
         "argv": list(around.argv),
         "cwd": around.cwd,
         "mounts": [
-            {"source": m.source, "target": m.target, "mode": m.mode, "why": m.why}
-            for m in around.mounts
+            {"source": m.source, "target": m.target, "mode": m.mode.value, "why": why.get(m.target)}
+            for m in box.spec.mounts
+            if m.source is not None
         ],
         "hidden": list(around.hidden),
         "policy": {"text": order.policy_text, "base": terms.base, "name": order.file},

@@ -3,11 +3,12 @@ that proposals are compared with, and the answers, which are read when their tur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from paddock.doors.network.inside_state import memory_of
 from paddock.gate.recorded import action_of, decision_of
 from paddock.journal.conversations import request_of
 from paddock.journal.reader import Reader, Step
@@ -15,6 +16,7 @@ from paddock.journal.records import Record, Type
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Kind, Outcome
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 from paddock.run.matching.rows import Row
 
 _BY_DOOR = ("protocol", "mismatch", "secrets")  # who refused, in journals that do not say it
@@ -53,7 +55,7 @@ class Tape:
     window: tuple[float, float]  # seconds since 1970: from its first record to its last
     trees: Mapping[int, str]  # the files at each step at which they had changed
     last_tree: str | None
-    memory: Mapping[int, Mapping[str, Any]]  # what the agent declared, by step
+    memory: Sequence[tuple[int, Mapping[str, Any]]]  # what the agent declared, and near which step
     _reader: Reader
     _steps: Mapping[int, Step] = field(repr=False)
     _rows: Mapping[int, Row] = field(repr=False)
@@ -128,11 +130,7 @@ class Tape:
 
     def memory_at(self, step: int) -> dict[str, Any]:
         """What the agent had declared before the step."""
-        found: dict[str, Any] = {}
-        for number in sorted(self.memory):
-            if number < step:
-                found |= self.memory[number]
-        return found
+        return memory_of(body for number, body in self.memory if number < step)
 
     def decision(self, step: int) -> Decision:
         decided = self._steps[step].decided
@@ -156,6 +154,16 @@ class Tape:
             answered_by=body.get("answered_by"),
             draft_id=body.get("draft_id"),
         )
+
+    def done_before(self, step: int) -> Iterator[tuple[Action, Outcome]]:
+        """What was carried out before a step, and what came of it."""
+        for row in self.rows:
+            record = self._steps[row.step].settled
+            if row.step < step and record is not None:
+                proposed = self._steps[row.step].proposed
+                assert proposed is not None
+                action = action_of(row.step, self._reader.body(proposed))
+                yield action, Outcome(record.body["outcome"])
 
     def within(self, step: int) -> tuple[Entry, ...]:
         """The records of steps that were part of the answer of this one."""
@@ -193,7 +201,7 @@ class _Reading:
         self.setting: Mapping[str, Any] = {}
         self.trees: dict[int, str] = {}
         self.last_tree: str | None = None
-        self.memory: dict[int, dict[str, Any]] = {}
+        self.memory: list[tuple[int, dict[str, Any]]] = []
         self.last_at = 0
 
     def take(self, record: Record) -> None:
@@ -208,8 +216,7 @@ class _Reading:
             case "files":
                 self.trees[record.step or 0] = str(record.body["tree"])
             case "memory":
-                body = self._reader.body(record)
-                self.memory.setdefault(record.step or 0, {})[str(body["name"])] = body.get("value")
+                self.memory.append((record.step or 0, self._reader.body(record)))
 
 
 def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import Literal
 
 from paddock.model.errors import SandboxError
 from paddock.model.results import FileType
+from paddock.model.values import dataclass
 
 Kind = Literal["added", "modified", "deleted"]
 

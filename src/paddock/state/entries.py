@@ -13,10 +13,10 @@ import enum
 import json
 import os
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import IntegrityError
+from paddock.model.values import dataclass
 from paddock.state.copying import MAX_EXTENTS, Extents
 
 # One line holds at most an inlined file or one file's extents; more is damage or an attack.

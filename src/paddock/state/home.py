@@ -15,11 +15,11 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 from paddock.state import treewalk
 
 _NEW_GRACE_S = 60.0

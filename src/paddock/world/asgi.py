@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
+from paddock.model.values import dataclass
 from paddock.world.service import ASGIApp, StandInFailed
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.values import dataclass
 from paddock.policy.world import WorldTerms
 from paddock.world.context import START
 from paddock.world.kept import KeptService, KeptWorld, open_kept

@@ -11,12 +11,12 @@ import json
 import math
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.values import dataclass
 from paddock.world.changes import Change
 from paddock.world.context import START, Context
 from paddock.world.service import BUILT_IN, Service, load

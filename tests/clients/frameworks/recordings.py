@@ -96,7 +96,7 @@ def project_of(framework: str, place: Path) -> Path:
     return place
 
 
-def record(project: Path, command: list[str]) -> Played:
+def record(project: Path, command: list[str], **words: Any) -> Played:
     heard = Listening()
-    ended = run(order_of(command, cwd=project, timeout=TIMEOUT_S), heard)
+    ended = run(order_of(command, cwd=project, timeout=TIMEOUT_S, **words), heard)
     return Played(project, ended, heard.out.decode(), Tape.read(ended.directory))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ REPLAYS = 3
 END = "Ada has 4200 cents back; the note has 43 bytes."
 REFUSED_END = "Nothing was paid back; a colleague must look at it."
 NO_REFUNDS = "rules=[{id: no-refunds, match: {path: /v1/refunds, kind: http}, decide: block}]"
+NO_TRACES = "rules=[{id: no-traces, match: {path: '/v1/traces/*', kind: http}, decide: block}]"
 BUSY_ONCE = [{"id": "busy", "match": {"kind": "model"}, "fault": {"status": 429}, "first": 1}]
 LOOKED_UP = [("GET", "/v1/customers"), ("GET", "/v1/charges")]
 
@@ -103,6 +105,17 @@ def test_fork_of_a_fork_with_the_first_terms_ends_like_the_first_run(
     assert retried.tape.settled(last).outcome is Outcome.FAULTED
     assert [row.step > last for row in retried.of(Kind.MODEL)][-2:] == [False, True]
     assert REFUSED_END in retried.out
+
+
+def test_traces_that_are_refused_do_not_disturb_the_agent(tmp_path: Path) -> None:
+    project = project_of("openai_agents", tmp_path / "traced")
+    traced = {"OPENAI_AGENTS_DISABLE_TRACING": "0"}
+    played = record(project, [sys.executable, "agent.py"], envs=traced, sets=(NO_TRACES,))
+    assert played.ended.exit_code == 0
+    assert END in played.out
+    traces = [row for row in played.of(Kind.HTTP) if "/traces/" in row.arguments["path"]]
+    assert traces
+    assert {played.tape.settled(row.step).outcome for row in traces} == {Outcome.REFUSED}
 
 
 def commands(played: Played) -> list[object]:

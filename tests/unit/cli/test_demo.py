@@ -39,14 +39,14 @@ def test_own_directory_of_the_demo_is_written_anew(tmp_path: Path) -> None:
     assert (tmp_path / "agent.py").read_text() == file_text("agent.py")
 
 
-def test_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+def test_directory_that_anybody_may_write_to_is_not_used(tmp_path: Path) -> None:
     place = tmp_path / "shared"
     place.mkdir()
     place.chmod(0o777)
     target = tmp_path / "mine"
     target.write_text("mine")
     (place / "agent.py").symlink_to(target)
-    with pytest.raises(InvalidInput, match="yours alone"):
+    with pytest.raises(InvalidInput, match="no directory of yours"):
         lay_out(place, is_ours=True)
     assert target.read_text() == "mine"
 
@@ -54,7 +54,7 @@ def test_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
 def test_link_in_place_of_the_directory_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InvalidInput, match="yours alone"):
+    with pytest.raises(InvalidInput, match="no directory of yours"):
         lay_out(tmp_path / "link", is_ours=True)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

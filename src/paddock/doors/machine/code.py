@@ -8,7 +8,6 @@ import json
 import signal
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.channel import Data, End, Stream
@@ -23,6 +22,7 @@ from paddock.model.code import (
 )
 from paddock.model.errors import HostCannot, InvalidInput, NotFound, SandboxError
 from paddock.model.spec import HOME, sandbox_path
+from paddock.model.values import dataclass
 from paddock.state.home import new_id
 
 if TYPE_CHECKING:

@@ -38,6 +38,10 @@ class Commanders:
         if len(self._others) > _MAX_KNOWN:
             del self._others[next(iter(self._others))]
 
+    def refused(self, pid: int) -> None:
+        """It did not become a program: what it tries next, in another directory, is a command."""
+        self._others.pop(pid, None)
+
     def _is_own(self, attempt: Attempt) -> bool:
         if attempt.event.parent in self._own:
             return True

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.doors.machine.commanding import Commanders
@@ -17,6 +16,7 @@ from paddock.fence.container.attempts import Attempt, KnownPrograms, look
 from paddock.fence.container.driver import PATH
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.doors.machine.passage import Passage
@@ -97,7 +97,7 @@ class ExecJudge:
             return self._unreadable(attempt, error)
         if is_command:
             others = [action for action in doubtful if action is not actions[0]]
-            return self._judge_later([actions[0], *others], attempt)
+            return self._judge_command([actions[0], *others], attempt)
         if not doubtful:
             return 0
         if attempt.is_first and any(self._would_ask(action) for action in doubtful):
@@ -124,6 +124,15 @@ class ExecJudge:
             self._passage.gate.note({**body, "error": str(error)}, self._passage.step_of(event))
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code > 0 else errno.EACCES
+
+    async def _judge_command(self, actions: list[Action], attempt: Attempt) -> int:
+        code = errno.EACCES
+        try:
+            code = await self._judge_later(actions, attempt)
+        finally:
+            if code and self.commanders is not None:
+                self.commanders.refused(attempt.event.pid)
+        return code
 
     async def _judge_later(self, actions: list[Action], attempt: Attempt) -> int:
         killing: list[float] = []

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
 from paddock.model.results import ExecEvent
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:

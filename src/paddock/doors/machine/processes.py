@@ -10,13 +10,13 @@ import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.channel import Data, End, Event, Stream
 from paddock.model.errors import CommandExitException, InvalidInput, NotFound, SandboxError
 from paddock.model.results import CommandResult, ProcessInfo
 from paddock.model.spec import text_bytes
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from paddock.doors.machine.engine import Engine
@@ -15,6 +15,7 @@ from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged

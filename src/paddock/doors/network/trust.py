@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.fence.guest import agreed
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

@@ -10,10 +10,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.fence.container import kernel
 from paddock.model.results import ExecEvent
+from paddock.model.values import dataclass
 
 _AT_FDCWD = -100
 _SHEBANG_BYTES = 256  # what the kernel reads of a script's first line

@@ -14,10 +14,10 @@ import struct
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paddock.fence.container.notifier import inner_pids
 from paddock.model.results import FileEvent
+from paddock.model.values import dataclass
 
 _CLOEXEC, _NONBLOCK, _UNLIMITED_MARKS = 0x1, 0x2, 0x20
 _MARK_ADD, _MARK_MOUNT = 0x1, 0x10

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 import socket
-from dataclasses import dataclass
 
 from paddock.fence.container.network import NamespaceSockets
 from paddock.fence.container.plan import NOTHING_TO_RUN
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 
 BOOT_TIMEOUT_S = 30.0
 _MAX_FDS = 1 + len(agreed.SOCKETS)

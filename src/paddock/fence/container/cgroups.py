@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from paddock.model.spec import Limits
+from paddock.model.values import dataclass
 
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")

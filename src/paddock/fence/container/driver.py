@@ -12,7 +12,6 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.fence.base import Place
@@ -28,6 +27,7 @@ from paddock.fence.guest import agreed, wire
 from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, Spec
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 

@@ -7,11 +7,11 @@ needs no right to the original path. An ordinary user's own paths are opened and
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.fence.container import mounts
 from paddock.fence.container.sources import open_source
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

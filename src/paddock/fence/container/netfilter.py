@@ -10,7 +10,6 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from paddock.fence.container import expressions as ex
@@ -29,6 +28,7 @@ from paddock.fence.container.netlink import (
     nested,
     text,
 )
+from paddock.model.values import dataclass
 
 TABLE = "paddock"
 LOG_GROUP = 1

@@ -11,7 +11,8 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 REQUEST, ACK, DUMP, EXCL, CREATE, APPEND = 0x1, 0x4, 0x300, 0x200, 0x400, 0x800
 _ERROR, _DONE = 2, 3

@@ -14,11 +14,11 @@ import select
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paddock.fence.container import netfilter, netlink
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
+from paddock.model.values import dataclass
 
 _BACKLOG = 512
 _PROBED = ("192.0.2.1", 9)  # of a range that is nobody's

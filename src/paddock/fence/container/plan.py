@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
+from paddock.model.values import dataclass
 
 INSIDE = "/.paddock"
 _SHM_BYTES = 64 << 20

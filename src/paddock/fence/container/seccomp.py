@@ -11,10 +11,10 @@ import ctypes.util
 import errno
 import os
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 
 _ALLOW = 0x7FFF0000
 _NOTIFY = 0x7FC00000

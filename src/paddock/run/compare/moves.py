@@ -17,7 +17,7 @@ from paddock.journal.traffic import mapping
 
 MAX_NAME = 200
 # Named in docs/compare.md. They differ between two runs that did the same.
-VARYING_KEYS = frozenset({"pid", "duration_us", "http_version", "sealed"})
+VARYING_KEYS = frozenset({"pid", "duration_us", "http_version", "sealed", "begun"})
 VARYING_HEADERS = frozenset({
     "age", "content-length", "date", "etag", "expires", "idempotency-key", "last-modified",
     "request-id", "set-cookie", "traceparent", "tracestate", "user-agent", "x-amzn-requestid",

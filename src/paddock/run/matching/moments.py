@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+
+from paddock.model.values import dataclass
 
 Window = tuple[float, float]  # seconds since 1970
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Kind
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.run.matching.moments import Moments, is_moment, is_unix
 
 ANYWHERE = "*"

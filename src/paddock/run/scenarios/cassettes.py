@@ -138,9 +138,8 @@ def _again(journal: Path, wanted: Wanted) -> Ended:
     order = replace(wanted.order, seed=str(tape.opened.get("seed") or ""))
     moved = () if tape.opened.get("cwd") == str(order.cwd) else ("cwd=any",)
     manner = Manner(rules_for(tape, (*USUAL_VARY, *moved, *wanted.vary)))
-    played = Replay(engine, tape, order, manner, Nobody())
-    played._performance._stage.begin = putting(order, wanted.files)
-    return engine.call(played.play())
+    begin = putting(order, wanted.files)
+    return engine.call(Replay(engine, tape, order, manner, Nobody(), begin).play())
 
 
 def _check_same(journal: Path, order: Order) -> None:

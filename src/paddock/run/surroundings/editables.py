@@ -8,8 +8,8 @@ import ast
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from paddock.model.values import dataclass
 from paddock.run.surroundings.host import is_within, names_in, read_text
 
 MAX_FILES = 500  # .pth files and finders that are read

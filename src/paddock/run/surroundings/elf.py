@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 MAGIC = b"\x7fELF"
 MAX_SEGMENTS = 256

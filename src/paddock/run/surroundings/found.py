@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from paddock.model.values import dataclass
 
 MAX_TEXT_BYTES = 256 << 10
 MAX_LEVELS = 32  # of directories above the project that are looked at

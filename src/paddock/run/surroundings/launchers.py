@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.run.surroundings.host import Host, names_in
 
 _LAUNCHERS = ("uv", "poetry", "pdm", "pipenv", "hatch", "rye")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
 
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import mount_target
+from paddock.model.values import dataclass
 from paddock.run.surroundings.found import Found
 from paddock.run.surroundings.host import Host, is_of_system, is_within
 from paddock.run.surroundings.secret_files import is_secret_name, secret_files

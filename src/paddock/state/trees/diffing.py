@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from paddock.model.errors import SandboxError
+from paddock.model.values import dataclass
 from paddock.state.change import walk_order
 from paddock.state.trees.nodes import Node, NodeKind
 

@@ -14,10 +14,10 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import IntegrityError
+from paddock.model.values import dataclass
 from paddock.state.entries import DIGEST, canonical, number
 
 FORMAT = 1

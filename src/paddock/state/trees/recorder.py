@@ -7,10 +7,10 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import open_file
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree

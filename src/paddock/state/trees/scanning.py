@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import link_target
 from paddock.state.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent

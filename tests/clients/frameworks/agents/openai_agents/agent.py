@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: asynchronous, streamed, over the Responses API, tracing left on."""
+"""The OpenAI Agents SDK: asynchronous, streamed, over the Responses API."""
 
 import asyncio
 import json
