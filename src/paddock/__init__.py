@@ -52,8 +52,7 @@ if TYPE_CHECKING:
         SandboxError,
         TimeoutReached,
     )
-
-__version__ = "0.1.0"
+    from paddock.model.version import __version__ as __version__
 
 _ERRORS = (
     "Blocked", "CannotEnforce", "CommandExitException", "Conflict", "FaultInjected", "FileError",
@@ -67,6 +66,7 @@ _TOOLS = (
     "from_openai_agents", "openai_responses_tools", "openai_tools", "tool", "wrap",
 )  # fmt: skip
 _HOMES = {
+    "__version__": "paddock.model.version",
     "open_run": "paddock.doors.opening",
     **dict.fromkeys(_TOOLS, "paddock.doors.tools"),
     "Sandbox": "paddock.doors.machine.sandbox",

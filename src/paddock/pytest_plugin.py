@@ -24,7 +24,8 @@ _MODES = ("none", "once", "all")
 _SCENARIOS = ("*.scenario.yaml", "*.scenario.yml", "paddock_*.yaml", "paddock_*.yml")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    _leave_alone(pluginmanager)
     group = parser.getgroup("paddock", "agents under Paddock")
     group.addoption(
         "--paddock-record",
@@ -33,6 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="runs of agents: none only replays, once records what is not there, all records anew",
     )
     parser.addini("paddock_record", "what --paddock-record is, when it is not said", default="once")
+
+
+def _leave_alone(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Takes our modules out of what pytest parses anew: because of this file it would do so with
+    the whole package, which is slow, and in CPython 3.11 two threads must not parse at once."""
+    hook = getattr(pluginmanager, "rewrite_hook", None)
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked -= {name for name in marked if name.split(".")[0] == "paddock"}
+    cached = getattr(hook, "_marked_for_rewrite_cache", None)
+    if isinstance(cached, dict):
+        cached.clear()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run
@@ -92,7 +92,8 @@ def _chosen(found: RunChanges, options: argparse.Namespace) -> list[Changed]:
     from paddock.model.errors import InvalidInput
 
     if not options.paths:
-        return [one for one in found.changed if options.to or one.place.source is not None]
+        some = [one for one in found.changed if options.to or one.place.source is not None]
+        return _without_what_git_runs(some)
     chosen: dict[str, Changed] = {}
     for word in options.paths:
         wanted = posixpath.normpath(posixpath.join(found.cwd, word))
@@ -100,8 +101,25 @@ def _chosen(found: RunChanges, options: argparse.Namespace) -> list[Changed]:
         if not some:
             raise InvalidInput(f"{plain(word, 200)} is not among the changes",
                                hint="paddock changes lists them")  # fmt: skip
-        chosen |= {one.path: one for one in some}
+        is_named = "/.git/" in f"{wanted}/"
+        chosen |= {one.path: one for one in some if is_named or not _git_runs(one.path)}
     return list(chosen.values())
+
+
+def _without_what_git_runs(some: list[Changed]) -> list[Changed]:
+    """The next `git status` would run it as the user: that has to be asked for by name."""
+    from paddock.cli.output import warn
+    from paddock.gate.showing import plain
+
+    for one in (one for one in some if _git_runs(one.path)):
+        warn(f"{plain(one.path, 400)} is left out, because git runs what it says; name it")
+    return [one for one in some if not _git_runs(one.path)]
+
+
+def _git_runs(path: str) -> bool:
+    _, git, inner = f"{path}/".partition("/.git/")
+    parts = inner.split("/")[:-1]
+    return bool(git) and ("hooks" in parts or parts[-1:] in (["config"], ["config.worktree"]))
 
 
 def _check(chosen: list[Changed], options: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from paddock.cli import (
     bench_memory,
     bench_network,
     bench_policy,
+    bench_runs,
     bench_start,
     bench_work,
     bench_world,
@@ -46,6 +47,8 @@ MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
     "fuzz": bench_network.fuzz,
     "world": bench_world.world,
     "world-fork": bench_world.world_fork,
+    "runs": bench_runs.runs,
+    "run-forks": bench_runs.run_forks,
 }
 
 

@@ -19,7 +19,7 @@ _MAX_LINE = 2000
 def main(words: list[str]) -> int:
     from paddock.cli.output import say, say_json, sentences
 
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run

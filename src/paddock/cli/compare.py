@@ -9,7 +9,7 @@ from pathlib import Path
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     with sentences():
         _compare(options)
     return 0

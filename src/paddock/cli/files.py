@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
 

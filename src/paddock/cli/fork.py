@@ -72,8 +72,9 @@ def _left(ended: Ended, code: int) -> int:
     if ended.divergence is None:
         return code
     from paddock.cli.replay import EXIT_DIVERGED
+    from paddock.run.matching.showing import visible
 
-    print(f"paddock: before it could fork, {ended.divergence.text}", file=sys.stderr)
+    print(f"paddock: before it could fork, {visible(ended.divergence.text)}", file=sys.stderr)
     return EXIT_DIVERGED
 
 

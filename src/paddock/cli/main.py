@@ -7,7 +7,9 @@ was first, and for `exec` and `shell` whatever the program inside ended with.
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -52,7 +54,15 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """The whole program; without arguments those of the process, which it ends."""
+    if arguments is not None:
+        return _main(list(arguments))
+    code = _main(sys.argv[1:])
+    _leave(code)
+    return code
+
+
+def _main(words: list[str]) -> int:
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:])
     parser = argparse.ArgumentParser(
@@ -92,6 +102,23 @@ def _run(command: str, words: list[str]) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
+
+
+def _leave(code: int) -> None:
+    """Ends the process when all is done and written, without taking its memory apart first: that
+    would be a tenth of a short run. Returns where somebody is still at work."""
+    threading = sys.modules.get("threading")  # what was never loaded has started nothing
+    if threading is not None and any(
+        not one.daemon for one in threading.enumerate() if one is not threading.main_thread()
+    ):
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # nobody reads it
+        return
+    os._exit(code)
 
 
 def _fail(error: PaddockError, code: int) -> int:

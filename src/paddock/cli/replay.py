@@ -52,6 +52,7 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
             command=command or None,
             on_divergence=options.on_divergence,
             vary=options.vary,
+            clock=options.clock,
             watch=watch,
         )
     return told(ended, options, finish(ended, options))
@@ -64,10 +65,11 @@ def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
             said = f" ({len(ended.differs)} other in their files)" if ended.differs else ""
             print(f"the replay kept to its record{said}", file=sys.stderr)
         return code
-    from paddock.run.matching.showing import side_by_side
+    from paddock.run.matching.showing import side_by_side, visible
 
     if not options.json:
-        print(f"paddock: {ended.divergence.text}", file=sys.stderr)
+        # It names a place in what the agent proposed, by keys that the agent chose.
+        print(f"paddock: {visible(ended.divergence.text)}", file=sys.stderr)
         print(side_by_side(ended.divergence.differences, width=_width()), file=sys.stderr)
     return EXIT_DIVERGED
 
@@ -97,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
+    )
+    parser.add_argument(
+        "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
     parser.add_argument("--json", action="store_true", help="for programs")

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
+import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from paddock.policy.decide import Policy
     from paddock.run.report import Report
     from paddock.run.running import Ended, Watcher
 
 EXIT_NOT_STARTED = 126
 MAX_STDIN = 8 << 20
+_AT_THE_END = (
+    "paddock.run.report",
+    "paddock.run.account",
+    "paddock.run.changed",
+    "paddock.run.touched",
+    "paddock.cli.run_summary",
+)
 
 
 def main(words: list[str]) -> int:
@@ -25,6 +37,13 @@ def main(words: list[str]) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
+    from paddock.fence.container.rousing import early
+
+    with early():
+        return _run(options, command)
+
+
+def _run(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.run.order import order_of
     from paddock.run.running import run
 
@@ -41,9 +60,26 @@ def main(words: list[str]) -> int:
         timeout=options.timeout,
         stdin=None if sys.stdin is None or sys.stdin.isatty() else read_stdin(),
     )
+    if not options.quiet:
+        threading.Thread(target=_load_ahead, daemon=True).start()
     with showing(options, order.policy) as watch:
         ended = run(order, watch)
     return finish(ended, options)
+
+
+def _load_ahead() -> None:
+    """While the sandbox gets up there is time for it."""
+    for name in _AT_THE_END:
+        importlib.import_module(name)
+
+
+def told_interrupt(watch: Any, options: argparse.Namespace) -> None:
+    """What an interrupted run came to, as far as it came."""
+    from paddock.state.home import Home
+
+    name = getattr(watch, "run", None)
+    if name is not None and not options.quiet and not options.json:
+        tell_summary(reported(Home.find().runs / name))
 
 
 @contextlib.contextmanager
@@ -56,27 +92,52 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
         return
     from paddock.cli.run_text import LiveText
 
-    live = LiveText.here(is_quiet=options.quiet, is_asked_here="terminal" in policy.approvals.by)
+    said = policy.sandbox.words.get("limits") or {}
+    live = LiveText.here(
+        is_quiet=options.quiet,
+        is_asked_here="terminal" in policy.approvals.by,
+        limits={f"{name} limit": str(said[name]) for name in ("memory", "time") if name in said},
+    )
     try:
         yield live
+    except KeyboardInterrupt:
+        live.finish()
+        told_interrupt(live, options)
+        raise
     finally:
         live.finish()
 
 
 def finish(ended: Ended, options: argparse.Namespace) -> int:
     """Says what it came to; the agent's own status is ours."""
-    from paddock.run.report import report_of
-
-    report = report_of(ended.directory)
+    if options.quiet and not options.json:
+        return _status(ended)
+    report = reported(ended.directory)
     if options.json:
         from paddock.cli.output import say_json
 
         say_json({**report.as_json(), "error": ended.error})
-    elif not options.quiet:
+    else:
         tell_summary(report)
+    return _status(ended)
+
+
+def _status(ended: Ended) -> int:
     if ended.error is not None:
         print(f"paddock: the agent was not started: {ended.error}", file=sys.stderr)
     return EXIT_NOT_STARTED if ended.exit_code is None else ended.exit_code
+
+
+def reported(directory: Path) -> Report:
+    """What a run came to, with the names of the files that it touched."""
+    import dataclasses
+
+    from paddock.run.changed import setting_in
+    from paddock.run.report import report_of
+    from paddock.run.touched import files_touched
+
+    mounts = setting_in(directory).get("mounts") or ()
+    return dataclasses.replace(report_of(directory), files=files_touched(directory, mounts))
 
 
 def tell_summary(report: Report) -> None:
@@ -86,7 +147,8 @@ def tell_summary(report: Report) -> None:
 
     is_coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     print(file=sys.stderr)
-    for line in summary_lines(report, Manner(is_coloured=is_coloured)):
+    width = shutil.get_terminal_size((100, 24)).columns if sys.stderr.isatty() else 100
+    for line in summary_lines(report, Manner(width, is_coloured)):
         print(line, file=sys.stderr)
 
 

@@ -22,6 +22,8 @@ _COLOURS = {"allow": "32", "block": "31", "ask": "33", "simulate": "36", "fault"
 _GREY, _ALERT = "90", "1;31"
 _MIN_CALL = 20
 _BESIDE_CALL = 48  # number, sign, verdict, rule and time
+_DIM = "2"
+_MAX_HIDDEN = 5
 _RULE = 20
 _MOST = 400
 
@@ -90,6 +92,21 @@ def plain_step(step: StepSeen) -> str:
     )
 
 
+def setting_lines(setting: Mapping[str, Any], manner: Manner) -> Iterator[str]:
+    """What the agent sees of this host, and why; what is kept from it."""
+    mounts = setting.get("mounts") or ()
+    for at, mount in enumerate(mounts):
+        why = f" ({_plain(str(mount['why']), 80)})" if mount.get("why") else ""
+        place = _plain(str(mount.get("target")), 200)
+        label = "sees" if at == 0 else ""
+        yield manner.paint(f"{label:<8}{place}, {mount.get('mode')}{why}", _DIM)
+    hidden = [str(one) for one in setting.get("hidden") or ()]
+    if hidden:
+        shown = ", ".join(_plain(one, 100) for one in hidden[:_MAX_HIDDEN])
+        more = f" and {len(hidden) - _MAX_HIDDEN} more" if len(hidden) > _MAX_HIDDEN else ""
+        yield manner.paint(f"{'hidden':<8}{shown}{more}", _DIM)
+
+
 def alert_line(body: Mapping[str, Any], step: int | None, manner: Manner) -> str:
     about = ", ".join(f"{key} {body[key]}" for key in body if key not in ("what", "alert", "times"))
     where = "" if step is None else f" (step {step})"
@@ -134,7 +151,8 @@ def joined(parts: list[str], manner: Manner) -> str:
 def _why(step: StepSeen) -> str:
     if step.is_usual:
         return ""
-    told = [step.answer, step.why if step.verdict != "allow" else "", _came(step)]
+    is_news = step.verdict != "allow" and step.by != "world"  # stand-ins are no surprise
+    told = [step.answer, step.why if is_news else "", _came(step)]
     return "; ".join(_plain(one) for one in told if one)
 
 

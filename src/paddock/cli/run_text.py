@@ -22,6 +22,7 @@ from paddock.cli.run_lines import (
     joined,
     money,
     plain_step,
+    setting_lines,
     step_lines,
     thousands,
     what,
@@ -39,7 +40,7 @@ _USAGE_S = 1.0
 _STOPPED = (("block", "blocked"), ("ask", "asked"))
 
 Usage = Callable[[], Mapping[str, str]]  # what is used of which limit, in words
-Item = Record | tuple[str, bytes]
+Item = Record | tuple[str, bytes] | str
 
 
 class LiveText:
@@ -55,6 +56,7 @@ class LiveText:
         limits: Mapping[str, str] | None = None,
         usage: Usage | None = None,
     ) -> None:
+        self.run: str | None = None  # its id, once it has one
         self._screen = screen
         self._is_quiet = is_quiet
         self._is_coloured = is_coloured
@@ -86,6 +88,11 @@ class LiveText:
 
     def began(self, run: str, setting: Mapping[str, Any]) -> None:
         """The run has its id, and what was mounted is known."""
+        self.run = run
+        if not self._is_quiet:
+            with self._changed:
+                self._row.extend(setting_lines(setting, self._manner()))
+                self._changed.notify_all()
         self._has_begun = True
 
     def told(self, record: Record) -> None:
@@ -180,6 +187,9 @@ class LiveText:
             self._screen.line(f"paddock: a line could not be shown: {type(error).__name__}")
 
     def _show(self, item: Item) -> None:
+        if isinstance(item, str):
+            self._screen.line(item)
+            return
         if isinstance(item, tuple):
             self._screen.pass_on(*item)
             return

@@ -24,7 +24,7 @@ MAX_JOBS = 64
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     with sentences():
         from paddock.run.scenarios.finding import find_scenarios
         from paddock.run.scenarios.preparing import prepare

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from paddock.journal.conversations import whole_arguments
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record, Type
 from paddock.journal.segments import segments
@@ -36,11 +37,19 @@ def recorded_actions(directory: Path) -> Iterator[RecordedAction]:
         elif kind in _TELLING:
             record = Record.parse(line)
             try:
-                yield from history.take(record, reader.body(record))
+                yield from history.take(record, _whole(reader, record))
             except (KeyError, ValueError, TypeError, AttributeError) as error:
                 said = f"record {record.n} (step {step}) is not about an action"
                 raise IntegrityError(f"{said}: {type(error).__name__}: {error}"[:300]) from None
     yield from history.rest()
+
+
+def _whole(reader: Reader, record: Record) -> Mapping[str, Any]:
+    body = reader.body(record)
+    if record.type is not Type.PROPOSED:
+        return body
+    arguments = whole_arguments(reader, body["kind"], _mapping(body["arguments"]))
+    return {**body, "arguments": arguments}
 
 
 def recorded_in_order(directories: Iterable[Path]) -> Iterator[RecordedAction]:

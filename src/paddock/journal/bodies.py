@@ -34,7 +34,7 @@ def proposed_body(action: Action) -> dict[str, Any]:
     return {
         "kind": str(action.kind),
         "name": as_text(action.name),
-        "arguments": as_json(action.arguments),
+        "arguments": as_json(action.arguments if action.recorded is None else action.recorded),
         "effect": str(action.effect),
         "is_reversible": action.is_reversible,
         "is_contained": action.is_contained,

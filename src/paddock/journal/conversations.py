@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from paddock.journal.nodes import WrittenNodes
     from paddock.journal.reader import Reader
 
+CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
 MAX_MESSAGES = 20_000
 # Of all that is read back of one conversation. A request has 8 MiB at most; escapes make it longer.
 MAX_READ_BYTES = 64 << 20
@@ -86,6 +87,14 @@ def conversation_of(reader: Reader, arguments: Mapping[str, Any]) -> list[Any]:
     """The messages that an action's arguments name, oldest first, checked by their digests. Raises
     NotFound or IntegrityError."""
     return _Chain(reader.nodes).messages(_conversation(arguments))
+
+
+def whole_arguments(reader: Reader, kind: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a request as rules saw them, where its journal only names the messages."""
+    if kind != "http" or "conversation" not in arguments:
+        return arguments
+    left = {key: one for key, one in arguments.items() if key not in CONVERSATION}
+    return {**left, "body": request_of(reader, arguments)}
 
 
 def request_of(reader: Reader, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Any
 
 from paddock.journal.keys import PublicKey
 from paddock.journal.records import FORMAT
+from paddock.model.version import __version__
 
 
 def opening_facts(opened: Mapping[str, Any], key: PublicKey) -> dict[str, Any]:
     """What the caller says, and what only we may say."""
     return {
-        "paddock": paddock_version(),
+        "paddock": __version__,
         "host": host_facts(),
         **opened,
         "format": FORMAT,
@@ -35,13 +36,3 @@ def host_facts() -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:3])),
         "system": system.sysname,
     }
-
-
-@cache
-def paddock_version() -> str:
-    from importlib import metadata  # slow to load, and needed once
-
-    try:
-        return metadata.version("paddock")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import secrets
@@ -28,6 +29,10 @@ PRIVATE_NAME = "journal.key"
 PUBLIC_NAME = "journal.pub"
 RAW_BYTES = 32
 _MAX_FILE_BYTES = 4096
+# What stands before the 32 bytes of an Ed25519 key in PKCS #8 and in SubjectPublicKeyInfo. Without
+# a look at anything else in there, the greater part of `cryptography` need not be loaded.
+_PRIVATE_HEAD = bytes.fromhex("302e020100300506032b657004220420")
+_PUBLIC_HEAD = bytes.fromhex("302a300506032b6570032100")
 
 
 @dataclass(frozen=True)
@@ -147,10 +152,14 @@ def _give_once(path: Path, content: bytes) -> None:
 
 
 def _load(path: Path) -> Ed25519PrivateKey:
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     pem = _read_private(path)
+    raw = _usual_raw(pem)
+    if raw is not None:
+        return Ed25519PrivateKey.from_private_bytes(raw)
+    from cryptography.hazmat.primitives import serialization
+
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError) as error:
@@ -158,6 +167,20 @@ def _load(path: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise HostCannot(f"{path} is not an Ed25519 key")
     return key
+
+
+def _usual_raw(pem: bytes) -> bytes | None:
+    """The key in a file as we write it; None for one that the library must read."""
+    lines = pem.strip().splitlines()
+    if len(lines) != 3 or lines[0] != b"-----BEGIN PRIVATE KEY-----":
+        return None
+    try:
+        data = base64.b64decode(lines[1], validate=True)
+    except ValueError:
+        return None
+    if len(data) != len(_PRIVATE_HEAD) + RAW_BYTES or not data.startswith(_PRIVATE_HEAD):
+        return None
+    return data.removeprefix(_PRIVATE_HEAD)
 
 
 def _read_private(path: Path) -> bytes:
@@ -180,11 +203,8 @@ def _read_private(path: Path) -> bytes:
 
 def _publish(path: Path, public: PublicKey) -> None:
     """Puts the public half beside; a wrong one there would make honest journals look forged."""
-    from cryptography.hazmat.primitives import serialization
-
-    pem = public._key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    body = base64.b64encode(_PUBLIC_HEAD + public.raw)
+    pem = b"-----BEGIN PUBLIC KEY-----\n" + body + b"\n-----END PUBLIC KEY-----\n"
     with contextlib.suppress(OSError):
         if path.read_bytes() == pem:
             return

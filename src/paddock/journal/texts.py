@@ -32,11 +32,15 @@ def proposed_text(action: Action) -> Canonical:
     context = f'"context":{_value(action.context)},' if action.context else ""
     parent = "" if action.parent is None else f',"parent":{action.parent}'
     return Canonical(
-        f'{{"arguments":{_value(action.arguments)},{context}"effect":"{action.effect.value}",'
+        f'{{"arguments":{_value(_kept(action))},{context}"effect":"{action.effect.value}",'
         f'"is_contained":{_flag(action.is_contained)},'
         f'"is_reversible":{_flag(action.is_reversible)},"kind":"{action.kind.value}",'
         f'"name":{_text(action.name)}{parent}}}'
     )
+
+
+def _kept(action: Action) -> Any:
+    return action.arguments if action.recorded is None else action.recorded
 
 
 def decided_text(decision: Decision) -> Canonical:

@@ -96,6 +96,8 @@ class Action:
     parent: int | None = None  # the step that caused it
     step: int | None = None  # given by the gate
     context: Mapping[str, Any] = field(default_factory=dict)  # prompt version, model, tool call id
+    # The arguments as the journal keeps them, where large parts of them are kept elsewhere.
+    recorded: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def at(self, step: int) -> Action:
         """The same as a step of a run. Every action comes by here, and `replace` is slow."""
@@ -109,6 +111,7 @@ class Action:
             self.parent,
             step,
             self.context,
+            self.recorded,
         )
 
 

@@ -68,6 +68,7 @@ class Converter:
             tools={name: self._tool(name, shape) for name, shape in file.tools.items()},
             rules=tuple(self._rule(shape, ("rules", n)) for n, shape in enumerate(file.rules)),
             approvals=Approvals(file.approvals.timeout, tuple(file.approvals.by)),
+            vary=tuple(file.replay.vary),
             sandbox=self._sandbox(file.sandbox),
             version=file.version,
             network=None if network is None else self._network(network),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paddock.model.action import Kind, Stage, Verdict
 from paddock.model.values import dataclass
 from paddock.policy.decide import CONTAINED_KINDS, Policy
-from paddock.policy.document import Document, read
 from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.problems import PolicyError, Problem
 from paddock.policy.reach import NETWORK_KINDS
-from paddock.policy.review import Remark, errors
 from paddock.policy.rules import Match, Rule, Terms, as_plain
 from paddock.policy.secret_words import check_secrets
 from paddock.policy.world import WorldTerms, reach
+
+if TYPE_CHECKING:
+    from paddock.policy.document import Document
+    from paddock.policy.review import Remark
 
 DEFAULT_NAME = "paddock.yaml"
 
@@ -45,6 +48,8 @@ def read_draft(text: str, name: str = DEFAULT_NAME) -> Draft:
 
     from paddock.policy.complaints import complaints
     from paddock.policy.convert import Converter
+    from paddock.policy.document import read
+    from paddock.policy.review import errors
     from paddock.policy.schema import FileShape
 
     document = read(text, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -51,5 +50,7 @@ def spell_path(path: Iterable[str | int]) -> str:
 def suggest(word: object, known: Iterable[str]) -> str:
     """What was probably meant, else what there is."""
     choices = list(known)
+    import difflib  # only who has made a mistake waits for it
+
     close = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(choices)}"

@@ -108,6 +108,7 @@ class Terms:
     secrets: Mapping[str, SecretTerms] = field(default_factory=dict)
     world: WorldTerms | None = None
     faults: tuple[FaultTerms, ...] = ()  # in their order: of several that strike, the first does
+    vary: tuple[str, ...] = ()  # what may differ in a replay: PLACE=SHAPE. It permits nothing
     # The directory that paths in the file start from. It says nothing about what may be done.
     base: str | None = field(default=None, compare=False)
 
@@ -133,6 +134,8 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         plain["tools"] = {name: _plain_tool(tool) for name, tool in terms.tools.items()}
     if terms.rules:
         plain["rules"] = [_plain_rule(rule) for rule in terms.rules]
+    if terms.vary:
+        plain["replay"] = {"vary": list(terms.vary)}
     if terms.approvals != Approvals():
         plain["approvals"] = {
             "timeout": _seconds(terms.approvals.timeout_s),

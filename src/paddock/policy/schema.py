@@ -242,6 +242,14 @@ class ApprovalsShape(Shape):
     by: list[Literal["terminal", "store"]] = Field(default=["terminal"], min_length=1, max_length=8)
 
 
+class ReplayShape(Shape):
+    """How a run of the agent is compared with its record."""
+
+    vary: list[Annotated[str, Field(max_length=200)]] = Field(
+        default=[], max_length=100, description="what may differ: body.created=date"
+    )
+
+
 class FileShape(Shape):
     """What one agent may do."""
 
@@ -257,6 +265,7 @@ class FileShape(Shape):
     tools: dict[str, ToolShape] = Field(default={}, max_length=MAX_TOOLS)
     rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)
     approvals: ApprovalsShape = ApprovalsShape()
+    replay: ReplayShape = ReplayShape()
 
 
 # Which keys there are at a path; `*` stands for a number, or the name of a tool or a secret.
@@ -276,6 +285,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
     ("rules", "*", "fault"): FaultShape,
     ("rules", "*", "examples"): ExamplesShape,
     ("approvals",): ApprovalsShape,
+    ("replay",): ReplayShape,
     **FAULT_SHAPES,
 }
 

@@ -16,6 +16,7 @@ from paddock.journal.reader import Reader
 from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Kind
 from paddock.model.errors import PaddockError
+from paddock.run.epochs import Epoch, Epochs
 from paddock.run.matching.compare import compare
 from paddock.run.matching.past import Past
 from paddock.run.matching.rows import (
@@ -91,6 +92,7 @@ class Manner:
 
     rules: Rules
     until: int | None = None  # from this step on it is live
+    epochs: tuple[Epoch, ...] = ()  # other terms, from their steps on
     patience_s: float = PATIENCE_S
     is_stopped: bool = True  # at the first divergence
     go_live: GoLive | None = None
@@ -110,6 +112,8 @@ class LivedThrough:
         if manner.until is not None:
             self._past.until(manner.until)
         self._rows = {row.step: row for row in tape.rows}
+        awaited = [row for row in tape.rows if row.step not in self._past.optional]
+        self.epochs = Epochs(manner.epochs, awaited)
         self._moved = asyncio.Event()
         self._turning = asyncio.Lock()
         self._inner: set[int] = set()  # steps inside others that came again
@@ -142,6 +146,7 @@ class LivedThrough:
             match self._past.propose(view):
                 case Match(row, is_again):
                     self._move()
+                    await self.epochs.come(row.step, is_answered=False)
                     return self._met(row, is_repeat=is_again)
                 case Live():
                     await self._go_live()
@@ -186,6 +191,7 @@ class LivedThrough:
                 raise self._depart(self._past.give_up_answer(row), None)
         # Who of several was answered first is seen by an agent only when it is left the time.
         await self._manner.pace()
+        await self.epochs.come(row.step, is_answered=True)
         self._answer(row)
 
     def over(self, met: Met) -> None:
@@ -263,6 +269,7 @@ class LivedThrough:
     async def _go_live(self) -> None:
         """Once; who comes meanwhile waits for it."""
         async with self._turning:
+            await self.epochs.come(self._manner.until or 0, is_answered=False)
             if not self._is_live and self._manner.go_live is not None:
                 await self._manner.go_live()
             self._is_live = True

@@ -21,6 +21,7 @@ from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
+from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at
 from paddock.run.matching.forkable import check_forkable
 from paddock.run.order import Order, changed, order_of, with_sets
 from paddock.run.replaying import (
@@ -98,7 +99,8 @@ class Plan:
     tape: Tape
     words: ForkWords
     at: int
-    before: Policy  # the terms of the past
+    before: Policy  # the terms that the past began with
+    epochs: tuple[Epoch, ...]  # those it came under, and at the end those of the future
     order: Order  # with those of the future
 
 
@@ -115,9 +117,12 @@ def plan_of(tape: Tape, words: ForkWords) -> Plan:
             )
     elif words.command is None:
         raise InvalidInput("a fork of the state alone needs a command", hint="say -- COMMAND")
-    order = order_again(tape, words.command)
-    policy = changed(_policy(order, words), stage=words.stage, faults=words.faults, seed=words.seed)
-    return Plan(tape, words, at, order.policy, replace(order, policy=policy))
+    first, epochs = order_again(tape, words.command), epochs_of(tape)
+    then = order_at(first, epochs, at)
+    policy = changed(_policy(then, words), stage=words.stage, faults=words.faults, seed=words.seed)
+    order = replace(then, policy=policy, file=words.policy or then.file)
+    past = [one for one in epochs if one.at < at]
+    return Plan(tape, words, at, first.policy, (*past, Epoch(at, policy, order.file)), order)
 
 
 def _policy(order: Order, words: ForkWords) -> Policy:
@@ -189,6 +194,7 @@ class Fork:
         self._manner = manner = Manner(
             rules_for(tape, words.vary),
             until=plan.at,
+            epochs=plan.epochs,
             patience_s=words.patience_s,
             go_live=self._go_live,
             stop=lambda: self._performance.stop(),
@@ -227,6 +233,7 @@ class Fork:
         self._gate, self._recorder = gate, recorder
         if self._past is not None:
             self._past.attend(gate)
+            self._past.epochs.change = partial(change_terms, box, gate, self._plan.tape)
         else:
             gate.count_from(self._plan.at)
 
@@ -234,7 +241,9 @@ class Fork:
         """A fork without a past has its state from the beginning."""
         if self._past is None:
             await self._go_live()
-        elif (tree := self._plan.tape.tree_at(1)) is not None:
+            return
+        await self._past.epochs.come(0, is_answered=False)
+        if (tree := self._plan.tape.tree_at(1)) is not None:
             await restore_files(box, tree, self._recorder, is_fresh=True)
 
     async def _open_world(self, box: Box) -> World | None:
@@ -249,14 +258,10 @@ class Fork:
         return await offload(opening)
 
     async def _go_live(self) -> None:
-        """The past is over: files as they were, terms as they are to be."""
+        """The past is over, and its terms with it: files as they were."""
         box, gate, plan = self._box, self._gate, self._plan
         assert box is not None and gate is not None
         restored = await self._restore_files(box)
-        if plan.order.policy is not plan.before:
-            await box.network.change_terms(plan.order.policy)
-            for action, outcome in plan.tape.done_before(plan.at):
-                gate.count_past(action, outcome, plan.before)
         policy = plan.order.policy.digest
         gate.note({"what": "live", "at": plan.at, "policy_digest": policy,
                    "files_restored": restored})  # fmt: skip

@@ -66,6 +66,11 @@ def order_of(
     where = _file(file, project)
     policy = _policy(where, _sets(sets))
     policy = changed(policy, stage=stage, offline=offline, world=world, faults=faults, seed=seed)
+    if policy.terms.vary:
+        from paddock.run.matching.rules import vary_of
+
+        for one in policy.terms.vary:
+            vary_of(one)  # a mistake is said now, not at a replay
     said = policy.sandbox.words.get("timeout")
     limit = timeout if timeout is not None else said
     return Order(

@@ -59,6 +59,8 @@ class StateRecorder:
 
     async def look(self) -> Recorded | None:
         """What the files are now. None when they cannot be read any more."""
+        if self._files is not None and (same := self._files.unchanged()) is not None:
+            return same  # most actions follow one that changed no file: no thread for those
         try:
             return await offload(self._look)
         except OSError as error:

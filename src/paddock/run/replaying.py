@@ -4,7 +4,7 @@ answered from the record. Nothing real is touched, no secret is needed, nobody i
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
+from paddock.doors.network.inside_envs import faketime_envs
 from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.pacing import Pacer
 from paddock.fence.offload import offload
@@ -19,8 +20,8 @@ from paddock.gate.run_keys import run_key
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.errors import InvalidInput
-from paddock.policy.file import load
 from paddock.run.again import PATIENCE_S, Divergence, LivedThrough, Manner
+from paddock.run.epochs import change_terms, epochs_of, policy_in
 from paddock.run.matching.moments import SLACK_S, Moments
 from paddock.run.matching.rows import Difference, DivergedBy
 from paddock.run.matching.rules import Rules, vary_of
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 Begin = Callable[[Box], Awaitable[None]]
 MODES = ("stop", "block", "live")
+RECORDED = "recorded"
+CLOCKS = (RECORDED, "real")
 STILL_S = 0.5  # that an agent is left to take an answer
 _AGENT = 1
 _LONGEST_S = 24 * 3600.0
@@ -49,19 +52,27 @@ def replay(
     vary: Sequence[str] = (),
     patience_s: float = PATIENCE_S,
     cwd: Path | None = None,
+    clock: str = RECORDED,
     watch: Watcher | None = None,
 ) -> Ended:
     """Plays it again, to its end or to where it leaves its record; in `cwd`, if its project lies
-    elsewhere now. Raises InvalidInput."""
+    elsewhere now. The clock inside begins at the recorded moment where libfaketime is installed,
+    unless it is to be the real one. Raises InvalidInput."""
     if on_divergence not in MODES:
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
+    if clock not in CLOCKS:
+        raise InvalidInput(f"clock: {clock!r} is none of {', '.join(CLOCKS)}")
     tape = Tape.read(directory)
     engine = Engine.current()
     manner = Manner(
-        rules_for(tape, vary), patience_s=patience_s, is_stopped=on_divergence != "block"
+        rules_for(tape, vary),
+        epochs=epochs_of(tape),
+        patience_s=patience_s,
+        is_stopped=on_divergence != "block",
     )
     order = order_again(tape, command, cwd)
-    played = Replay(engine, tape, order, manner, watch or Nobody())
+    envs = faketime_envs(tape.window[0]) if clock == RECORDED else {}
+    played = Replay(engine, tape, order, manner, watch or Nobody(), envs=envs)
     ended = engine.call(played.play())
     if on_divergence == "live" and ended.divergence is not None:
         return _go_on(directory, tape, ended, command, vary, watch)
@@ -96,6 +107,7 @@ class Replay:
         manner: Manner,
         watch: Watcher,
         begin: Begin | None = None,
+        envs: Mapping[str, str] | None = None,
     ) -> None:
         """`begin` puts the files there that the agent began with; those of the record, if it is
         not given."""
@@ -112,6 +124,7 @@ class Replay:
             ready=self._ready,
             begin=begin or self._begin,
             inside=InsideState(run=tape.run),
+            envs=envs or {},
         )
         self._performance = Performance(engine, order, watch, stage)
 
@@ -135,9 +148,11 @@ class Replay:
     def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
         self._recorder = recorder
         self._past.attend(gate)
+        self._past.epochs.change = partial(change_terms, box, gate, self._tape)
 
     async def _begin(self, box: Box) -> None:
         """What was put into the workspace before the agent began is there again."""
+        await self._past.epochs.come(0, is_answered=False)
         tree = self._tape.tree_at(_AGENT)
         if tree is not None:
             await restore_files(box, tree, self._recorder, is_fresh=True)
@@ -197,7 +212,7 @@ def order_again(tape: Tape, command: Sequence[str] | None, project: Path | None 
     return Order(
         command=words,
         cwd=cwd,
-        policy=load(str(policy.get("text") or ""), "its paddock file", policy.get("base")),
+        policy=policy_in(policy),
         file=policy.get("name"),
         envs=dict(tape.setting.get("own_envs") or {}),
         seed=str(tape.opened.get("seed") or ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,20 +26,30 @@ from paddock.gate.executors import Done
 from paddock.gate.past import Past
 from paddock.journal.records import Record
 from paddock.model.action import Action
-from paddock.model.errors import Blocked, PaddockError, SandboxDied, SandboxError
+from paddock.model.errors import Blocked, InvalidInput, PaddockError, SandboxDied, SandboxError
 from paddock.model.results import CommandResult
+from paddock.model.spec import MountMode, Spec
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.order import Order
 from paddock.run.proving import prove
 from paddock.run.recording import StateRecorder
-from paddock.run.setting import seed_envs, setting_of
+from paddock.run.setting import chance_envs, setting_of
 from paddock.run.surroundings import Surroundings, find
 
 if TYPE_CHECKING:
     from paddock.doors.network.inside_state import InsideState
     from paddock.gate.gate import Gate
     from paddock.run.again import Divergence
+
+
+# What the first step needs.
+_SOON = (
+    "paddock.doors.machine.inside_door",
+    "paddock.doors.network.trust",
+    "paddock.run.files",
+    "paddock.state.trees.recorder",
+)
 
 
 class Watcher(Protocol):
@@ -124,7 +135,7 @@ class Performance:
         around = stage.surroundings
         if around is None:
             around = await offload(find, order.command, order.cwd, os.environ)
-        envs = {**around.envs, **seed_envs(order.seed), **stage.envs, **order.envs}
+        envs = {**around.envs, **chance_envs(order.seed), **stage.envs, **order.envs}
         of_file = (stage.sandbox or order.policy).sandbox.words
         words = {
             "mounts": [*(of_file.get("mounts") or ()), *around.mount_words()],
@@ -132,6 +143,9 @@ class Performance:
             "timeout": order.timeout_s,
         }
         _, spec = terms_of(stage.sandbox or order.policy, words)
+        if stage.past is not None:
+            _check_own(spec)
+        self._engine.remember(asyncio.ensure_future(offload(_load_ahead)))
         box = await create_box(self._engine, spec, order.policy, self._prepare)
         try:
             ended = await self._perform(box, around)
@@ -236,3 +250,20 @@ class Performance:
         if self._running is not None:
             with contextlib.suppress(PaddockError):
                 self._running.signal(signal.SIGKILL)
+
+
+def _check_own(spec: Spec) -> None:
+    """Who lives through a past writes all of it again: that must reach nobody's files."""
+    shared = [one.target for one in spec.mounts if one.mode is MountMode.WRITE]
+    if shared:
+        raise InvalidInput(
+            f"{', '.join(shared)}: mounted for writing, and what was written there in the past"
+            " would be written again",
+            hint="a run whose mounts are overlays can be replayed and forked",
+        )
+
+
+def _load_ahead() -> None:
+    """While the sandbox gets up there is time for it."""
+    for name in _SOON:
+        importlib.import_module(name)

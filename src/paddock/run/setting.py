@@ -9,25 +9,20 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from paddock.doors.network.inside_envs import seed_envs
+
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.run.order import Order
     from paddock.run.surroundings import Surroundings
 
-_MAX_HASH_SEED = 4294967295  # what Python takes
 _PACKAGES = "/var/lib/dpkg/status"
 
 
-def seed_envs(seed: str) -> dict[str, str]:
+def chance_envs(seed: str) -> dict[str, str]:
     """Variables from which Python inside takes all its chance: see `doors/network/inside`."""
-    digest = hashlib.sha256(f"paddock seed {seed}".encode()).digest()
-    number = int.from_bytes(digest[:4], "big") % _MAX_HASH_SEED
-    return {
-        "PADDOCK_SEED": digest.hex(),
-        "PYTHONHASHSEED": str(number),
-        # What Python would write beside the sources is no work of the agent.
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    # What Python would write beside the sources is no work of the agent.
+    return {**seed_envs(seed), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
@@ -50,6 +45,7 @@ def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
         "clock": datetime.fromtimestamp(time.time(), UTC).isoformat(),
         "timeout_s": order.timeout_s,
         "own_envs": dict(order.envs),
+        **({"vary": list(terms.vary)} if terms.vary else {}),
         **({"stdin": order.stdin.decode("utf-8", "surrogateescape")} if order.stdin else {}),
     }
 

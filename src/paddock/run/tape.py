@@ -3,14 +3,16 @@ that proposals are compared with, and the answers, which are read when their tur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from paddock.doors.network.inside_state import memory_of
 from paddock.gate.recorded import action_of, decision_of
-from paddock.journal.conversations import request_of
+from paddock.journal.conversations import request_of, whole_arguments
 from paddock.journal.reader import Reader, Step
 from paddock.journal.records import Record, Type
 from paddock.journal.writer import Entry
@@ -23,7 +25,7 @@ _BY_DOOR = ("protocol", "mismatch", "secrets")  # who refused, in journals that 
 # What is said of a question to a model besides the question itself.
 _ABOUT_REQUEST = frozenset(
     {"conversation", "images", "messages", "model", "parameters", "prompt", "prompt_digest",
-     "request", "stream", "system", "system_ref", "tools", "tools_ref"}
+     "refs", "request", "stream", "system", "tools"}
 )  # fmt: skip
 _PASSED_ON = frozenset({Type.PROPOSED, Type.DECIDED, Type.SETTLED})
 
@@ -55,7 +57,8 @@ class Tape:
     window: tuple[float, float]  # seconds since 1970: from its first record to its last
     trees: Mapping[int, str]  # the files at each step at which they had changed
     last_tree: str | None
-    memory: Sequence[tuple[int, Mapping[str, Any]]]  # what the agent declared, and near which step
+    memory: Sequence[tuple[int, Mapping[str, Any]]]  # what the agent declared, by record
+    terms: tuple[tuple[int, Mapping[str, Any]], ...]  # from a step on other ones than at first
     _reader: Reader
     _steps: Mapping[int, Step] = field(repr=False)
     _rows: Mapping[int, Row] = field(repr=False)
@@ -88,6 +91,7 @@ class Tape:
             trees=reading.trees,
             last_tree=reading.last_tree,
             memory=reading.memory,
+            terms=tuple(reading.terms),
             _reader=reader,
             _steps=steps,
             _rows={row.step: row for row in rows},
@@ -129,14 +133,17 @@ class Tape:
         return self.trees[max(known)] if known else None
 
     def memory_at(self, step: int) -> dict[str, Any]:
-        """What the agent had declared before the step."""
-        return memory_of(body for number, body in self.memory if number < step)
+        """What the agent had declared when it proposed the step."""
+        row = self._rows.get(step)
+        until = math.inf if row is None else row.proposed_n
+        return memory_of(body for n, body in self.memory if n < until)
 
     def decision(self, step: int) -> Decision:
         decided = self._steps[step].decided
         if decided is None:
             raise IntegrityError(f"step {step} of {self.run} was never decided on")
-        return decision_of(self._reader.body(decided))
+        with _readable(self.run, step):
+            return decision_of(self._reader.body(decided))
 
     def settled(self, step: int) -> Settled:
         """Large values whole. Raises IntegrityError where a blob is not what it was."""
@@ -146,14 +153,15 @@ class Tape:
         if record is None:
             raise IntegrityError(f"step {step} of {self.run} was never settled")
         body = self._reader.body(record)
-        return Settled(
-            outcome=Outcome(body["outcome"]),
-            result=body.get("result"),
-            error=body.get("error"),
-            cost=body.get("cost") or {},
-            answered_by=body.get("answered_by"),
-            draft_id=body.get("draft_id"),
-        )
+        with _readable(self.run, step):
+            return Settled(
+                outcome=Outcome(body["outcome"]),
+                result=body.get("result"),
+                error=body.get("error"),
+                cost=body.get("cost") or {},
+                answered_by=body.get("answered_by"),
+                draft_id=body.get("draft_id"),
+            )
 
     def done_before(self, step: int) -> Iterator[tuple[Action, Outcome]]:
         """What was carried out before a step, and what came of it."""
@@ -186,11 +194,21 @@ class Tape:
 
 def compared_arguments(reader: Reader, action: Action) -> Mapping[str, Any]:
     """The arguments of an action as they are compared: a question to a model in full."""
-    arguments = action.arguments
+    arguments = whole_arguments(reader, action.kind, action.arguments)
     if action.kind is not Kind.MODEL or "conversation" not in arguments:
         return arguments
     left = {key: one for key, one in arguments.items() if key not in _ABOUT_REQUEST}
     return {**left, "body": request_of(reader, arguments)}
+
+
+@contextmanager
+def _readable(run: str, step: int) -> Iterator[None]:
+    """A record that somebody else kept may say anything."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        said = f"step {step} of {run} cannot be read: {type(error).__name__}: {error!s:.200}"
+        raise IntegrityError(said) from None
 
 
 class _Reading:
@@ -202,6 +220,7 @@ class _Reading:
         self.trees: dict[int, str] = {}
         self.last_tree: str | None = None
         self.memory: list[tuple[int, dict[str, Any]]] = []
+        self.terms: list[tuple[int, Mapping[str, Any]]] = []
         self.last_at = 0
 
     def take(self, record: Record) -> None:
@@ -215,8 +234,11 @@ class _Reading:
                 self.last_tree = str(record.body["tree"])
             case "files":
                 self.trees[record.step or 0] = str(record.body["tree"])
+            case "terms":
+                body = self._reader.body(record)
+                self.terms.append((int(body["at"]), body["policy"]))
             case "memory":
-                self.memory.append((record.step or 0, self._reader.body(record)))
+                self.memory.append((record.n, self._reader.body(record)))
 
 
 def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:

@@ -92,8 +92,8 @@ def test_what_a_fork_does_differently_shows_in_no_other_run(
     recorded: Ended, tmp_path: Path
 ) -> None:
     before = fingerprint(recorded, tmp_path / "a")
-    blocking = {"id": "no-more", "match": {"kind": "http", "method": "POST", "path": "/v1/customers"},
-                "fault": {"status": 500}}  # fmt: skip
+    what = {"kind": "http", "method": "POST", "path": "/v1/customers"}
+    blocking = {"id": "no-more", "match": what, "fault": {"status": 500}}
     plain, broken = fork(
         recorded.directory, [ForkWords(at=20), ForkWords(at=20, faults=[blocking])]
     )

@@ -1,54 +1,131 @@
-"""Agents whose next run is another one than the last, and a server that counts who comes. No test
+"""Agents that do something else in their next run, and a server that counts who comes. No test
 lives here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from paddock.journal.reader import Reader
 from paddock.run.order import order_of
 from paddock.run.running import Ended, run
-from security.network.origins import Origin, careless
+from security.network.origins import OK, scripted
 
 AGENT = "exec(open('plan.py').read())\n"
-POLICY = """
+VALUE = "the-value-of-the-secret"
+SECRETS = "secrets:\n  API_KEY: {from: env:ATTACK_TEST_KEY, to: [api.example]}\n"
+GET = "import urllib.request\nprint(urllib.request.urlopen('http://api.example/one').read())\n"
+# A connection that is kept open over all requests.
+KEPT = """
+import http.client, os
+connection = http.client.HTTPConnection("api.example", 80, timeout=20)
+def get(path):
+    try:
+        key = "Bearer " + os.environ["API_KEY"]
+        connection.request("GET", path, headers={"authorization": key})
+        answer = connection.getresponse()
+        print(path, answer.status, answer.read()[:40], flush=True)
+    except (OSError, http.client.HTTPException) as error:
+        print(path, type(error).__name__, flush=True)
+for path in ("/one", "/two", "/three"):
+    get(path)
+"""
+_TERMS = """
 version: 1
 agent: attacker
 stage: broad
 network:
-  allow: [api.example:80, "raw.example:5432/tcp", "api.example:8080"]
+  allow: [api.example:80, api.example:8080, "raw.example:5432/tcp"]
   hosts: {{api.example: "{place}", raw.example: "{place}"}}
-secrets:
-  API_KEY: {{from: env:ATTACK_TEST_KEY, to: [api.example]}}
 world: {{api.stripe.com: payments}}
 """
 
 
-@pytest.fixture
-def origin() -> Iterator[Origin]:
-    with careless() as server:
-        yield server
+@dataclass
+class Counted:
+    """A server: how many connections it had, and every byte that it heard."""
+
+    place: str = ""
+    connections: int = 0
+    heard: bytearray = field(default_factory=bytearray)
+
+    def speak(self, sock: socket.socket) -> None:
+        self.connections += 1
+        data = b""
+        while more := sock.recv(65536):
+            self.heard += more
+            data += more
+            while b"\r\n\r\n" in data:
+                data = data.partition(b"\r\n\r\n")[2]
+                sock.sendall(OK)
+
+    def clear(self) -> None:
+        self.connections = 0
+        self.heard.clear()
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A project with an agent that follows plan.py, which is no part of any record."""
+
+    project: Path
+    server: Counted
+
+    @property
+    def terms(self) -> str:
+        return _TERMS.format(place=self.server.place)
+
+    def plan(self, text: str) -> None:
+        (self.project / "plan.py").write_text(text)
+
+    def record(self, plan: str, terms: str | None = None) -> Ended:
+        """Runs it under terms; then the server has forgotten."""
+        self.plan(plan)
+        (self.project / "paddock.yaml").write_text(terms or self.terms + SECRETS)
+        ended = run(order_of(["python3", "agent.py"], cwd=self.project))
+        assert ended.exit_code == 0, said(ended)
+        self.server.clear()
+        return ended
+
+    def policy(self, text: str) -> str:
+        """A file beside the usual one."""
+        path = self.project / "other.yaml"
+        path.write_text(text)
+        return str(path)
 
 
 @pytest.fixture
-def project(tmp_path: Path, origin: Origin) -> Path:
-    """What the agent does is in plan.py, which is no part of the record."""
-    place = tmp_path / "project"
-    place.mkdir()
-    (place / "agent.py").write_text(AGENT)
-    (place / "paddock.yaml").write_text(POLICY.format(place=origin.place))
-    return place
+def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
+    monkeypatch.setenv("ATTACK_TEST_KEY", VALUE)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "agent.py").write_text(AGENT)
+    server = Counted()
+    with scripted(server.speak) as origin:
+        server.place = origin.place
+        yield Stand(project, server)
 
 
-@pytest.fixture
-def recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Ended]:
-    """Records an agent that follows a plan."""
-    monkeypatch.setenv("ATTACK_TEST_KEY", "the-value-of-the-secret")
+def said(ended: Ended) -> str:
+    """What the agent printed."""
+    reader = Reader(ended.directory)
+    settled = next(iter(reader.steps())).settled
+    assert settled is not None
+    result = reader.body(settled)["result"]
+    return str(result.get("stdout", "")) + str(result.get("stderr", ""))
 
-    def record(plan: str, **words: object) -> Ended:
-        (project / "plan.py").write_text(plan)
-        return run(order_of(["python3", "agent.py"], cwd=project, **words))  # type: ignore[arg-type]
 
-    return record
+def steps(ended: Ended, kind: str) -> dict[int, tuple[str, str, bool]]:
+    """Of a kind: its verdict, its outcome, and whether it was answered from a record."""
+    found: dict[int, tuple[str, str, bool]] = {}
+    for step in Reader(ended.directory).steps():
+        if step.proposed is not None and step.proposed.body["kind"] == kind:
+            decided: dict[str, Any] = {} if step.decided is None else dict(step.decided.body)
+            outcome = "" if step.settled is None else str(step.settled.body["outcome"])
+            found[step.number] = str(decided.get("verdict")), outcome, "again" in decided
+    return found

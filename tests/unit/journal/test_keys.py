@@ -8,9 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from paddock.journal import keys
 from paddock.journal.keys import PRIVATE_NAME, PUBLIC_NAME, PublicKey, SigningKey
 from paddock.model.errors import HostCannot, InvalidInput
 
@@ -102,3 +108,42 @@ def test_processes_that_start_together_get_one_key(tmp_path: Path) -> None:
 
 def test_private_key_does_not_show_when_it_is_printed(tmp_path: Path) -> None:
     assert "Ed25519PrivateKey" not in repr(SigningKey.open(tmp_path))
+
+
+def test_usual_key_file_is_read_as_the_library_reads_it(tmp_path: Path) -> None:
+    key = SigningKey.open(tmp_path / "keys")
+    pem = (tmp_path / "keys" / PRIVATE_NAME).read_bytes()
+    read = serialization.load_pem_private_key(pem, password=None)
+    assert isinstance(read, Ed25519PrivateKey)
+    assert keys._usual_raw(pem) == read.private_bytes_raw()
+    assert key.public.raw == read.public_key().public_bytes_raw()
+
+
+def test_public_file_is_what_the_library_would_write(tmp_path: Path) -> None:
+    key = SigningKey.open(tmp_path / "keys")
+    library = serialization.load_pem_public_key((tmp_path / "keys" / PUBLIC_NAME).read_bytes())
+    assert (tmp_path / "keys" / PUBLIC_NAME).read_bytes() == library.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    assert PublicKey.load(tmp_path / "keys" / PUBLIC_NAME) == key.public
+
+
+@pytest.mark.parametrize(
+    "private", [X25519PrivateKey.generate(), Ed448PrivateKey.generate()], ids=["x25519", "ed448"]
+)
+def test_key_of_another_kind_is_no_usual_one(private: Any) -> None:
+    pem = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    assert keys._usual_raw(pem) is None
+
+
+def test_key_file_in_another_layout_is_left_to_the_library(tmp_path: Path) -> None:
+    key = SigningKey.open(tmp_path / "keys")
+    path = tmp_path / "keys" / PRIVATE_NAME
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], lines[1][:40], lines[1][40:], lines[2]]) + b"\n")
+    assert keys._usual_raw(path.read_bytes()) is None
+    assert SigningKey.open(tmp_path / "keys").public == key.public

@@ -146,12 +146,12 @@ class Engine:
         finally:
             self.release(base, layers)
 
-    def close(self) -> None:
-        """Ends every sandbox of this process and the keeper."""
+    def close(self, *, is_waiting: bool = True) -> None:
+        """Ends every sandbox of this process and the keeper, which may be left to go alone."""
         if not self._thread.is_alive():
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._close(), self.loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._close(is_waiting), self.loop).result(CLOSE_S)
         except (TimeoutError, concurrent.futures.TimeoutError):
             pass  # the keeper ends everything when it sees this process go
         finally:
@@ -160,7 +160,7 @@ class Engine:
             if not self._thread.is_alive():
                 self.loop.close()
 
-    async def _close(self) -> None:
+    async def _close(self, is_waiting: bool) -> None:
         if self.spare_timer is not None:
             self.spare_timer.cancel()
         if self.credentials is not None:
@@ -173,7 +173,7 @@ class Engine:
         if self.control is not None:
             self.control.close()
         if self.opened_driver is not None:
-            self.opened_driver.close()
+            self.opened_driver.close(is_waiting=is_waiting)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -200,7 +200,7 @@ def close_all() -> None:
     """Ends all sandboxes of this process; the keeper does the same if this never runs."""
     for (_, pid), engine in list(Engine._by_home.items()):
         if pid == os.getpid():
-            engine.close()
+            engine.close(is_waiting=False)  # it has nothing left that anybody waits for
     Engine._by_home.clear()
 
 

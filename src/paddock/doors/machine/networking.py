@@ -108,12 +108,12 @@ class BoxNetwork:
             await self._open(reached)
         self._box.machine.enforcement["network"] = _enforced(reached)
 
-    async def change_terms(self, policy: Policy) -> None:
+    async def change_terms(self, policy: Policy, *, cuts: bool = True) -> None:
         """All terms of another policy, for a sandbox that runs. Its secrets were loaded before."""
         self._box.passage.change_policy(policy)
         network = policy.network or NetworkTerms()
         if self._door is not None:
-            self._door.update(network)
+            self._door.update(network, cuts=cuts)
         elif wants_network(network):
             await self._load_secrets(None)
             await self._open(network)

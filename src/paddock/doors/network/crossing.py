@@ -28,6 +28,7 @@ from paddock.doors.network.standing import Standing
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.past import Met
+from paddock.journal.conversations import CONVERSATION
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
@@ -199,7 +200,7 @@ async def _decided(
         return await within(action)
 
     outer = await gate.cross(
-        proposal.action,
+        _with_conversation(proposal.action, model),
         within,
         rebuild=_as_it_is,
         simulate=None if executors.simulate is None else within,
@@ -207,6 +208,16 @@ async def _decided(
         again=within_again,
     )
     return inner[0] if inner else outer
+
+
+def _with_conversation(action: Action, model: Action) -> Action:
+    """The request around a question to a model: its journal names the messages, which are kept
+    once. Rules see all of it."""
+    named = {key: model.arguments[key] for key in CONVERSATION if key in model.arguments}
+    if "conversation" not in named:
+        return action
+    left = {key: one for key, one in action.arguments.items() if key != "body"}
+    return replace(action, recorded={**left, **named})
 
 
 async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> None:

@@ -92,8 +92,9 @@ class NetworkDoor:
             watching = self.services.custody.watch_revocations(self._revoked)
             self._serving.append(asyncio.ensure_future(watching))
 
-    def update(self, network: NetworkTerms) -> None:
-        """Other terms from now on. What they do not cover is cut."""
+    def update(self, network: NetworkTerms, *, cuts: bool = True) -> None:
+        """Other terms from now on. What they do not cover is cut, if that is wanted; each request
+        is decided on by them in any case."""
         old, self.network = self.network, network
         upstreams = self.services.upstreams
         upstreams.dialer.network = network
@@ -101,7 +102,7 @@ class NetworkDoor:
         is_other = _difference(old, network)
         upstreams.renew(is_other)
         for conn, place in list(self.places.items()):
-            if is_other(*place):
+            if cuts and is_other(*place):
                 conn.abort()
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ _LIBRARIES = (
 )
 
 
-def seed_envs(seed: int) -> dict[str, str]:
+def seed_envs(seed: int | str) -> dict[str, str]:
     """Variables by which Python inside draws the same chance again. The same seed gives the same
     chance to everybody who knows it: a seed that is to be a secret has 256 bits."""
     raw = hashlib.sha256(f"paddock seed {seed}".encode()).digest()

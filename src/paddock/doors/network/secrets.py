@@ -123,9 +123,9 @@ class SecretKeeper:
         cls, home: Home, terms: Mapping[str, SecretTerms], tokens: Mapping[str, str]
     ) -> SecretKeeper:
         """For a run in which nothing goes out: placeholders that stand for nothing."""
-        return cls.of_values(home, terms, {name: secrets.token_hex(16) for name in terms}, {
-            name: None for name in terms
-        }, tokens)  # fmt: skip
+        values = {name: secrets.token_hex(16) for name in terms}
+        # Marked as of now: that it was revoked before is no matter of what stands for nothing.
+        return cls.of_values(home, terms, values, tokens=tokens)
 
     def __repr__(self) -> str:
         return f"<SecretKeeper of {', '.join(self._kept) or 'nothing'}>"

@@ -74,10 +74,10 @@ class ContainerDriver:
         _raise_descriptor_limit()
         return cls(home, await KeeperLink.start(home))
 
-    def close(self) -> None:
+    def close(self, *, is_waiting: bool = True) -> None:
         if self._auditor is not None:
             self._auditor.close()
-        self.link.close()
+        self.link.close(is_waiting=is_waiting)
 
     @contextlib.asynccontextmanager
     async def prepared(self, name: str, base: str | None = None) -> AsyncIterator[None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,8 +94,9 @@ def _redirect_certificates(etc: Path) -> None:
 def system_interpreter() -> str | None:
     """/usr/bin/python3 where it is new enough for cells; it is in every host template."""
     python = "/usr/bin/python3"
-    version = _version(python) if os.path.exists(python) else None
-    return os.path.realpath(python) if version and version >= _OLDEST_PYTHON else None
+    real = os.path.realpath(python)
+    version = (_named_version(real) or _version(real)) if os.path.exists(real) else None
+    return real if version and version >= _OLDEST_PYTHON else None
 
 
 def interpreter_path() -> str:
@@ -204,6 +206,12 @@ def _libraries(files: list[Path]) -> set[Path]:
             found.update(Path(w) for w in words if os.path.exists(w))
     # libpython may sit beside a relocatable interpreter; ldd has named it like any other.
     return {p for p in found if ".so" in p.name}
+
+
+def _named_version(python: str) -> tuple[int, int] | None:
+    """As in python3.12. To ask the interpreter would be a third of the start of a sandbox."""
+    found = re.fullmatch(r"python(\d+)\.(\d+)", os.path.basename(python))
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _version(python: str) -> tuple[int, int] | None:

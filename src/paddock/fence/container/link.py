@@ -7,22 +7,15 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from paddock.fence.container.keeper import MAX_MESSAGE
+from paddock.fence.container.rousing import FIRST, roused
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
-
-_SOURCE = str(Path(__file__).parents[3])
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[2]);"
-    "from paddock.fence.container.keeper import main; main(int(sys.argv[1]))"
-)
 
 
 class KeeperLink:
@@ -31,7 +24,7 @@ class KeeperLink:
     def __init__(self, sock: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._sock = sock
         self._process = process
-        self._number = 0
+        self._number = FIRST
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
         self._on_exit: dict[str, Callable[[], None]] = {}
         self._lost: str | None = None
@@ -41,18 +34,12 @@ class KeeperLink:
     @classmethod
     async def start(cls, home: Home) -> KeeperLink:
         """Starts the keeper and waits until it has swept and has its layers ready."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            process = subprocess.Popen(  # noqa: ASYNC220 - a vfork; nothing to wait for
-                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), _SOURCE],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-            )
-        ours.setblocking(False)
+        ours, process = roused(os.fspath(home.root.absolute()))  # a vfork; nothing to wait for
         link = cls(ours, process)
-        asyncio.get_running_loop().add_reader(ours.fileno(), link._on_readable)
-        answer, fds = await link._ask({"home": os.fspath(home.root.absolute())})
+        loop = asyncio.get_running_loop()
+        first = link._waiting[FIRST] = loop.create_future()
+        loop.add_reader(ours.fileno(), link._on_readable)
+        answer, fds = await first
         link.layers = BtrfsLayers(fds[0]) if fds else PlainLayers(home.layers)
         link.why_plain = answer["why_plain"]
         return link
@@ -77,11 +64,14 @@ class KeeperLink:
         """In a forked child: lets go of the socket, or the keeper would never see its host end."""
         self._sock.close()
 
-    def close(self) -> None:
+    def close(self, *, is_waiting: bool = True) -> None:
         """Hangs up; the keeper ends what is left, and then itself."""
         if not self.is_lost:
             asyncio.get_running_loop().remove_reader(self._sock.fileno())
             self._sock.close()
+        if not is_waiting:
+            self._process.returncode = 0  # nobody is left to reap it, and it is not ours to mourn
+            return
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
 

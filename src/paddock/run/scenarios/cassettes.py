@@ -162,11 +162,11 @@ def _check_same(journal: Path, order: Order) -> None:
 
 def _difference(ended: Ended, place: Path) -> str:
     """What was recorded and what was proposed, side by side."""
-    from paddock.run.matching.showing import both_views, side_by_side
+    from paddock.run.matching.showing import both_views, side_by_side, visible
 
     found = ended.divergence
     assert found is not None
-    lines = [f"{found.text} (recorded in {place})"]
+    lines = [f"{visible(found.text)} (recorded in {place})"]
     if found.differences:
         lines.append(side_by_side(found.differences))
     elif found.recorded is not None and found.proposed is not None:

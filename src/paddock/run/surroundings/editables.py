@@ -4,9 +4,9 @@ from what installers leave in site-packages; nothing of it is executed.
 
 from __future__ import annotations
 
-import ast
 import json
 import os
+import re
 from collections.abc import Iterator
 
 from paddock.model.values import dataclass
@@ -14,6 +14,9 @@ from paddock.run.surroundings.host import is_within, names_in, read_text
 
 MAX_FILES = 500  # .pth files and finders that are read
 _MAX_LINES = 1000
+# Tables of a finder, as installers write them: one literal each, at the beginning of a line.
+_TABLE = re.compile(r"^(?:MAPPING|NAMESPACES)\b[^=\n]*=\s*(\{.*?\})\s*$", re.M | re.S)
+_TEXT = re.compile(r"""'([^'\n]*)'|"([^"\n]*)\"""")
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
@@ -77,20 +80,11 @@ def _lines(text: str) -> list[str]:
 
 def _mapped(text: str) -> list[str]:
     """The directories of a finder: MAPPING from packages, NAMESPACES from names to lists."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    # Not by `ast`: in CPython 3.11 two threads that parse at once get a SystemError.
     paths: list[str] = []
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        names = {target.id for target in targets if isinstance(target, ast.Name)}
-        value = getattr(node, "value", None)
-        if names & {"MAPPING", "NAMESPACES"} and isinstance(value, ast.Dict):
-            texts = (
-                n.value for v in value.values for n in ast.walk(v) if isinstance(n, ast.Constant)
-            )
-            paths += [text for text in texts if isinstance(text, str) and os.path.isabs(text)]
+    for found in _TABLE.finditer(text):
+        texts = (one[1] or one[2] for one in _TEXT.finditer(found[1]))
+        paths += [text for text in texts if "\\" not in text and os.path.isabs(text)]
     return [path if os.path.exists(path) else path + ".py" for path in paths]
 
 

@@ -15,7 +15,7 @@ from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import open_file
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
 from paddock.state.trees.objects import Objects
-from paddock.state.trees.scanning import MAX_ENTRIES, Scan, SeenDir, TakenFile
+from paddock.state.trees.scanning import MAX_ENTRIES, Scan, SeenDir, TakenFile, is_same
 
 # A larger file is known by its digest only, and a still larger one by its size: to read it at each
 # step would be a way to stop the run.
@@ -27,6 +27,7 @@ MAX_RUN_BYTES = 2 << 30
 # Read at once; larger files are read in pieces.
 _SMALL_BYTES = 1 << 20
 _TRIES = 3
+MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a millisecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,20 @@ class Recorder:
         """The state now. OSError when a root is gone or the store cannot be written."""
         with self._turn:
             return self._record()
+
+    def unchanged(self) -> Recorded | None:
+        """The last state, if it is certainly still the one, and if few looks are enough to know
+        it: for who must not wait. None says nothing."""
+        total = sum(one.entries for one in self.seen.values())
+        tree, was_cut = self._last
+        if not tree or was_cut or total > MAX_AT_ONCE or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            if all(is_same(root, self.seen[name]) for name, root in self.roots.items()):
+                return Recorded(tree, (), total)
+            return None
+        finally:
+            self._turn.release()
 
     def _record(self) -> Recorded:
         changed: list[str] = []

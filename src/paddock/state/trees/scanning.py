@@ -15,6 +15,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import link_target
@@ -245,6 +246,27 @@ class Scan:
 
     def _tell(self, path: str) -> None:
         self.changed.append(f"{self._prefix}/{path}" if path else self._prefix)
+
+
+def is_same(root: Path, seen: SeenDir) -> bool:
+    """Whether a pass would certainly find nothing new. Reads statuses and nothing else."""
+    try:
+        with Descent(root, lift=True) as descent:
+            return _is_same(descent, descent.start, seen)
+    except (OSError, InvalidInput):
+        return False
+
+
+def _is_same(descent: Descent, st: os.stat_result, seen: SeenDir) -> bool:
+    if seen.node is None or st.st_ctime_ns != seen.changed_ns or st.st_ino != seen.inode:
+        return False
+    if len(seen.names) != len(seen.nodes) + len(seen.below) or _suspects(descent.fd, seen.nodes):
+        return False
+    for name, inner in seen.below.items():
+        if not _is_same(descent, descent.enter(name), inner):
+            return False
+        descent.leave()
+    return True
 
 
 def _suspects(fd: int, nodes: dict[str, Seen]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the agents share: questions to the model, calls of the payments, with the standard library."""
+"""What the agents share: questions to the model, calls of the payments, with the library alone."""
 
 import json
 import urllib.error

@@ -7,7 +7,7 @@ from wire import ask, pay
 
 
 def again(work):
-    for attempt in range(5):
+    for _ in range(5):
         try:
             return work()
         except (urllib.error.HTTPError, ConnectionError, urllib.error.URLError, OSError) as error:

@@ -6,7 +6,7 @@ from wire import ask
 
 base = sqlite3.connect("memory.db")
 base.execute("CREATE TABLE IF NOT EXISTS said (n INTEGER PRIMARY KEY, text TEXT)")
-for number in range(4):
+for _ in range(4):
     rows = base.execute("SELECT text FROM said ORDER BY n").fetchall()
     with base:
         base.execute("INSERT INTO said (text) VALUES (?)", (ask(json.dumps(rows)[-200:]),))

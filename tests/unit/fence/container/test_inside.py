@@ -166,6 +166,21 @@ def test_interpreter_of_the_host_is_used_only_when_it_is_new_enough() -> None:
         assert (inside._version(found) or (0, 0)) >= inside._OLDEST_PYTHON
 
 
+@pytest.mark.parametrize(
+    ("path", "version"),
+    [
+        ("/usr/bin/python3.12", (3, 12)),
+        ("/usr/bin/python3", None),
+        ("/usr/bin/python3.12-dbg", None),
+        ("/opt/pypy3.10", None),
+    ],
+)
+def test_version_is_taken_from_a_name_only_where_it_is_the_whole_name(
+    path: str, version: tuple[int, int] | None
+) -> None:
+    assert inside._named_version(path) == version
+
+
 def test_brought_interpreter_starts_in_a_root_that_has_nothing_else(home: Home) -> None:
     brought = inside.brought_interpreter(home)
     program = (

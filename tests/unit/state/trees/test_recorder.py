@@ -387,3 +387,85 @@ def objects(store: TreeStore) -> Iterator[str]:
     for base, _, files in os.walk(root):
         for name in files:
             yield os.path.join(base, name)
+
+
+def _settled(recorder: Recorder) -> str:
+    """Records until every stamp is older than the clock's tick, and can be trusted."""
+    time.sleep(TICK_S)
+    recorder.record()
+    return recorder.record().tree
+
+
+def test_a_state_that_stayed_is_known_without_reading(
+    recorder: Recorder, opened: list[str]
+) -> None:
+    tree = _settled(recorder)
+    opened.clear()
+    found = recorder.unchanged()
+    assert found is not None
+    assert (found.tree, found.changed, found.is_whole) == (tree, (), True)
+    assert found.total == recorder.record().total
+    assert opened == []
+
+
+def _rewrite(home: Path) -> None:
+    stamp = os.stat(home / "a.txt")
+    (home / "a.txt").write_text("z")
+    os.utime(home / "a.txt", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+
+CHANGES = {
+    "new file": lambda home: (home / "src" / "new").write_text("n"),
+    "new directory": lambda home: (home / "src" / "deep" / "d").mkdir(),
+    "same size and time": _rewrite,
+    "deep": lambda home: (home / "src" / "deep" / "c").write_text("x"),
+    "removed": lambda home: (home / "src" / "b.py").unlink(),
+    "renamed": lambda home: (home / "a.txt").rename(home / "z.txt"),
+    "mode of a file": lambda home: (home / "a.txt").chmod(0o600),
+    "mode of a directory": lambda home: (home / "src").chmod(0o700),
+    "replaced": lambda home: (home / "src" / "b.py").replace(home / "a.txt"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_no_change_is_taken_for_none(recorder: Recorder, home: Path, change: Any) -> None:
+    _settled(recorder)
+    change(home)
+    assert recorder.unchanged() is None
+    assert recorder.record().changed != ()
+
+
+def test_a_change_within_the_tick_of_the_last_look_is_not_missed(
+    recorder: Recorder, home: Path
+) -> None:
+    _settled(recorder)
+    for number in range(50):
+        (home / "a.txt").write_text(f"{number % 10}")
+        tree = recorder.record().tree
+        (home / "a.txt").write_text(f"{(number + 1) % 10}")
+        found = recorder.unchanged()
+        assert found is None or found.tree != tree
+
+
+def test_before_the_first_record_and_of_what_is_gone_nothing_is_known(
+    recorder: Recorder, home: Path
+) -> None:
+    assert recorder.unchanged() is None
+    _settled(recorder)
+    home.rename(home.with_name("elsewhere"))
+    assert recorder.unchanged() is None
+
+
+def test_many_files_are_left_to_who_may_wait(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _settled(recorder)
+    monkeypatch.setattr(recording, "MAX_AT_ONCE", 3)
+    assert recorder.unchanged() is None
+
+
+def test_nobody_waits_for_a_record_that_is_being_made(recorder: Recorder) -> None:
+    _settled(recorder)
+    with recorder._turn:
+        assert recorder.unchanged() is None
+    assert recorder.unchanged() is not None

@@ -1,0 +1,88 @@
+"""Under which terms a run was at which step. A fork has other terms than its past; whoever lives
+through it again, in a replay or in a further fork, comes under them at the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from paddock.policy.decide import Policy
+from paddock.policy.file import dump, load
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.box import Box
+    from paddock.gate.gate import Gate
+    from paddock.run.matching.rows import Row
+    from paddock.run.order import Order
+    from paddock.run.tape import Tape
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Terms that hold from one step on."""
+
+    at: int
+    policy: Policy
+    file: str | None = None  # what the policy was made from, for people
+
+    def as_note(self) -> dict[str, Any]:
+        base = self.policy.terms.base
+        policy = {"text": dump(self.policy), "base": base, "name": self.file}
+        return {"what": "terms", "at": self.at, "policy": policy}
+
+
+def epochs_of(tape: Tape) -> tuple[Epoch, ...]:
+    """Those after the first, which are in the order of the run."""
+    return tuple(Epoch(at, policy_in(words), words.get("name")) for at, words in tape.terms)
+
+
+def policy_in(words: Mapping[str, Any]) -> Policy:
+    """From what a journal has of a policy."""
+    return load(str(words.get("text") or ""), "its paddock file", words.get("base"))
+
+
+def order_at(order: Order, epochs: Iterable[Epoch], step: int) -> Order:
+    """The order with the terms that the step was under."""
+    for epoch in epochs:
+        if epoch.at <= step:
+            order = replace(order, policy=epoch.policy, file=epoch.file)
+    return order
+
+
+class Epochs:
+    """The terms of a run that is lived through again, changed when their step comes."""
+
+    def __init__(self, epochs: Iterable[Epoch], rows: Iterable[Row]) -> None:
+        self._left = sorted(epochs, key=lambda one: one.at)
+        # Who has been answered may act, so other terms come before the last answer before them.
+        # Programs are not answered: between that answer and their step they are on record.
+        self._open = {row.step for row in rows if row.is_candidate and not row.is_contained}
+        self._came = 0  # the last step that was counted under the terms before
+        self.change: Callable[[Epoch, int], Awaitable[None]] | None = None
+
+    async def come(self, step: int, *, is_answered: bool) -> None:
+        """This step has come, or is about to be answered."""
+        if is_answered:
+            self._open.discard(step)
+        came, self._came = self._came, max(self._came, step)
+        while self._left and (self._left[0].at <= step or not self._awaits(self._left[0])):
+            epoch = self._left.pop(0)
+            assert self.change is not None
+            await self.change(epoch, self._came if is_answered else came)
+
+    def _awaits(self, epoch: Epoch) -> bool:
+        return any(step < epoch.at for step in self._open)
+
+
+async def change_terms(box: Box, gate: Gate, tape: Tape, epoch: Epoch, came: int) -> None:
+    """The sandbox is under them from now on, and its journal says so. What came before counts for
+    limits that only they have."""
+    before = gate.policy
+    gate.note(epoch.as_note())
+    if epoch.policy.digest == before.digest:
+        return
+    # An answer is on its way. Nothing of a past that is on record stays open but for requests.
+    await box.network.change_terms(epoch.policy, cuts=False)
+    for action, outcome in tape.done_before(min(epoch.at, came + 1)):
+        gate.count_past(action, outcome, before)
