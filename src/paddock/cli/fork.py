@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.cli.run import finish, showing
-    from paddock.policy.file import default_policy
+    from paddock.cli.run import finish, recorded_policy, showing
     from paddock.run.forking import fork
 
     words, command = split_command(words)
@@ -25,7 +24,7 @@ def main(words: list[str]) -> int:
     directory = find_journal(options.run)
     kinds = kinds_of(options, command)
     if len(kinds) * options.count == 1:
-        with showing(options, default_policy()) as watch:
+        with showing(options, recorded_policy(directory)) as watch:
             ended = fork(directory, kinds, watch=[watch])[0]
         code = finish(ended, options)
         return _left(ended, code)

@@ -37,8 +37,7 @@ def main(words: list[str]) -> int:
 
 
 def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> int:
-    from paddock.cli.run import finish, showing
-    from paddock.policy.file import default_policy
+    from paddock.cli.run import finish, recorded_policy, showing
     from paddock.run.replaying import replay
 
     if options.policy is not None:
@@ -46,7 +45,7 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
             "replay: --agent answers from the record, whatever a policy says",
             hint="leave --agent out to decide the past anew, or fork the run under the policy",
         )
-    with showing(options, default_policy()) as watch:
+    with showing(options, recorded_policy(directory)) as watch:
         ended = replay(
             directory,
             command=command or None,

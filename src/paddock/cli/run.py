@@ -108,6 +108,19 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
         live.finish()
 
 
+def recorded_policy(directory: Path) -> Policy:
+    """The terms that a recorded run began with; the usual ones where they cannot be read."""
+    from paddock.model.errors import PaddockError
+    from paddock.policy.file import default_policy
+    from paddock.run.replaying import order_again
+    from paddock.run.tape import Tape
+
+    try:
+        return order_again(Tape.read(directory), ["true"]).policy
+    except PaddockError:
+        return default_policy()  # what is wrong is said by whoever needs them
+
+
 def finish(ended: Ended, options: argparse.Namespace) -> int:
     """Says what it came to; the agent's own status is ours."""
     if options.quiet and not options.json:

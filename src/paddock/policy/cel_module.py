@@ -8,16 +8,22 @@ whoever imports the package later gets the same module.
 from __future__ import annotations
 
 import sys
+import threading
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 _NAME = "cel.cel"
+_loading = threading.Lock()  # it cannot be loaded twice: the second time it panics
 
 
 def cel() -> Any:
     """The compiled module: `compile`, `evaluate`, `Context`."""
-    return sys.modules.get(_NAME) or _load()
+    found = sys.modules.get(_NAME)
+    if found is not None:
+        return found
+    with _loading:
+        return sys.modules.get(_NAME) or _load()
 
 
 def _load() -> Any:

@@ -31,6 +31,7 @@ from paddock.run.matching.rows import (
     View,
 )
 from paddock.run.matching.rules import Rules
+from paddock.run.matching.showing import visible
 from paddock.run.matching.view import row_view, view_of
 from paddock.run.tape import Tape, compared_arguments
 
@@ -58,8 +59,8 @@ class Divergence:
         where = "after its last step" if self.step is None else f"at step {self.step}"
         if self.differences:
             first = self.differences[0]
-            return f"it left its record {where}: {first.at} was {first.recorded!r:.200}, is " \
-                f"{first.proposed!r:.200}"  # fmt: skip
+            told = f"{visible(first.at)} was {first.recorded!r:.200}, is {first.proposed!r:.200}"
+            return f"it left its record {where}: {told}"
         return f"it left its record {where}: {_SAID[self.kind]}"
 
     def as_note(self) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from paddock.run.replaying import (
 )
 from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
 from paddock.run.tape import Tape
+from paddock.run.trusting import check_trusted
 from paddock.world.going_back import Past as WorldPast
 from paddock.world.world import World
 
@@ -85,6 +86,7 @@ def fork(
     Raises InvalidInput where there is no such step, or no future can begin there."""
     kinds = [words] if isinstance(words, ForkWords) else list(words)
     wanted = [replace(kind, seed=_seed(kind, n)) for kind in kinds for n in range(count)]
+    check_trusted(directory, Engine.current().home)
     tape = Tape.read(directory)
     plans = [plan_of(tape, one) for one in wanted]
     watchers = list(watch) if isinstance(watch, Sequence) else [watch] * len(plans)

@@ -28,6 +28,7 @@ from paddock.run.matching.rules import Rules, vary_of
 from paddock.run.order import TIMEOUT_S, Order
 from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
 from paddock.run.tape import Tape
+from paddock.run.trusting import check_trusted
 from paddock.state.home import Home
 from paddock.world.world import World
 
@@ -62,8 +63,9 @@ def replay(
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
     if clock not in CLOCKS:
         raise InvalidInput(f"clock: {clock!r} is none of {', '.join(CLOCKS)}")
-    tape = Tape.read(directory)
     engine = Engine.current()
+    check_trusted(directory, engine.home)
+    tape = Tape.read(directory)
     manner = Manner(
         rules_for(tape, vary),
         epochs=epochs_of(tape),

@@ -25,8 +25,8 @@ from paddock.run.tape import Tape
 from paddock.state.home import Home
 
 AGENTS = Path(__file__).with_name("agents")
-KILLS, PARTS = 50, 5
-EARLY = 2  # of each part: before there is a run
+KILLS, PARTS = int(os.environ.get("PADDOCK_KILLS", "50")), 5
+EARLY = KILLS // PARTS // 5  # of each part: before there is a run
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_killed_run_is_interrupted_verifies_and_can_be_forked(
                 assert future.divergence is None, future.divergence.text
                 assert future.exit_code == 0
                 forked += 1
-    assert forked > KILLS // PARTS // 3
+    assert forked >= KILLS // PARTS // 3
 
 
 def until_begun(process: subprocess.Popen[bytes], home: Home, before: set[str]) -> float:
