@@ -234,6 +234,7 @@ class Fork:
     def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
         self._gate, self._recorder = gate, recorder
         if self._past is not None:
+            recorder.follows = self._plan.tape.trees
             self._past.attend(gate)
             self._past.epochs.change = partial(change_terms, box, gate, self._plan.tape)
         else:
@@ -263,6 +264,8 @@ class Fork:
         """The past is over, and its terms with it: files as they were."""
         box, gate, plan = self._box, self._gate, self._plan
         assert box is not None and gate is not None
+        assert self._recorder is not None
+        self._recorder.follows = None
         restored = await self._restore_files(box)
         policy = plan.order.policy.digest
         gate.note({"what": "live", "at": plan.at, "policy_digest": policy,

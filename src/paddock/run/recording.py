@@ -4,6 +4,7 @@ an action is proposed, the world when it is over. From that a later fork comes b
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.offload import offload
@@ -27,10 +28,16 @@ class StateRecorder:
         self._files: Recorder | None = None
         self._tree: str | None = None
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
+        self.follows: Mapping[int, str] | None = (
+            None  # trees by step, of a past that is lived through
+        )
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
         """The files as the agent left them when it proposed the action."""
+        if self.follows is not None:
+            self._follow(self.follows, action.step)
+            return
         found = await self.look()
         if found is None or action.step is None:
             return
@@ -38,6 +45,13 @@ class StateRecorder:
         if found.tree != self._tree:
             self._tree = found.tree
             self._gate.note(_files(found), action.step)
+
+    def _follow(self, known: Mapping[int, str], step: int | None) -> None:
+        """In the past of a fork they are what they were; at its end they are made so."""
+        tree = known.get(step or 0)
+        if tree is not None and tree != self._tree:
+            self._tree = tree
+            self._gate.note({"what": "files", "tree": tree, "changed": 0}, step)
 
     def after(self, receipt: Receipt) -> None:
         world = self._box.world

@@ -174,7 +174,8 @@ class Performance:
             stage.prepare(box)
 
     def _opened(self, gate: Gate) -> None:
-        gate.writing.journal.listeners.append(self._heard)
+        if not isinstance(self._watch, Nobody):
+            gate.writing.journal.listeners.append(self._heard)
 
     def _heard(self, lines: list[bytes]) -> None:
         for line in lines:

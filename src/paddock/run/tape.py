@@ -69,14 +69,17 @@ class Tape:
         reader = Reader(directory)
         opened = reader.opened()
         reading = _Reading(reader)
+        of_steps: dict[int, list[Record]] = {}
         for record in reader.records():
             reading.take(record)
+            if record.step is not None:
+                of_steps.setdefault(record.step, []).append(record)
         if not reading.setting:
             raise InvalidInput(
                 f"{directory.name} is no run of an agent: it has no setting to begin again from",
                 hint="runs that `paddock run` made can be replayed and forked",
             )
-        steps = {step.number: step for step in reader.steps()}
+        steps = {n: Step(n, tuple(of_steps[n])) for n in sorted(of_steps)}
         try:
             rows = tuple(_row(reader, step, steps) for step in steps.values() if step.proposed)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
