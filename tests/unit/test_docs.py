@@ -61,5 +61,5 @@ def test_name_that_the_package_does_not_offer_is_an_ordinary_error() -> None:
 
 
 def test_lazy_names_and_promised_names_are_the_same() -> None:
-    assert set(paddock.__all__) == set(paddock._HOMES)
+    assert {*paddock.__all__, "__version__"} == set(paddock._HOMES)
     assert paddock.__all__ == sorted(paddock.__all__)

@@ -22,7 +22,7 @@ from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
 from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at
-from paddock.run.matching.forkable import check_forkable
+from paddock.run.matching.forkable import check_forkable, last_place
 from paddock.run.order import Order, changed, order_of, with_sets
 from paddock.run.replaying import (
     STILL_S,
@@ -144,12 +144,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _step(tape: Tape, at: int | str) -> int:
-    if at != LAST:
-        return int(at)
-    for step in range(tape.last_step + 1, 0, -1):
-        if check_forkable(tape.rows, step) is None:
-            return step
-    return 1
+    return last_place(tape.rows) if at == LAST else int(at)
 
 
 def _outer(tape: Tape, at: int) -> int:

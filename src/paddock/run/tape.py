@@ -4,7 +4,7 @@ that proposals are compared with, and the answers, which are read when their tur
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -62,6 +62,7 @@ class Tape:
     _reader: Reader
     _steps: Mapping[int, Step] = field(repr=False)
     _rows: Mapping[int, Row] = field(repr=False)
+    _inside: Mapping[int, Sequence[Row]] = field(repr=False)  # steps that are parts of answers
 
     @classmethod
     def read(cls, directory: Path) -> Tape:
@@ -98,6 +99,7 @@ class Tape:
             _reader=reader,
             _steps=steps,
             _rows={row.step: row for row in rows},
+            _inside=_by_outer(rows),
         )
 
     @property
@@ -178,12 +180,12 @@ class Tape:
 
     def within(self, step: int) -> tuple[Entry, ...]:
         """The records of steps that were part of the answer of this one."""
-        inner = [row for row in self.rows if row.is_within == step and row.kind is Kind.TOOL]
+        inner = [row for row in self._inside.get(step, ()) if row.kind is Kind.TOOL]
         return tuple(entry for row in inner for entry in self._entries(row.step))
 
     def inner(self, step: int, kind: Kind) -> Row | None:
         """The step inside this one."""
-        return next((r for r in self.rows if r.is_within == step and r.kind is kind), None)
+        return next((row for row in self._inside.get(step, ()) if row.kind is kind), None)
 
     def _entries(self, step: int) -> Iterator[Entry]:
         source = {"run": self.run, "step": step}
@@ -242,6 +244,14 @@ class _Reading:
                 self.terms.append((int(body["at"]), body["policy"]))
             case "memory":
                 self.memory.append((record.n, self._reader.body(record)))
+
+
+def _by_outer(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        if row.is_within is not None:
+            found.setdefault(row.is_within, []).append(row)
+    return found
 
 
 def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:

@@ -599,7 +599,9 @@ def test_second_sender_is_late_and_an_interrupted_send_stays_sending(
 
     tickets.answer = answer
     words = [sys.executable, "-m", "paddock.cli.main", "drafts", "send", draft.draft_id]
-    first = subprocess.Popen(words, env=dict(os.environ), stderr=subprocess.DEVNULL)
+    # Whoever runs the tests in the background has had interrupts ignored, and children inherit it.
+    with_interrupts = ["env", "--default-signal=INT", *words]
+    first = subprocess.Popen(with_interrupts, env=dict(os.environ), stderr=subprocess.DEVNULL)
     try:
         assert arrived.wait(WAIT_S)
         assert paddock("send", draft.draft_id) == 4

@@ -26,6 +26,11 @@ def check_forkable(rows: Sequence[Row], k: int) -> NotForkable | None:
     return NotForkable(k, why, steps[:_MAX_STEPS], (*before[-1:], *after[:1]))
 
 
+def last_place(rows: Sequence[Row]) -> int:
+    """The last step at which a second future can begin."""
+    return _places(sorted(rows, key=lambda row: row.step))[-1]
+
+
 def together_with(rows: Sequence[Row], k: int) -> tuple[Row, ...]:
     """The steps that were in flight when k was. Programs, which are carried out again, are not
     counted: the agent itself is one."""
