@@ -28,8 +28,8 @@ def main(words: list[str]) -> int:
             ended = fork(directory, kinds, watch=[watch])[0]
         code = finish(ended, options)
         return _left(ended, code)
-    watchers = [_Quiet() for _ in range(len(kinds) * options.count)]
-    every = fork(directory, kinds, count=options.count, jobs=options.jobs, watch=watchers)
+    # Of many at once nobody can read along.
+    every = fork(directory, kinds, count=options.count, jobs=options.jobs)
     _tell_all(directory, every, options)
     return 0 if all(one.divergence is None and one.error is None for one in every) else 1
 
@@ -55,16 +55,6 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
         )
         for texts in each
     ]
-
-
-class _Quiet:
-    """Of many at once nobody can read along."""
-
-    def began(self, run: str, setting: Any) -> None: ...
-
-    def told(self, record: Any) -> None: ...
-
-    def said(self, stream: str, data: bytes) -> None: ...
 
 
 def _left(ended: Ended, code: int) -> int:

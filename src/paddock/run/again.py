@@ -123,7 +123,6 @@ class LivedThrough:
         self._gate: Gate | None = None
         self._own: Reader | None = None
         self.divergence: Divergence | None = None
-        self.met = 0  # steps that came again
 
     def attend(self, gate: Gate) -> None:
         """The gate whose past it is; what is new gets numbers behind those of the record."""
@@ -211,13 +210,8 @@ class LivedThrough:
             self._depart(missing, None)
         return self.divergence
 
-    @property
-    def is_live(self) -> bool:
-        return self._is_live
-
     def _met(self, row: Row, *, is_repeat: bool = False) -> Met:
         settled, step = self._tape.settled(row.step), row.step
-        self.met += not is_repeat
         return Met(
             run=self._tape.run,
             step=step,

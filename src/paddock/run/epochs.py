@@ -3,12 +3,12 @@ through it again, in a replay or in a further fork, comes under them at the same
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paddock.policy.decide import Policy
-from paddock.policy.file import dump, load
+from paddock.run.order import policy_in, policy_words
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -27,19 +27,12 @@ class Epoch:
     file: str | None = None  # what the policy was made from, for people
 
     def as_note(self) -> dict[str, Any]:
-        base = self.policy.terms.base
-        policy = {"text": dump(self.policy), "base": base, "name": self.file}
-        return {"what": "terms", "at": self.at, "policy": policy}
+        return {"what": "terms", "at": self.at, "policy": policy_words(self.policy, self.file)}
 
 
 def epochs_of(tape: Tape) -> tuple[Epoch, ...]:
     """Those after the first, which are in the order of the run."""
     return tuple(Epoch(at, policy_in(words), words.get("name")) for at, words in tape.terms)
-
-
-def policy_in(words: Mapping[str, Any]) -> Policy:
-    """From what a journal has of a policy."""
-    return load(str(words.get("text") or ""), "its paddock file", words.get("base"))
 
 
 def order_at(order: Order, epochs: Iterable[Epoch], step: int) -> Order:

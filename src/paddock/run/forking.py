@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
 from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at
 from paddock.run.matching.forkable import check_forkable, last_place
-from paddock.run.order import Order, changed, order_of, with_sets
+from paddock.run.order import Order, changed, order_of, sets_of, with_sets
 from paddock.run.replaying import (
     STILL_S,
     lived_through,
@@ -86,11 +86,11 @@ def fork(
     Raises InvalidInput where there is no such step, or no future can begin there."""
     kinds = [words] if isinstance(words, ForkWords) else list(words)
     wanted = [replace(kind, seed=_seed(kind, n)) for kind in kinds for n in range(count)]
-    check_trusted(directory, Engine.current().home)
+    engine = Engine.current()
+    check_trusted(directory, engine.home)
     tape = Tape.read(directory)
     plans = [plan_of(tape, one) for one in wanted]
     watchers = list(watch) if isinstance(watch, Sequence) else [watch] * len(plans)
-    engine = Engine.current()
     return engine.call(_all(engine, plans, watchers, jobs or os.cpu_count() or 1))
 
 
@@ -131,16 +131,8 @@ def _policy(order: Order, words: ForkWords) -> Policy:
     if words.policy is not None:
         return order_of(["true"], cwd=order.cwd, file=words.policy, sets=words.sets).policy
     if words.sets:
-        sets = dict(_pair(text) for text in words.sets)
-        return with_sets(order.policy_text, order.policy.terms.base, sets)
+        return with_sets(order.policy_text, order.policy.terms.base, sets_of(words.sets))
     return order.policy
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidInput(f"--set: {text!r} is not KEY=VALUE, as in sandbox.limits.cpu=2")
-    return key, value
 
 
 def _step(tape: Tape, at: int | str) -> int:
@@ -294,8 +286,3 @@ def _used(plan: Plan) -> frozenset[str]:
 def _memory(plan: Plan) -> dict[str, Any]:
     """What the agent had declared: one with a past declares it again by itself."""
     return plan.tape.memory_at(plan.at) if plan.words.is_state_only else {}
-
-
-def described(words: Mapping[str, Any]) -> str:
-    """What makes a fork different, in a few words."""
-    return ", ".join(f"{name}: {value}" for name, value in words.items()) or "nothing"

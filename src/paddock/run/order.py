@@ -40,6 +40,21 @@ class Order:
         """From which `load` makes the same policy again."""
         return dump(self.policy)
 
+    @property
+    def policy_words(self) -> dict[str, Any]:
+        """The policy for a journal."""
+        return policy_words(self.policy, self.file)
+
+
+def policy_words(policy: Policy, file: str | None) -> dict[str, Any]:
+    """What a journal has of a policy; `policy_in` reads it. `file` is what it was made from."""
+    return {"text": dump(policy), "base": policy.terms.base, "name": file}
+
+
+def policy_in(words: Mapping[str, Any]) -> Policy:
+    """From what a journal has of a policy."""
+    return load(str(words.get("text") or ""), "its paddock file", words.get("base"))
+
 
 def order_of(
     command: Sequence[str],
@@ -64,7 +79,7 @@ def order_of(
     check_isolation(isolation)
     project = Path(cwd or ".").absolute()
     where = _file(file, project)
-    policy = _policy(where, _sets(sets))
+    policy = _policy(where, sets_of(sets))
     policy = changed(policy, stage=stage, offline=offline, world=world, faults=faults, seed=seed)
     if policy.terms.vary:
         from paddock.run.matching.rules import vary_of
@@ -172,7 +187,8 @@ def _set(value: Any, words: list[str], new: Any, key: str) -> None:
     raise InvalidInput(f"--set: there is no place for {key!r} in the paddock file")
 
 
-def _sets(sets: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+def sets_of(sets: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of the file and their other values, from `KEY=VALUE`. Raises InvalidInput."""
     if isinstance(sets, Mapping):
         return dict(sets)
     found = {}

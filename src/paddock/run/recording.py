@@ -28,9 +28,7 @@ class StateRecorder:
         self._files: Recorder | None = None
         self._tree: str | None = None
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
-        self.follows: Mapping[int, str] | None = (
-            None  # trees by step, of a past that is lived through
-        )
+        self.follows: Mapping[int, str] | None = None  # trees by step, of a fork's past
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
@@ -86,10 +84,6 @@ class StateRecorder:
     def files(self) -> Recorder | None:
         """Who has recorded them so far."""
         return self._files
-
-    async def known(self) -> Recorded | None:
-        """What the files are, without a note about it."""
-        return await self.look()
 
     def _look(self) -> Recorded:
         if self._files is None:

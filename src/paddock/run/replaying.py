@@ -21,11 +21,11 @@ from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.errors import InvalidInput
 from paddock.run.again import PATIENCE_S, Divergence, LivedThrough, Manner
-from paddock.run.epochs import change_terms, epochs_of, policy_in
+from paddock.run.epochs import change_terms, epochs_of
 from paddock.run.matching.moments import SLACK_S, Moments
 from paddock.run.matching.rows import Difference, DivergedBy
 from paddock.run.matching.rules import Rules, vary_of
-from paddock.run.order import TIMEOUT_S, Order
+from paddock.run.order import TIMEOUT_S, Order, policy_in
 from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
 from paddock.run.tape import Tape
 from paddock.run.trusting import check_trusted
@@ -174,7 +174,7 @@ async def restore_files(
     """Makes the files of the sandbox that tree. Gives how many were other. Raises HostCannot."""
     from paddock.run.files import restore_into
 
-    known = None if recorder is None else await recorder.known()
+    known = None if recorder is None else await recorder.look()
     if known is not None and known.tree == tree:
         return 0
     files = None if recorder is None else recorder.files

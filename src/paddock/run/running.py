@@ -100,7 +100,6 @@ class Stage:
     prepare: Callable[[Box], None] | None = None
     ready: Callable[[Box, Gate, StateRecorder], None] | None = None
     envs: Mapping[str, str] = field(default_factory=dict)
-    surroundings: Surroundings | None = None
     sandbox: Policy | None = None  # whose limits and mounts hold, if not those of the order
     begin: Callable[[Box], Awaitable[None]] | None = None  # before the agent does
     inside: InsideState | None = None  # what its agent has declared before
@@ -109,12 +108,7 @@ class Stage:
 def run(order: Order, watch: Watcher | None = None, stage: Stage | None = None) -> Ended:
     """Runs it to its end. An interrupt of the caller ends the agent."""
     engine = Engine.current()
-    return engine.call(perform(engine, order, watch or Nobody(), stage or Stage()))
-
-
-async def perform(engine: Engine, order: Order, watch: Watcher, stage: Stage) -> Ended:
-    """The same on the engine's loop."""
-    return await Performance(engine, order, watch, stage).play()
+    return engine.call(Performance(engine, order, watch or Nobody(), stage or Stage()).play())
 
 
 class Performance:
@@ -132,9 +126,7 @@ class Performance:
     async def play(self, conclude: Callable[[Ended], None] | None = None) -> Ended:
         """To its end. `conclude` is told of it while the journal is still open."""
         order, stage = self._order, self._stage
-        around = stage.surroundings
-        if around is None:
-            around = await offload(find, order.command, order.cwd, os.environ)
+        around = await offload(find, order.command, order.cwd, os.environ)
         envs = {**around.envs, **chance_envs(order.seed), **stage.envs, **order.envs}
         of_file = (stage.sandbox or order.policy).sandbox.words
         words = {

@@ -40,7 +40,7 @@ def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
             if m.source is not None
         ],
         "hidden": list(around.hidden),
-        "policy": {"text": order.policy_text, "base": terms.base, "name": order.file},
+        "policy": order.policy_words,
         "template": {"name": box.spec.template, "digest": template_digest(box.spec.template)},
         "clock": datetime.fromtimestamp(time.time(), UTC).isoformat(),
         "timeout_s": order.timeout_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,11 @@ def test_a_replay_has_the_recorded_placeholder_and_needs_no_value(
     assert "paddock_API_KEY_" in said(ended) and said(ended) == said(recorded)
 
 
-def test_a_secret_that_was_revoked_since_is_not_missed_in_a_replay(stand: Stand) -> None:
+def test_a_secret_that_was_revoked_since_is_not_missed_in_a_replay(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A revocation reaches every process of a home, other tests among them.
+    monkeypatch.setenv("PADDOCK_HOME", tempfile.mkdtemp(prefix="pdk-"))
     recorded = stand.record(KEPT)
     revoke(Engine.current().home, "API_KEY")
     ended = replay(recorded.directory)
