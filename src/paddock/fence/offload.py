@@ -75,6 +75,18 @@ async def offload(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     return await future
 
 
+async def offload_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As `offload`, for short work that has to be known to be done: whoever cancels the caller
+    meanwhile comes too late, and the caller goes on."""
+    work = asyncio.ensure_future(offload(function, *args, **kwargs))
+    while True:
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if work.cancelled():  # the loop ends
+                raise
+
+
 def _carry_out(job: _Job) -> None:
     loop, future, work = job
     try:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from paddock.fence.offload import offload
+from paddock.fence.offload import offload_to_the_end
 
 MAX_KEPT = 256 << 10  # of one body that is not needed whole: enough for a person to read
 # Of one answer. A replay gives the agent what it got, so all of it is kept; the part of a longer
@@ -122,11 +122,12 @@ class Kept:
 
     async def store(self, store: Callable[[str], str]) -> None:
         """Has a long body written in another thread, before the record that will have it. One that
-        was not stored is cut."""
+        was not stored is cut. The client has all of it by then and may leave: that the answer was
+        given is recorded nevertheless."""
         if self._long is None or self._room is None:
             return
         if self._room.spend(self.size, self._long):
-            self._stored = await offload(self._told_to, store)
+            self._stored = await offload_to_the_end(self._told_to, store)
 
     def _told_to(self, store: Callable[[str], str]) -> tuple[str, str]:
         name, text = _spelled(b"".join(self._parts))
