@@ -8,8 +8,9 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

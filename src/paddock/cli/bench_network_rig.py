@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +22,7 @@ from paddock import Sandbox
 from paddock.cli import bench_network_load, bench_network_origin
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path
 NAME = "bench.example"  # what the server is called inside a sandbox

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.fence.container.rootfs import bubblewrap
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 
 OPTIONAL = ("runc", "runsc", "srt")
 _NOBODY = 65534

@@ -6,13 +6,13 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from paddock.cli.bench_figures import Figure, Limit, median, number, percentile_ms
 from paddock.cli.bench_rig import Rig
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import HostCannot, IntegrityError
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 

@@ -7,10 +7,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cli.bench_peers import Peers, open_peers
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 TRUE = ["/bin/true"]

@@ -11,13 +11,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from paddock import Sandbox
 from paddock.cli import bench_world_load
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 PYTHON = ["/usr/bin/python3", "-I", "-S"]

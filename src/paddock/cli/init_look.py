@@ -9,11 +9,11 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.cli.init_services import SERVICES, Service
+from paddock.model.values import dataclass
 from paddock.run.surroundings.host import read_text
 from paddock.run.surroundings.secret_files import secret_files
 

@@ -4,7 +4,7 @@ stand in for them. A table; nothing is looked up here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

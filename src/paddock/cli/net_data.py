@@ -5,7 +5,7 @@ requests, so few of them are held at once. Nothing is printed here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,7 @@ from paddock.journal.records import Record
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.errors import PaddockError
 from paddock.model.hosts import HostPattern
+from paddock.model.values import dataclass
 
 MAX_HELD = 10_000  # steps that wait for an earlier one to end; beyond it that one comes late
 _PARTS = (b"decided", b"asked", b"answered", b"settled")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.cli.net_data import AlertGroup
 from paddock.cli.output import counts
@@ -15,6 +15,7 @@ from paddock.cli.times import offset, took
 from paddock.gate.showing import plain
 from paddock.journal.traffic import Traffic
 from paddock.model.action import Verdict
+from paddock.model.values import dataclass
 
 HEADER = ("STEP", "FROM", "TIME", "KIND", "METHOD", "DESTINATION", "PATH", "STATUS", "VERDICT",
           "OUT", "IN", "TOOK")  # fmt: skip

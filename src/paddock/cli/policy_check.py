@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.policy.lint import Finding

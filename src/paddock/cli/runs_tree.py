@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.cli.journals import state_of
@@ -16,6 +15,7 @@ from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
 from paddock.journal.index_terms import changed_terms
 from paddock.model.errors import NotFound
+from paddock.model.values import dataclass
 
 _MAX_NAME = 40
 _MAX_CHANGED = 120

@@ -5,7 +5,7 @@ the screen. Nothing is read from a terminal or written to one here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from paddock.cli.step_panes import (
 )
 from paddock.cli.step_state import files_pane, world_pane
 from paddock.gate.showing import plain
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.run.rereading import Frame, Past

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.changes import Change
 from paddock.world.kept import KeptService
 from paddock.world.service import BUILT_IN, load

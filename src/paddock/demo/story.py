@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from paddock.demo.laying import PAGE
 from paddock.demo.person import Person
 from paddock.demo.telling import Moment, Narrator
 from paddock.model.errors import SandboxError
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.run.compare.comparison import Comparison

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.journal.records import Record, Type
+from paddock.model.values import dataclass
 
 _REFUNDS, _LETTERS = "/v1/refunds", "/v3/mail/send"
 _MAX_COMPLAINT = 2000

@@ -9,14 +9,16 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from paddock.gate.crossing import Crossing
-from paddock.gate.executors import Done, Refused
+from paddock.gate.executors import Done, Means, Refused, said_by
 from paddock.gate.faults import lasting
+from paddock.gate.ledger import NOTHING
 from paddock.gate.past import Met, Past
 from paddock.journal.bodies import decided_body
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 
 CarryOut = Callable[[Crossing, Verdict], Awaitable[Done]]
 _HAPPENED = (Outcome.DONE, Outcome.FAILED)
+_SENT = ("method", "host", "port", "path", "type", "body_bytes", "body_sha256")
 
 
 class Recorder(Protocol):
@@ -32,6 +34,31 @@ class Recorder(Protocol):
 def again_body(met: Met) -> dict[str, Any]:
     """The body of `decided` for a step that is answered from a record."""
     return {**decided_body(met.decision), "again": met.source}
+
+
+def repeat_body(met: Met, action: Action) -> dict[str, Any]:
+    """The body of `observed` for what has no step of its own."""
+    said: dict[str, Any] = {"what": "again", "kind": str(action.kind), "name": action.name}
+    if met.beside is None:
+        return said
+    sent = {key: action.arguments[key] for key in _SENT if key in action.arguments}
+    answer = met.source if met.step else {"beside": met.beside}
+    return {**said, "what": "beside", **sent, "outcome": str(met.outcome), "again": answer}
+
+
+async def answered_beside(met: Met, action: Action, means: Means, carry_out: CarryOut) -> Receipt:
+    """What goes on beside, and has no step of its own: it gets its answer all the same."""
+    crossing = Crossing(met.step, action, met.decision, NOTHING, 0, means)
+    done = await _answered(met, crossing, carry_out)
+    error = done.error
+    return Receipt(
+        outcome=done.outcome,
+        step=met.step,
+        result=done.value,
+        error=said_by(error),
+        decision=met.decision,
+        exception=error if isinstance(error, BaseException) else None,
+    )
 
 
 async def carried_out_again(past: Past, met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from paddock.gate.again import Recorder, again_body, carried_out_again
+from paddock.gate.again import Recorder, again_body, answered_beside, carried_out_again, repeat_body
 from paddock.gate.alerts import Alerts
 from paddock.gate.approvals import (
     EDITED,
@@ -127,7 +127,9 @@ class Gate:
         """What came of it in the earlier run comes of it again."""
         action = action.at(met.step)
         if met.is_repeat:
-            return self._repeated(met, action)
+            repeated, carry_out = self._repeated(met, action), self._execution.carry_out
+            is_beside = met.beside is not None
+            return await answered_beside(met, action, means, carry_out) if is_beside else repeated
         proposed = self.writing.proposed(action, met.step)
         decided = Entry(Type.DECIDED, again_body(met), met.step)
         position = self.writing.write(proposed, decided)
@@ -136,7 +138,8 @@ class Gate:
         self._accounts.count_again(self.policy, action, met.outcome)
         if self.faults is not None and met.decision.verdict in _CARRIED_OUT:
             self.faults.strike(action, met.step, met.decision.effect)
-        if self.recorder is not None:
+        # What goes on beside comes at any moment: the files then are no state of its step.
+        if self.recorder is not None and met.beside is None:
             await self.recorder.before(action)
         done = await carried_out_again(past, met, crossing, self._execution.carry_out)
         if met.within:
@@ -144,7 +147,7 @@ class Gate:
         return self._settle(crossing, done)
 
     def _repeated(self, met: Met, action: Action) -> Receipt:
-        self.observe({"what": "again", "kind": str(action.kind), "name": action.name}, met.step)
+        self.observe(self.writing.masked(repeat_body(met, action)), met.step or None)
         return Receipt(met.outcome, met.step, met.result, met.error, met.decision)
 
     def change_policy(self, policy: Policy) -> None:
@@ -171,7 +174,7 @@ class Gate:
         except Departed as error:
             return self._refused(next(self._steps), action, "record", str(error))
         if met is not None and met.is_repeat:
-            return self._repeated(met, action)
+            return self._repeated(met.because(decided_by, why), action)
         step = next(self._steps) if met is None else met.step
         return self._refused(step, action, decided_by, why)
 

@@ -5,11 +5,11 @@ then is given again. Nothing is decided anew, nobody is asked, and nothing outsi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from paddock.journal.writer import Entry
-from paddock.model.action import Action, Decision, Outcome
+from paddock.model.action import Action, Decision, Outcome, Verdict
 from paddock.model.values import dataclass
 
 
@@ -39,6 +39,7 @@ class Met:
     answered_by: str | None = None
     draft_id: str | None = None
     is_repeat: bool = False  # of a step that came already, and may come as often as it likes
+    beside: str | None = None  # the rule by which it goes on beside what the agent does
     within: tuple[Entry, ...] = ()  # steps that were part of its answer, as they were recorded
     # Tells who keeps the record that an answer cannot be given: where it differs, and how.
     departed: Callable[[str | None, Any, Any], Departed] = field(default=_departed, compare=False)
@@ -48,7 +49,15 @@ class Met:
     @property
     def source(self) -> dict[str, Any]:
         """For the journal: where the answer comes from."""
-        return {"run": self.run, "step": self.step}
+        source = {"run": self.run, "step": self.step}
+        return source if self.beside is None else {**source, "beside": self.beside}
+
+    def because(self, decided_by: str, why: str) -> Met:
+        """What goes on beside, and its door refuses now: for the reason that there is now."""
+        if self.beside is None:
+            return self
+        decision = replace(self.decision, verdict=Verdict.BLOCK, decided_by=decided_by, why=why)
+        return replace(self, decision=decision, error=why)
 
 
 class Past(Protocol):
@@ -56,7 +65,8 @@ class Past(Protocol):
 
     async def meet(self, action: Action) -> Met | None:
         """The recorded step; None from the moment on at which things are live. May wait for others
-        whose turn comes first. Raises Departed."""
+        whose turn comes first. What goes on beside may have no step: then it is a repeat of step 0.
+        Raises Departed."""
         ...
 
     def refused(self, action: Action) -> Met | None:

@@ -8,10 +8,11 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.gate.approvals import APPROVED, DENIED, EDITED, EXPIRED, PENDING, WITHDRAWN, Approvals
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

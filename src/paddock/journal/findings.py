@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from paddock.journal.heads import Head
 from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
 from paddock.journal.segments import batches
 from paddock.model.errors import IntegrityError
+from paddock.model.values import dataclass
 
 
 class Finding(enum.StrEnum):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
+from paddock.model.values import dataclass
 from paddock.policy import effects, expressions
+from paddock.policy.beside import beside_of
 from paddock.policy.document import Document, Path
 from paddock.policy.fault_schema import Faults
 from paddock.policy.fault_words import FaultReader
@@ -69,6 +71,7 @@ class Converter:
             rules=tuple(self._rule(shape, ("rules", n)) for n, shape in enumerate(file.rules)),
             approvals=Approvals(file.approvals.timeout, tuple(file.approvals.by)),
             vary=tuple(file.replay.vary),
+            beside=self._beside(file.replay.beside),
             sandbox=self._sandbox(file.sandbox),
             version=file.version,
             network=None if network is None else self._network(network),
@@ -76,6 +79,15 @@ class Converter:
             world=world,
             faults=self._faults(file),
         )
+
+    def _beside(self, texts: list[str] | None) -> tuple[str, ...] | None:
+        """None when the key is not there."""
+        for n, text in enumerate(texts or ()):
+            try:
+                beside_of(text)
+            except InvalidInput as error:
+                self._note(("replay", "beside", n), error.message, error.hint)
+        return None if texts is None else tuple(texts)
 
     def _faults(self, file: FileShape) -> tuple[FaultTerms, ...]:
         reader = FaultReader(self._note, self._match, self._compile, file.tools)

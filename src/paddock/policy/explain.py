@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.action import Action, Decision, Effect, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.compile import Check, CompiledRule, compile_rule
 from paddock.policy.decide import BadAmount, Policy, amount_of, hit_of, is_contained
 from paddock.policy.expressions import ExpressionError

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Kind
+from paddock.model.values import dataclass
 from paddock.policy.document import Path
 from paddock.policy.fault_schema import FaultEntryShape
 from paddock.policy.fault_sets import FAULT_SETS

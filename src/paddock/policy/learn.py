@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.compare import RecordedAction
 from paddock.policy.decide import is_contained
 from paddock.policy.effects import strictest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.policy.document import Document
 from paddock.policy.file import DEFAULT_NAME, problem_of, read_draft
 from paddock.policy.problems import PolicyError, Problem

@@ -109,6 +109,8 @@ class Terms:
     world: WorldTerms | None = None
     faults: tuple[FaultTerms, ...] = ()  # in their order: of several that strike, the first does
     vary: tuple[str, ...] = ()  # what may differ in a replay: PLACE=SHAPE. It permits nothing
+    # What a replay takes for no part of what the agent does; None: the usual. It permits nothing.
+    beside: tuple[str, ...] | None = None
     # The directory that paths in the file start from. It says nothing about what may be done.
     base: str | None = field(default=None, compare=False)
 
@@ -134,8 +136,8 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         plain["tools"] = {name: _plain_tool(tool) for name, tool in terms.tools.items()}
     if terms.rules:
         plain["rules"] = [_plain_rule(rule) for rule in terms.rules]
-    if terms.vary:
-        plain["replay"] = {"vary": list(terms.vary)}
+    if terms.vary or terms.beside is not None:
+        plain["replay"] = _plain_replay(terms)
     if terms.approvals != Approvals():
         plain["approvals"] = {
             "timeout": _seconds(terms.approvals.timeout_s),
@@ -151,6 +153,11 @@ def digest(terms: Terms) -> str:
     plain["rules"] = sorted(plain.get("rules", []), key=lambda rule: str(rule["id"]))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_replay(terms: Terms) -> dict[str, Any]:
+    plain: dict[str, Any] = {"vary": list(terms.vary)} if terms.vary else {}
+    return plain if terms.beside is None else {**plain, "beside": list(terms.beside)}
 
 
 def _plain_tool(tool: Tool) -> dict[str, Any]:

@@ -248,6 +248,12 @@ class ReplayShape(Shape):
     vary: list[Annotated[str, Field(max_length=200)]] = Field(
         default=[], max_length=100, description="what may differ: body.created=date"
     )
+    # Not optional: a key without a value must not read like no key.
+    beside: list[Annotated[str, Field(max_length=500)]] = Field(
+        default=None,  # type: ignore[assignment]
+        max_length=100,
+        description="what goes on beside, by the clock: POST collector.example/v1/traces",
+    )
 
 
 class FileShape(Shape):

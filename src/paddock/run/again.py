@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, assert_never
 
 from paddock.gate.past import Departed, Met
@@ -16,6 +16,7 @@ from paddock.journal.reader import Reader
 from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Kind
 from paddock.model.errors import PaddockError
+from paddock.model.values import dataclass
 from paddock.run.epochs import Epoch, Epochs
 from paddock.run.matching.compare import compare
 from paddock.run.matching.past import Past

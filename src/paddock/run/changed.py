@@ -12,7 +12,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from paddock.journal.records import Record
 from paddock.model.errors import InvalidInput
 from paddock.model.results import FileType
 from paddock.model.spec import HOME
+from paddock.model.values import dataclass
 from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.state.change import Change
 from paddock.state.descent import Descent

@@ -4,9 +4,10 @@ through it again, in a replay or in a further fork, comes under them at the same
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.order import policy_in, policy_words
 

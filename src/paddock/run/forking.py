@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from paddock.doors.network.pacing import Pacer
 from paddock.fence.offload import offload
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
 from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at

@@ -10,10 +10,10 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from paddock.gate.showing import plain
+from paddock.model.values import dataclass
 from paddock.run.html_style import STYLE
 
 MAX_TEXT = 500  # characters of one cell or line

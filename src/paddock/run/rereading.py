@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,7 @@ from paddock.journal.records import Chain, ChainBroken, Record, Type
 from paddock.journal.segments import OpenSegments
 from paddock.journal.traffic import mapping
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision

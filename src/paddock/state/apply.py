@@ -11,12 +11,12 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, assert_never
 
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
+from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import Change, Kind, file_type, link_target, size_of, walk_order
 from paddock.state.copying import has_same_content

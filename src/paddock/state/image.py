@@ -11,10 +11,10 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import HostCannot, IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 from paddock.state.imagefiles import ImageFiles
 
 # The registry protocol's own limit for manifests; configs are smaller still.

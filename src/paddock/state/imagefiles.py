@@ -12,11 +12,12 @@ import posixpath
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.state.descent import Descent, open_file
 from paddock.state.tarstream import TarStream
 from paddock.state.unpacked import Window

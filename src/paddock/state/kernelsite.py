@@ -16,12 +16,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path, PurePath
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
 
 ROOT = "ipython"

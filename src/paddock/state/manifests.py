@@ -11,11 +11,12 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.values import dataclass
 from paddock.state.entries import DIGEST, canonical, number
 
 FORMAT_VERSION = 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.values import dataclass
 from paddock.state.image import (
     Image,
     Layer,

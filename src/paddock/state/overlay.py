@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import (
     Change,

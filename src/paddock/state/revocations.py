@@ -13,10 +13,10 @@ import os
 import re
 import secrets
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.values import dataclass
 from paddock.state import procstat
 from paddock.state.home import Home
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.results import FileType
+from paddock.model.values import dataclass
 from paddock.state.change import (
     Change,
     PathRoom,

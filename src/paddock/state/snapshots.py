@@ -11,11 +11,11 @@ import builtins
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import IntegrityError, NotFound
+from paddock.model.values import dataclass
 from paddock.state.blobs import BlobStore
 from paddock.state.capture import Capture
 from paddock.state.copying import digest_of

@@ -13,11 +13,11 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, NotFound
 from paddock.model.spec import identifier
+from paddock.model.values import dataclass
 from paddock.state.copying import sync_file_system
 from paddock.state.descent import DIR_FLAGS
 from paddock.state.sources import unpack_source

@@ -10,11 +10,11 @@ import errno
 import os
 import stat
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.sizes import format_size
+from paddock.model.values import dataclass
 from paddock.state.copying import write_at
 from paddock.state.descent import FILE_FLAGS, Descent, shown
 from paddock.state.rootfs import Rootfs, image_parts

@@ -7,11 +7,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record
+from paddock.model.values import dataclass
 from paddock.policy.faults import INSTEAD
 
 MAX_WHAT = 200

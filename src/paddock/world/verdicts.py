@@ -8,11 +8,12 @@ import bisect
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.gate.faults import TIMEOUT_S
 from paddock.journal.reader import Reader
+from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 from paddock.world.verdict_deeds import Deed, Past, read_past, struck
 

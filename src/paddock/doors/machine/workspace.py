@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.fence.container.sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
+from paddock.model.values import dataclass
 from paddock.state.apply import Applied, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
 from paddock.state.hiding import split_hidden

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -30,6 +29,7 @@ from paddock.doors.network.streams import connect_action, pass_through
 from paddock.model.action import Receipt
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
+from paddock.model.values import dataclass
 from paddock.policy.network import Transport
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host, is_address
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.trust import bundle, java_truststore
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paddock.doors.network.addresses import (
     IpAddress,
@@ -25,6 +24,7 @@ from paddock.doors.network.addresses import (
 )
 from paddock.doors.network.lookups import Busy, Lookups, Resolve, ask_host
 from paddock.model.hosts import is_address
+from paddock.model.values import dataclass
 from paddock.policy.network import Mode, NetworkTerms
 
 DIAL_S = 10.0  # for all addresses of a name together

@@ -11,7 +11,6 @@ import contextlib
 import enum
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +19,7 @@ from paddock.doors.network.names import NameTable
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host, is_address
+from paddock.model.values import dataclass
 
 MAX_PACKET = 4096  # of a question, by UDP and by TCP; a real one has less than 400 bytes
 MAX_UNDER_WAY = 64  # more wait in the kernel's buffer, and clients ask again

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.doors.network.arrivals import Arrival
@@ -31,6 +30,7 @@ from paddock.fence.container.network import Attempt, DoorSockets, original_desti
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.network import NetworkTerms
 from paddock.world.world import World

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
+
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.doors.network.conn import Conn

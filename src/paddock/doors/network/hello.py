@@ -6,8 +6,9 @@ OpenSSL does the reading, as it would for a server. Nothing is taken apart by ha
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 from functools import cache
+
+from paddock.model.values import dataclass
 
 MAX_HELLO_BYTES = (16 << 10) + 4096  # a long one, and the headers of many small records
 _HANDSHAKE = b"\x16\x03"  # a handshake record, of any version since SSL 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import (
@@ -24,6 +23,7 @@ from paddock.doors.network.http1_messages import (
     same_authority,
     tokens,
 )
+from paddock.model.values import dataclass
 
 _TURN_REQUESTS = 16
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from httptools import (
@@ -19,6 +18,7 @@ from httptools import (
 
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.model.values import dataclass
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200

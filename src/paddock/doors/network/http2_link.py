@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import h2.config
@@ -33,6 +32,7 @@ from paddock.doors.network.http2_streams import (
     Stream,
     wake,
 )
+from paddock.model.values import dataclass
 
 _FIRST_WINDOW = 65535  # of any connection; settings do not change it
 _MAX_REMOTE_SETTINGS = 64

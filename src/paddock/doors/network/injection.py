@@ -12,7 +12,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import assert_never
 from urllib.parse import quote, quote_plus, unquote_plus
@@ -20,6 +20,7 @@ from urllib.parse import quote, quote_plus, unquote_plus
 from paddock.doors.network.exchange import Headers, header, without
 from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 _MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
@@ -21,6 +21,7 @@ from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
+from paddock.model.values import dataclass
 from paddock.policy.network import SecretTerms
 
 Spell = Callable[[Any], bytes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -25,6 +24,7 @@ from paddock.doors.network.requests import Origin, Proposal
 from paddock.doors.network.scrub import ask_for_plain
 from paddock.doors.network.upstreams import Place
 from paddock.model.action import Action, Kind
+from paddock.model.values import dataclass
 
 _NOT_SENT = (b"host", b"expect", b"content-length", b"x-paddock")
 

@@ -10,13 +10,13 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from paddock.doors.network.scrub import Scrubber
 from paddock.doors.network.secret_sources import checked, load
 from paddock.doors.network.spellings import Needle
 from paddock.model.errors import InvalidInput, SandboxError
+from paddock.model.values import dataclass
 from paddock.policy.network import SecretTerms
 from paddock.state import revocations
 from paddock.state.home import Home

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from paddock.doors.network.carrying import Carrying
@@ -31,6 +31,7 @@ from paddock.gate.gate import Gate
 from paddock.gate.sending import Uncertain
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.network import Mode, NetworkTerms
 from paddock.state.home import Home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.custody import Custody
@@ -17,6 +17,7 @@ from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.world.world import StandIn, World
 

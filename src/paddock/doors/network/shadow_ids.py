@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -15,6 +15,7 @@ from paddock.gate.drafts import Draft, Drafts
 from paddock.journal.reader import Reader
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.world.overlay.ids import is_marked
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from paddock.doors.network.exchange import Exchange, Headers, Request, values_of, without
 from paddock.doors.network.spoiling import Layer
+from paddock.model.values import dataclass
 
 MAX_ANSWERS = 200
 MAX_ANSWER_BYTES = 256 << 10

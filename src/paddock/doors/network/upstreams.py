@@ -7,7 +7,6 @@ import contextlib
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from paddock.doors.network.conn import Conn, ConnLost
@@ -17,6 +16,7 @@ from paddock.doors.network.http2_client import Http2Upstream
 from paddock.doors.network.upstream_tls import client_context, why_not
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 IDLE_S = 600.0  # a model may think for minutes before it says anything
 KEPT_S = 30.0

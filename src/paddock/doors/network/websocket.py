@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.conn import READ_BYTES, Conn, ConnIdle, ConnLost
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from wsproto.connection import Connection

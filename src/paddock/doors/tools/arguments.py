@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.doors.tools.plain import said
@@ -16,6 +15,7 @@ from paddock.journal.bodies import as_json
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.effects import STRICTNESS
 from paddock.policy.rules import Tool as Declared

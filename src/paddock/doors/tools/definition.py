@@ -8,13 +8,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn, overload
 
 from paddock.doors.tools import docstrings
 from paddock.doors.tools.parameters import Parameters
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all model vendors take
 

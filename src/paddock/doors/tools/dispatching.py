@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.doors.tools.crossing import note_invalid
 from paddock.doors.tools.result import ToolResult, invalid
 from paddock.doors.tools.toolset import Tools
+from paddock.model.values import dataclass
 
 MAX_CALLS = 128  # of one message; the vendors' own bound on parallel calls
 _MAX_ID = 200

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from paddock.model.values import dataclass
 
 _GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
 _GOOGLE_OTHER = re.compile(

@@ -12,7 +12,6 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from paddock.doors.tools.arguments import ModelReader, SchemaReader
@@ -26,6 +25,7 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 T = TypeVar("T")
 _FROM_THE_HOST = frozenset({"run_manager", "config", "callbacks"})

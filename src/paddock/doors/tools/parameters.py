@@ -10,7 +10,6 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.tools.annotations import described, readable
@@ -18,6 +17,7 @@ from paddock.doors.tools.arguments import made_from, normal_form
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, assert_never
 
 from paddock.doors.tools.errors import InvalidArguments, ToolDrafted, ToolError, ToolRefused
 from paddock.doors.tools.plain import rendered
 from paddock.model.action import Outcome, Receipt
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

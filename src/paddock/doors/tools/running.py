@@ -13,10 +13,10 @@ import inspect
 import itertools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from paddock.fence.offload import offload
+from paddock.model.values import dataclass
 
 T = TypeVar("T")
 MAX_ITEMS = 100_000  # of a generator; one that goes on for ever must not take the host with it

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from paddock.fence.channel import Channel
@@ -19,6 +19,7 @@ from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
+from paddock.model.values import dataclass
 
 DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
 _CALL_S = 10.0

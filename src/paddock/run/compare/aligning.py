@@ -7,7 +7,8 @@ from __future__ import annotations
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 # Cells of a table that is filled in whole: 300 against 300 steps take about 50 ms.
 MAX_CELLS = 90_000

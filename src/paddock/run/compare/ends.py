@@ -9,10 +9,10 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.errors import NotFound, PaddockError
+from paddock.model.values import dataclass
 from paddock.run.compare.fields import FieldDifference, differences
 from paddock.run.compare.trail import Trail
 from paddock.state.home import Home

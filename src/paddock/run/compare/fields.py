@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from paddock.model.values import dataclass
 
 MAX_FIELDS = 200
 MAX_VALUE = 2000  # characters of one value; whole ones are asked for with `full`

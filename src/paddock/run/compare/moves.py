@@ -8,12 +8,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.journal.reader import Spot
 from paddock.journal.records import BlobRef, Record
 from paddock.journal.traffic import mapping
+from paddock.model.values import dataclass
 
 MAX_NAME = 200
 # Named in docs/compare.md. They differ between two runs that did the same.

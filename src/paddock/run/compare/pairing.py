@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.traffic import mapping
+from paddock.model.values import dataclass
 from paddock.run.compare.aligning import Row, Sign, align
 from paddock.run.compare.fields import FieldDifference, differences, shortened
 from paddock.run.compare.moves import Move, answer_of, without_varying

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from paddock.journal.places import is_held
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record
 from paddock.model.errors import PaddockError
+from paddock.model.values import dataclass
 from paddock.run.account import Account
 from paddock.run.compare.moves import Move, add_decided, add_settled, proposed_move
 from paddock.run.report import Report

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 
 from paddock.model.action import Kind
+from paddock.run.matching.besides import Besides, marked
 from paddock.run.matching.bindings import Bindings
 from paddock.run.matching.candidates import MAX_SIMILAR, Candidates
 from paddock.run.matching.compare import compare
@@ -39,7 +40,7 @@ class Past:
     `answered(row)`. A contained row is carried out again; `answered(row)` when it has ended."""
 
     def __init__(self, rows: Iterable[Row], rules: Rules = STRICT) -> None:
-        self._all = sorted(rows, key=lambda row: row.step)
+        self._all = sorted(marked(rows, rules.beside), key=lambda row: row.step)
         self._rows = [row for row in self._all if row.is_candidate]
         self._rules = rules
         self._bindings = Bindings()
@@ -49,6 +50,8 @@ class Past:
         self._refusals = {row.step: row_view(row) for row in self._all if _is_refusal(row)}
         self._refused: set[int] = set()
         self._asked: dict[bytes, Row] = {}  # questions for names that have come
+        self._besides = Besides(self._all, rules.beside)
+        self._begins_beside = False
         self._end: int | None = None
         self._outstanding: set[int] = set()  # of the steps before `_end`
 
@@ -56,14 +59,25 @@ class Past:
         """Only the steps before k are the past: what comes when all of them are over is live."""
         self._end = k
         past = [row for row in self._rows if row.step < k]
+        self._besides = Besides([row for row in self._all if row.step < k], self._rules.beside)
+        self._begins_beside = any(row.step == k and row.beside for row in self._all)
         self._turns = Turns(past, self._optional)
         self._candidates = Candidates(self._rows, self._rules, self._turns)
         self._outstanding = {row.step for row in self._rows if self._is_awaited(row)}
 
     @property
+    def rows(self) -> tuple[Row, ...]:
+        """All of them, by step; those that go on beside are marked."""
+        return tuple(self._all)
+
+    @property
     def optional(self) -> frozenset[int]:
         """Steps that may come again, or not."""
-        return self._optional
+        return self._optional | {row.step for row in self._all if row.beside is not None}
+
+    def beside(self, view: View) -> str | None:
+        """The rule by which a proposed action goes on beside what the agent does."""
+        return self._besides.rule_of(view)
 
     @property
     def is_live(self) -> bool:
@@ -72,6 +86,11 @@ class Past:
 
     def propose(self, view: View) -> Proposed:
         """What a proposed action is. A Match is taken; an Early one is to be proposed again."""
+        # What comes by the clock does not begin the future, unless that begins with such a step.
+        if not (self.is_live and self._begins_beside):
+            beside = self._besides.take(view)
+            if beside is not None:
+                return beside
         if self.is_live:
             return Live()
         found = self._candidates.equal(view, self._bindings)
@@ -206,7 +225,9 @@ class Past:
         return not is_over(row)
 
     def _is_missing(self, row: Row) -> bool:
-        if row.is_within is not None or (self._end is not None and row.step >= self._end):
+        if row.is_within is not None or row.beside is not None:
+            return False
+        if self._end is not None and row.step >= self._end:
             return False
         if row.is_refused_by_door:
             return row.kind is not Kind.DNS and row.step not in self._refused
@@ -229,7 +250,7 @@ def _questions_again(rows: Iterable[Row]) -> frozenset[int]:
 
 
 def _is_refusal(row: Row) -> bool:
-    return row.is_refused_by_door and row.is_within is None
+    return row.is_refused_by_door and row.is_within is None and row.beside is None
 
 
 def _too_early(row: Row | None, waits_for: tuple[Row, ...]) -> Diverged:

@@ -31,6 +31,7 @@ class Row:
     is_contained: bool = False  # stays inside the fence: carried out again, not answered
     is_kept: bool = True  # whether the journal has all of its answer
     begun_n: int | None = None  # the last record before its answer began; None: when it settled
+    beside: str | None = None  # the rule by which it goes on beside what the agent does
 
     @property
     def answer_n(self) -> float:
@@ -42,8 +43,9 @@ class Row:
 
     @property
     def is_candidate(self) -> bool:
-        """Whether an agent proposes it by itself, and its door lets it come to the gate."""
-        return not self.is_refused_by_door and self.is_within is None
+        """Whether an agent proposes it by itself, as a part of what it does, and its door lets it
+        come to the gate."""
+        return not self.is_refused_by_door and self.is_within is None and self.beside is None
 
     @property
     def is_answerable(self) -> bool:
@@ -91,6 +93,16 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """The proposed goes on beside what the agent does. It gets the answer of `row`, which has come
+    already if it `is_again`; None: the record has no answer for it."""
+
+    rule: str
+    row: Row | None
+    is_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Early:
     """The proposed is a recorded step (or, with `row` None, what follows the past), and those it
     waits for are still out. The caller holds it and proposes it again when one was answered."""
@@ -127,7 +139,7 @@ class NotForkable:
     instead: tuple[int, ...]  # the nearest before and after, where there are any
 
 
-Proposed = Match | Early | Diverged | Live
+Proposed = Match | Beside | Early | Diverged | Live
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
+from paddock.policy.beside import BesideRule
 from paddock.run.matching.moments import Moments, is_moment, is_unix
 
 ANYWHERE = "*"
@@ -58,10 +59,12 @@ class Vary:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may vary in one replay. `moments` None: not even the present moment."""
+    """What may vary in one replay. `moments` None: not even the present moment. `beside`: what is
+    no part of what the agent does."""
 
     vary: tuple[Vary, ...] = ()
     moments: Moments | None = None
+    beside: tuple[BesideRule, ...] = ()
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:
         """All that are about the place."""

@@ -11,12 +11,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.gate.run_keys import CARRIED, run_key
 from paddock.model.errors import InvalidInput, NotFound, PaddockError
+from paddock.model.values import dataclass
 from paddock.run.scenarios.result import RunResult
 from paddock.state.home import Home
 

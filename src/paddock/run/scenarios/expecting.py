@@ -5,11 +5,11 @@ loads pydantic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.document import Path as Place
 from paddock.policy.expressions import compile_expression
 from paddock.policy.fields import FIELDS

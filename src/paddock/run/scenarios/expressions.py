@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.cel_module import cel
 from paddock.policy.expressions import (
     LOOSEST,

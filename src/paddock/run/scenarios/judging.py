@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import PaddockError
+from paddock.model.values import dataclass
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.expressions import WorldCondition
 from paddock.run.scenarios.judging_texts import file_failures, shown, text_failures

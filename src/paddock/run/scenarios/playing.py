@@ -7,11 +7,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.model.errors import PaddockError
+from paddock.model.values import dataclass
 from paddock.run.scenarios.judging import Failure, judge
 from paddock.run.scenarios.preparing import Prepared
 from paddock.run.scenarios.rates import Rate, rate_of

@@ -5,10 +5,10 @@ said here, before anything runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.world import plain_world
 from paddock.policy.world_words import SETTINGS
 from paddock.run.order import Order, order_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.document import Document, read
 from paddock.policy.document import Path as Place
 from paddock.policy.problems import PolicyError, Problem, suggest

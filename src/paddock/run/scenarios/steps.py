@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.journal.reader import Reader, Step
 from paddock.journal.traffic import mapping
 from paddock.model.action import Action, Effect, Kind, Verdict
+from paddock.model.values import dataclass
 from paddock.policy.compile import CompiledRule, compile_rule
 from paddock.policy.expressions import ExpressionError
 from paddock.policy.fields import Unmatchable

@@ -5,9 +5,9 @@ is touched. Reads the store and what a scan has seen; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paddock.model.values import dataclass
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:

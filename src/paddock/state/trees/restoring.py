@@ -14,11 +14,12 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from paddock.model.errors import Conflict, HostCannot
+from paddock.model.values import dataclass
 from paddock.state.copying import write_at
 from paddock.state.descent import FILE_FLAGS, Descent, open_file, shown
 from paddock.state.trees.nodes import Node, NodeKind, Tree

@@ -7,11 +7,12 @@ import contextlib
 import http.client
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.asgi import TIMEOUT_S, HttpAnswer, WorldRequest, call
 from paddock.world.context import Context
 from paddock.world.fidelity.compare import Comparison, Difference, Said, What, compare

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.asgi import Headers
 from paddock.world.fidelity.names import Names, is_name
 from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of

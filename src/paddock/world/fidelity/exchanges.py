@@ -7,12 +7,13 @@ import binascii
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.asgi import Headers
 from paddock.world.overlay.bodies import is_json, loaded, media_of
 from paddock.world.overlay.paths import canonical, template

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.overlay.paths import is_id
 
 _MAX_FIELDS = 20_000

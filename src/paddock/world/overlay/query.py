@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl
 
+from paddock.model.values import dataclass
 from paddock.world.overlay.ids import ID_FIELDS
 
 _NUMBERED = frozenset({"page", "page[number]", "pagenumber", "page_number", "p"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.policy.graphql import effect_of, is_endpoint
 from paddock.world.overlay.bodies import media_of
 from paddock.world.overlay.paths import canonical, loosest

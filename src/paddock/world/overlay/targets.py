@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.policy.graphql import is_endpoint
 from paddock.world.overlay.paths import ancestors, is_id, is_plural, last, parent
 

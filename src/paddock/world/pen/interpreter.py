@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.pen.walls import is_visible
 
 _MAX_LINKS = 16

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 OWN = "/pen"  # the own directory, at the same place for every world: state may hold paths

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 MAX_DOCUMENTS = 200_000  # of one seed
 MAX_VALUES = 5_000_000  # in all documents; also the end of a file that refers to itself

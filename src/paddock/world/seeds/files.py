@@ -7,11 +7,12 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.reading import read_bounded
 from paddock.world.seeds.cells import TYPES, typed
 from paddock.world.seeds.documents import MAX_DOCUMENTS, Document, Intake

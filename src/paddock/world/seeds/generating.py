@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 from paddock.world.context import Context, token
 from paddock.world.seeds.documents import Document, Intake
 from paddock.world.seeds.making import Maker

@@ -8,11 +8,12 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.context import token
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from paddock.model.values import dataclass
 from paddock.world.seeds import oddities
 from paddock.world.seeds.documents import Document, Oddity
 from paddock.world.seeds.oddities import Case

@@ -7,10 +7,10 @@ import random
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.context import token
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document

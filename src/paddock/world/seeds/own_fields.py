@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import MAX_DEPTH, checked_name
 from paddock.world.seeds.making import Maker, iso

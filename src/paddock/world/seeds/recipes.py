@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.seeds.documents import MAX_DOCUMENTS, checked_name
 from paddock.world.seeds.mess import MILD, ODDITIES
 from paddock.world.seeds.own_fields import OwnField, parse_fields

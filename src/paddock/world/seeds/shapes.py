@@ -5,9 +5,10 @@ can be made odd.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
 from paddock.world.seeds.making import Maker, iso

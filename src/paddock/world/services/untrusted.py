@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
+
+from paddock.model.values import dataclass
 
 # SQLite gives up on JSON that is nested 1000 deep, and one such document spoils every search.
 MAX_DEPTH = 64

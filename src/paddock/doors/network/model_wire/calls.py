@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 from paddock.doors.network.model_wire.answer import ToolCall
@@ -15,6 +14,7 @@ from paddock.doors.network.model_wire.reading import (
     cut,
 )
 from paddock.doors.network.model_wire.wire import Api, Wire
+from paddock.model.values import dataclass
 
 MAX_CALLS = 256  # in one answer
 _MAX_NAME = 256

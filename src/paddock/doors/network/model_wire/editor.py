@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.doors.network.model_wire.answer import ToolCall
@@ -16,6 +15,7 @@ from paddock.doors.network.model_wire.calls import NOTHING, Noted, calls_of
 from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable, dump, load
 from paddock.doors.network.model_wire.sse import Event, EventReader, written
 from paddock.doors.network.model_wire.wire import Wire
+from paddock.model.values import dataclass
 
 _NO_VERDICT = "nobody decided on it"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paddock.doors.network.model_wire.answer import Usage
+from paddock.model.values import dataclass
 
 AS_OF = "2026-11"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.doors.network.model_wire.reading import items, mapping
+from paddock.model.values import dataclass
 
 _IMAGES = frozenset({"image", "image_url", "input_image"})
 _ENOUGH = 64 << 10  # characters that are joined before they are cut to what is kept

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable
+from paddock.model.values import dataclass
 
 KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
 _LINE = re.compile(rb"\r\n|\n|\r")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
+
+from paddock.model.values import dataclass
 
 
 class Api(enum.StrEnum):

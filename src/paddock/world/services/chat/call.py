@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.untrusted import Malformed, parse_json
 
 MAX_PAGE = 1000

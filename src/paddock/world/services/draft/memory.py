@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.overlay.ids import Places, is_marked, key_field, number_of
 from paddock.world.overlay.paths import ancestors, last, parent, template
 from paddock.world.overlay.shapes import Keys

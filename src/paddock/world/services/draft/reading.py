@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.asgi import Headers, HttpAnswer, WorldRequest
 from paddock.world.overlay.bodies import header, is_json, loaded, media_of
 from paddock.world.overlay.ids import has_id

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from paddock.model.values import dataclass
 from paddock.world.asgi import HttpAnswer
 from paddock.world.context import Context
 from paddock.world.overlay.fresh import fresh, latest

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
+
+from paddock.model.values import dataclass
 
 MAX_BODY = 50 << 20  # a file of 35 MB as base64
 MAX_DEPTH = 32

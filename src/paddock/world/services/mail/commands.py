@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Self
 
+from paddock.model.values import dataclass
 from paddock.world.services.untrusted import is_address
 
 _PATH = re.compile(r"\s*(?:<(?P<path>(?:\"(?:[^\"\\]|\\.)*\"|[^<>\"])*)>|(?P<bare>[^\s<>]+))"

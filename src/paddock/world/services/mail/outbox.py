@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.context import Context
 from paddock.world.services.untrusted import TooLarge
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from paddock.model.values import dataclass
 from paddock.world.services.mail.commands import BadCommand, Parameters, read_path
 from paddock.world.services.mail.incoming import MAX_LINE, Incoming
 from paddock.world.services.mail.outbox import MAX_MESSAGE

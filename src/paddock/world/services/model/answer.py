@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.model.conversation import Asked, Call, Message
 
 CHUNK = 16  # characters of a streamed part, unless the script says otherwise

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from paddock.model.values import dataclass
 
 _encode = json.JSONEncoder().encode
 _PER_MESSAGE = 4  # tokens that a message costs besides its text

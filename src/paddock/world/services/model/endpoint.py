@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.services.model import chat, embeddings, listing, messages, responses
 from paddock.world.services.model.answer import Answer, Failure, Wire

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import regex
 
+from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 from paddock.world.services.model.conversation import Asked
 

@@ -11,9 +11,10 @@ import hashlib
 import json
 import string
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.context import Context
 from paddock.world.services.model.answer import Answer, Usage
 from paddock.world.services.model.conversation import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.model.answer import CHUNK, Failure, Stop
 from paddock.world.services.model.matching import Condition
 

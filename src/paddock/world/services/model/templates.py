@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.policy.json_bounds import Bounds, bound
 from paddock.world.services.model.conversation import Asked, Result
 from paddock.world.services.model.matching import Groups, ScriptFailed

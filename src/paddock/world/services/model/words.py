@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.policy.document import Document
 from paddock.policy.problems import Problem, suggest
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.document import Document
 from paddock.world.services.openapi.fit import Fitter, Source
 from paddock.world.services.openapi.resources import Resources

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.api import Api, accepts
 from paddock.world.services.openapi.check import Fault, Way
 from paddock.world.services.openapi.fit import MISSING

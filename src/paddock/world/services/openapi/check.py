@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi import formats, pattern
 from paddock.world.services.openapi.shape import Choice, Node, Shape, Shapes
 

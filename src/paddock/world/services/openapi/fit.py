@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.context import START, token
 from paddock.world.services.openapi import formats, pattern
 from paddock.world.services.openapi.check import Checker, Effort, Way, kind_of, same

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.api import Api
 from paddock.world.services.openapi.asking import Asked
 from paddock.world.services.openapi.check import Fault, same

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.api import Answer, Api
 from paddock.world.services.openapi.check import Fault
 from paddock.world.services.openapi.envelope import plain

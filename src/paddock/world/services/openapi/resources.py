@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.envelope import (
     Envelope,
     find_list,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.document import Document
 from paddock.world.services.openapi.shape import Node
 

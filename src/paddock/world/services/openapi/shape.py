@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.openapi.document import Document
 
 Node = Any  # a schema as it stands in the document: a mapping, or a truth value

@@ -9,9 +9,10 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.services.payments import form
 from paddock.world.services.payments.books import Books

@@ -4,9 +4,9 @@ number is accepted, so that a real one cannot get in."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.payments.errors import Declined
 from paddock.world.services.payments.params import Params, lacking
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.currency import fee_on
 from paddock.world.services.payments.lists import PAGING, answer

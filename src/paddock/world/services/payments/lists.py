@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.payments.books import NOUNS, Books
 from paddock.world.services.payments.errors import Refusal, missing
 from paddock.world.services.payments.params import Params

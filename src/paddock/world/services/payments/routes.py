@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.params import Params
 

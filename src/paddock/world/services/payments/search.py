@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.errors import Refusal
 from paddock.world.services.payments.lists import page_of

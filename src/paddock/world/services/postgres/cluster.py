@@ -15,10 +15,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.model.errors import HostCannot
+from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.world.pen.launch import Finished, Kept, Limits, run_once
 from paddock.world.pen.sockets import short_name

@@ -9,9 +9,10 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from paddock.model.values import dataclass
 from paddock.world.service import StandInFailed
 from paddock.world.services.postgres.cluster import Cluster
 from paddock.world.services.postgres.session import QueryFailed, Session, literal, name

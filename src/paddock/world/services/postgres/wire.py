@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from paddock.model.values import dataclass
 
 MAX_STARTUP = 10_000  # as the server has it
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102

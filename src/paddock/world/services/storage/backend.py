@@ -6,8 +6,10 @@ import datetime
 import importlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from paddock.model.values import dataclass
 
 ACCOUNT, PARTITION = "123456789012", "aws"
 _URL = "https://s3.amazonaws.com"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from paddock.model.values import dataclass
 from paddock.world.services.tickets.desk import Desk, DeskError, Document
 
 Answer = tuple[int, Document | None]

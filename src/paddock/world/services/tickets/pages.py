@@ -6,9 +6,9 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from paddock.model.values import dataclass
 from paddock.world.services.tickets.desk import DeskError, Document
 
 MAX_PAGE = 100

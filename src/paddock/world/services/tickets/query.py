@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from paddock.model.values import dataclass
 from paddock.world.services.tickets.desk import PRIORITIES, STATUSES, Document
 
 MAX_QUERY = 2000
