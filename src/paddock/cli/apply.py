@@ -88,8 +88,8 @@ def _apply(found: RunChanges, options: argparse.Namespace) -> int:
 
 def _chosen(found: RunChanges, options: argparse.Namespace) -> list[Changed]:
     """What was named, or all that can be written back."""
-    from paddock.gate.showing import plain
     from paddock.model.errors import InvalidInput
+    from paddock.model.plain import plain
 
     if not options.paths:
         some = [one for one in found.changed if options.to or one.place.source is not None]
@@ -109,7 +109,7 @@ def _chosen(found: RunChanges, options: argparse.Namespace) -> list[Changed]:
 def _without_what_git_runs(some: list[Changed]) -> list[Changed]:
     """The next `git status` would run it as the user: that has to be asked for by name."""
     from paddock.cli.output import warn
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     for one in (one for one in some if _git_runs(one.path)):
         warn(f"{plain(one.path, 400)} is left out, because git runs what it says; name it")
@@ -124,8 +124,8 @@ def _git_runs(path: str) -> bool:
 
 def _check(chosen: list[Changed], options: argparse.Namespace) -> None:
     """All that is known to be wrong is said before anything is written."""
-    from paddock.gate.showing import plain
     from paddock.model.errors import Conflict, InvalidInput
+    from paddock.model.plain import plain
 
     places = {one.place.target for one in chosen}
     if options.to and len(places) > 1:
@@ -142,8 +142,8 @@ def _check(chosen: list[Changed], options: argparse.Namespace) -> None:
 
 def _is_confirmed(chosen: list[Changed], options: argparse.Namespace) -> bool:
     from paddock.cli.output import say
-    from paddock.gate.showing import plain
     from paddock.model.errors import InvalidInput
+    from paddock.model.plain import plain
 
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")
@@ -198,7 +198,7 @@ def _as_json(path: str, one: Applied) -> dict[str, str | None]:
 
 
 def _line(path: str, one: Applied) -> str:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     why = f": {plain(one.why, 400)}" if one.why else ""
     return f"{one.status:8}  {one.kind:8}  {plain(path, 4096)}{why}"

@@ -16,8 +16,9 @@ from paddock.cli.output import say
 from paddock.cli.table import age, table
 from paddock.gate.approvals import PENDING, Approval, Approvals
 from paddock.gate.proposals import Proposal
-from paddock.gate.showing import context_lines, plain, question_lines, time_left
+from paddock.gate.showing import context_lines, question_lines, time_left
 from paddock.gate.statistics import RuleStatistics
+from paddock.model.plain import plain
 
 _LOOK_S = 0.5
 _MAX_CALL = 60

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.gate.showing import plain
 from paddock.journal.traffic import KINDS, Traffic
+from paddock.model.plain import plain
 
 _MOST = 400
 

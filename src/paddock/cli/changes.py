@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 def change_lines(found: RunChanges) -> list[str]:
     """A line for each change, what is to be said of it, and the counts."""
     from paddock.cli.output import counts
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{_warning(one)}"
              for one in found.changed]  # fmt: skip
@@ -83,7 +83,7 @@ def _warning(one: Changed) -> str:
 
 
 def _diff_lines(one: Changed) -> Iterator[str]:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
     from paddock.model.results import FileType
 
     if one.change.type is not FileType.FILE:

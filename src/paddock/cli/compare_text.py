@@ -11,7 +11,7 @@ from typing import Any
 from paddock.cli.cells import cut, fit
 from paddock.cli.table import table
 from paddock.cli.times import took
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
 from paddock.run.compare.fields import ABSENT, FieldDifference, windows

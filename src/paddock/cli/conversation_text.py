@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 
 _MAX_LINES = 200  # of one part of a message
 _MAX_TEXT = 20_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.output import say
 from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
 from paddock.demo.telling import money
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.demo.story import Played

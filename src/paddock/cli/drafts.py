@@ -120,7 +120,7 @@ def _table(found: list[Draft]) -> str:
     import time
 
     from paddock.cli.table import age, table
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     rows = [
         (

@@ -19,11 +19,11 @@ from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
 from paddock.gate.sending import check_sendable, check_waiting, send
-from paddock.gate.showing import plain
 from paddock.journal.bodies import as_json
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Kind, Receipt, Stage
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
 

@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
 def _list(directory: Path, options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json
     from paddock.cli.table import table
-    from paddock.gate.showing import plain
     from paddock.model.errors import NotFound
+    from paddock.model.plain import plain
 
     store, tree = _recorded(directory, options.step)
     found = [one for one in store.entries(tree) if _is_wanted(one[0], options.path)]
@@ -62,8 +62,8 @@ def _list(directory: Path, options: argparse.Namespace) -> int:
 
 
 def _cat(directory: Path, options: argparse.Namespace) -> int:
-    from paddock.gate.showing import plain
     from paddock.model.errors import InvalidInput, NotFound
+    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if options.path is None:
@@ -107,7 +107,7 @@ def _mode(node: Node) -> str:
 
 
 def _more(node: Node) -> str:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if node.kind is NodeKind.SYMLINK:

@@ -51,6 +51,8 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
             command=tuple(command) or None,
             seed=options.seed,
             vary=tuple(options.vary),
+            beside=tuple(options.beside),
+            drops_beside=options.no_beside,
             is_state_only=options.state_only,
         )
         for texts in each
@@ -84,6 +86,7 @@ def _number(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     from paddock.cli.journals import RUN_HELP
     from paddock.cli.numbers import count
+    from paddock.cli.replay import add_beside
     from paddock.cli.run import add_run_options
 
     parser = argparse.ArgumentParser(
@@ -109,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ in the past"
     )
+    add_beside(parser)
     parser.add_argument(
         "--state-only", action="store_true", help="COMMAND starts in that state, without the past"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 
 _COLOUR = r"\x1b\[[0-9;:]{0,40}m"
 _PARTS = re.compile(rf"({_COLOUR}|[\n\r\t])")

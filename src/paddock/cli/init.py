@@ -66,7 +66,7 @@ def _data(project: Project, path: Path) -> dict[str, object]:
 
 
 def _lines(project: Project, path: Path) -> list[str]:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     lines = [f"{plain(str(path))} is written, for the agent {project.agent}."]
     if project.languages:

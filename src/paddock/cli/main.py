@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import gc
 import importlib
 import os
 import sys
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
 
+# Loading makes many objects that all stay: to look through them every 700 is work for nothing.
+_GC_OBJECTS = 50_000
 EXIT_FAILED, EXIT_USAGE, EXIT_HOST = 1, 2, 3
 COMMANDS = {
     "init": "write a paddock.yaml for this project, from what is found in it",
@@ -49,7 +52,7 @@ COMMANDS = {
     "reindex": "build the index of runs again, from the journals",
     "doctor": "what can be enforced on this host, what not, and why",
     "bench": "measure, side by side with peers",
-    "demo": "a sandbox, a command, and three escapes that fail",
+    "demo": "an agent at work: blocked, asked, faulted, forked, compared",
 }
 
 
@@ -57,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The whole program; without arguments those of the process, which it ends."""
     if arguments is not None:
         return _main(list(arguments))
+    gc.set_threshold(_GC_OBJECTS)
     code = _main(sys.argv[1:])
     _leave(code)
     return code

@@ -12,9 +12,9 @@ from paddock.cli.net_data import AlertGroup
 from paddock.cli.output import counts
 from paddock.cli.table import table
 from paddock.cli.times import offset, took
-from paddock.gate.showing import plain
 from paddock.journal.traffic import Traffic
 from paddock.model.action import Verdict
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 
 HEADER = ("STEP", "FROM", "TIME", "KIND", "METHOD", "DESTINATION", "PATH", "STATUS", "VERDICT",

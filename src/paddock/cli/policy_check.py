@@ -52,7 +52,7 @@ def _findings(text: str, path: Path) -> list[Finding]:
 
 
 def _line(name: str, one: Finding) -> str:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     hint = f"\n  hint: {plain(one.hint)}" if one.hint else ""
     where = f"{name}:{one.line}:{one.column}"
@@ -112,7 +112,7 @@ def _tried(rule: Rule) -> Iterator[_Tried]:
 
 
 def _example_line(one: _Tried) -> str:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     shown = plain(json.dumps(one.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
     line = f"{one.rule_id}: {one.should} {shown}"

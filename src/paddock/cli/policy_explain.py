@@ -23,7 +23,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 def explain_action(options: argparse.Namespace) -> int:
     """The result first, then every rule and where it parted from the action."""
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
     from paddock.policy.explain import explain
 
     action = action_from(options)

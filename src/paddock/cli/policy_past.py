@@ -108,7 +108,7 @@ def _directories(options: argparse.Namespace) -> list[Path]:
 def _say_changes(changes: list[Change], limit: int) -> None:
     from paddock.cli.call_text import call_text
     from paddock.cli.table import table
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     rows = [
         (

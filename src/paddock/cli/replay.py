@@ -51,6 +51,8 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
             command=command or None,
             on_divergence=options.on_divergence,
             vary=options.vary,
+            beside=options.beside,
+            drops_beside=options.no_beside,
             clock=options.clock,
             watch=watch,
         )
@@ -61,8 +63,7 @@ def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
     """Where it left its record, if it did."""
     if ended.divergence is None:
         if not options.json and not options.quiet:
-            said = f" ({len(ended.differs)} other in their files)" if ended.differs else ""
-            print(f"the replay kept to its record{said}", file=sys.stderr)
+            print(f"the replay kept to its record{_besides(ended)}", file=sys.stderr)
         return code
     from paddock.run.matching.showing import side_by_side, visible
 
@@ -71,6 +72,30 @@ def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
         print(f"paddock: {visible(ended.divergence.text)}", file=sys.stderr)
         print(side_by_side(ended.divergence.differences, width=_width()), file=sys.stderr)
     return EXIT_DIVERGED
+
+
+def _besides(ended: Ended) -> str:
+    said = [f"{len(ended.differs)} other in their files"] if ended.differs else []
+    said += [f"{_count(ended.beside)} beside"] if ended.beside else []
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _count(steps: int) -> str:
+    return "1 step" if steps == 1 else f"{steps} steps"
+
+
+def add_beside(parser: argparse.ArgumentParser) -> None:
+    """What is no part of what the agent does, while its past is lived through."""
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="what goes on by the clock: 'POST collector.example/v1/traces'",
+    )
+    parser.add_argument(
+        "--no-beside", action="store_true", help="neither what is usual nor what the file says"
+    )
 
 
 def _width() -> int:
@@ -99,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
     )
+    add_beside(parser)
     parser.add_argument(
         "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
     )

@@ -16,8 +16,8 @@ from paddock.cli.cells import cut
 from paddock.cli.output import counts, is_coloured, say
 from paddock.cli.run_lines import Manner, StepSeen, alert_line, step_lines
 from paddock.cli.times import offset
-from paddock.gate.showing import plain
 from paddock.journal.traffic import mapping
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.journal.keys import PublicKey

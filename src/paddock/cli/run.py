@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import importlib
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -160,7 +159,11 @@ def tell_summary(report: Report) -> None:
 
     is_coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     print(file=sys.stderr)
-    width = shutil.get_terminal_size((100, 24)).columns if sys.stderr.isatty() else 100
+    width = 100
+    if sys.stderr.isatty():
+        import shutil
+
+        width = shutil.get_terminal_size((100, 24)).columns
     for line in summary_lines(report, Manner(width, is_coloured)):
         print(line, file=sys.stderr)
 

@@ -10,8 +10,8 @@ from typing import Any
 from paddock.cli.call_text import call_text
 from paddock.cli.cells import cells, cut, fit
 from paddock.cli.times import took
-from paddock.gate.showing import plain
 from paddock.journal.traffic import KINDS, Traffic, mapping
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 
 _SIGNS = {"exec": "$", "http": "→", "model": "✦", "tool": "ƒ", "dns": "?", "connect": "⇄",

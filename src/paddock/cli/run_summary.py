@@ -10,8 +10,8 @@ from paddock.cli.output import counts
 from paddock.cli.run_lines import Manner, money, thousands
 from paddock.cli.runs import OUTCOMES
 from paddock.cli.times import took
-from paddock.gate.showing import plain
 from paddock.model.action import Verdict
+from paddock.model.plain import plain
 from paddock.run.report import ENDED, AlertSeen, Report
 
 _LABEL = 10
@@ -96,7 +96,8 @@ def _state(report: Report) -> tuple[str, str]:
 def _decided(report: Report) -> str:
     said = counts(_named(report.verdicts), _VERDICTS)
     again = f"; {report.again} answered from the record" if report.again else ""
-    return f"{said}{again}" if said else ""
+    beside = f"; {report.beside} beside" if report.beside else ""
+    return f"{said}{again}{beside}" if said else ""
 
 
 def _answers(report: Report) -> str:

@@ -278,7 +278,7 @@ def _follow(asked: set[int], record: Record) -> None:
 
 
 def _asked_line(record: Record) -> str:
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     approval = plain(record.body.get("approval", "?"), 60)
     return f"    ? step {record.step} waits for a person: paddock approvals show {approval}"

@@ -111,7 +111,7 @@ def _table(runs: list[RunRow]) -> str:
     from paddock.cli.journals import state_of
     from paddock.cli.table import table
     from paddock.cli.times import clock, took
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     rows = [
         (
@@ -132,7 +132,7 @@ def _table(runs: list[RunRow]) -> str:
 def outcomes_text(run: RunRow) -> str:
     """What came of the actions, and how many were asked about."""
     from paddock.cli.output import counts
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     found = {plain(name, _MAX_NAME): number for name, number in run.outcomes.items()}
     asked = run.verdicts.get("ask", 0)

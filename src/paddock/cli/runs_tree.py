@@ -10,11 +10,11 @@ from paddock.cli.journals import state_of
 from paddock.cli.runs import outcomes_text, run_json
 from paddock.cli.table import table
 from paddock.cli.times import clock
-from paddock.gate.showing import plain
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
 from paddock.journal.index_terms import changed_terms
 from paddock.model.errors import NotFound
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 
 _MAX_NAME = 40

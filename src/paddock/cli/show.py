@@ -204,8 +204,8 @@ def _asked(reader: Reader, records: list[Record], row: StepRow) -> dict[str, Any
 
 
 def _row(index: Index, run: RunRow, step: int) -> StepRow:
-    from paddock.gate.showing import plain
     from paddock.model.errors import NotFound
+    from paddock.model.plain import plain
 
     try:
         return index.step(run.run, step)

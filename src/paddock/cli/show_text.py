@@ -14,11 +14,11 @@ from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.show_data import Program, StepView
 from paddock.cli.times import clock, offset, took
-from paddock.gate.showing import plain
 from paddock.journal.heads import Head
 from paddock.journal.index_rows import RunRow
 from paddock.journal.records import Record
 from paddock.model.action import Verdict
+from paddock.model.plain import plain
 
 _MAX_PROGRAMS = 12
 _MAX_ALERTS = 5

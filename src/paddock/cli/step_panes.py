@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.step_streams import said_by_events
 from paddock.cli.times import took
-from paddock.gate.showing import plain
 from paddock.journal.traffic import mapping
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.run.rereading import Frame, Past

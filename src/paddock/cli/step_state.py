@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from paddock.cli.step_panes import heading
-from paddock.gate.showing import plain
 from paddock.model.errors import PaddockError
+from paddock.model.plain import plain
 from paddock.state.home import Home
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from paddock.cli.step_panes import (
     without_mark,
 )
 from paddock.cli.step_state import files_pane, world_pane
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 
 if TYPE_CHECKING:

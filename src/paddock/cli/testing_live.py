@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.run.scenarios.playing import Attempt

@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.cli.output import counts
 from paddock.cli.table import table
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
 from paddock.run.scenarios.scenario import Case
 

@@ -62,7 +62,7 @@ def _write_json(report: Report) -> None:
 def _write_text(report: Report) -> None:
     from paddock.cli.output import say
     from paddock.cli.table import table
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     if not report.verdicts:
         say("no fault struck in this run")

@@ -131,7 +131,7 @@ def _save_head(report: Report, path: Path) -> None:
 
 def _say_report(report: Report, options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     if options.json:
         say_json(_report_json(report))
@@ -216,7 +216,7 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.show_text import record_lines
-    from paddock.gate.showing import plain
+    from paddock.model.plain import plain
 
     run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
     lines = [f"step {proof['step']} of run {run}: {len(records)} records proved, key {key}"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.cli.table import table
 from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 
 _MAX_VALUE = 200
 _NOTHING: tuple[Any, ...] = (None, [], {}, "")  # in a new field it says nothing

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, Means, Refused, said_by
-from paddock.gate.faults import lasting
 from paddock.gate.ledger import NOTHING
 from paddock.gate.past import Met, Past
 from paddock.journal.bodies import decided_body
@@ -89,6 +88,8 @@ async def _answered(met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
     if means.again is None:
         return _as_it_was(met)
     if words is not None and "id" in words and means.spoil is not None:
+        from paddock.gate.faults import lasting
+
         split = lasting(words)
         means.spoil({**split.effect, **split.answer})
     return replace(await means.again(crossing.action, met), draft_id=met.draft_id)
@@ -110,4 +111,6 @@ def _was_answered(met: Met) -> bool:
 
 
 def _is_instead(words: Mapping[str, Any]) -> bool:
+    from paddock.gate.faults import lasting
+
     return lasting(words).is_instead

@@ -8,12 +8,30 @@ import contextlib
 import os
 import pwd
 from collections.abc import Iterable
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
-from paddock.gate.approvals import PENDING, Approval, Approvals, Question, digest_of
+from paddock.gate.approvals import (
+    EDITED,
+    PENDING,
+    YES,
+    Approval,
+    Approvals,
+    Question,
+    answered_body,
+    digest_of,
+    why_no,
+)
 from paddock.gate.crossing import Crossing
+from paddock.gate.executors import Done, refusal
+from paddock.journal.bodies import as_json
+from paddock.journal.records import Type
+from paddock.journal.writer import Entry
 from paddock.model.action import Action
 from paddock.policy.decide import Policy
+
+if TYPE_CHECKING:
+    from paddock.gate.gate import Gate
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.2
 _LEAVE_S = 5.0  # for approvers to leave; one that hangs must not hold the run
@@ -25,6 +43,38 @@ class Approver(Protocol):
     async def consider(self, approval: Approval, approvals: Approvals) -> None:
         """Answers through the store, or returns without an answer. Cancelled when it is late."""
         ...
+
+
+async def ask(
+    gate: Gate, crossing: Crossing, preview: Any, approvers: Iterable[Approver]
+) -> Done | Approval:
+    """The answer that says yes, which is used up with that; or a refusal."""
+    approval = _put_question(gate, crossing, preview)
+    answer = await wait_for_answer(gate.approvals, approval, approvers)
+    gate.writing.write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
+    if answer.state not in YES:
+        return replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
+    if approval.policy != gate.policy.digest:
+        return refusal("The terms changed while it was asked. Try it again.")
+    gate.approvals.use(answer, digest_of(crossing.action, gate.policy.digest, gate.run))
+    return answer
+
+
+def is_edited(answer: Approval) -> bool:
+    """Whether it says yes to something else than what was asked."""
+    return answer.state == EDITED
+
+
+def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
+    masked = gate.writing.masked_action(crossing.action)
+    approval = gate.approvals.ask(question_of(gate.policy, gate.run, crossing, masked, preview))
+    body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
+    try:
+        gate.writing.write(Entry(Type.ASKED, as_json(body), crossing.step))
+    except BaseException:
+        gate.approvals.withdraw(approval.approval_id)
+        raise
+    return approval
 
 
 def question_of(

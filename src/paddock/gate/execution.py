@@ -6,15 +6,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, StandIn, inject, refusal
-from paddock.gate.faults import Split, error_of, lasting, spoiled_value, wait_of
 from paddock.journal.errors import JournalBroken
 from paddock.journal.writer import Journal
 from paddock.model.action import Kind, Outcome, Verdict
 from paddock.policy.decide import is_contained
+
+if TYPE_CHECKING:
+    from paddock.gate.faults import Split
 
 KeepDraft = Callable[[Crossing], Awaitable[tuple[str, Any]]]  # its id, and its preview
 MAX_EARLIER = 200
@@ -93,6 +95,8 @@ class Execution:
         decision, words = crossing.decision, crossing.decision.fault or {}
         if "id" not in words:
             return await inject(words)  # of a rule
+        from paddock.gate.faults import error_of, lasting, wait_of  # most runs have none
+
         split, spoil = lasting(words), crossing.means.spoil
         # A door that speaks to the agent keeps silence itself, and ends it with the agent.
         wait_s = wait_of({"delay": words.get("delay", 0)} if spoil is not None else split.before)
@@ -127,6 +131,8 @@ def _spoiled(done: Done, words: Mapping[str, Any], split: Split) -> Done:
     """The result of a function behind a fault. What really came of it stays on record."""
     if done.outcome not in (Outcome.DONE, Outcome.SIMULATED):
         return done
+    from paddock.gate.faults import error_of, spoiled_value
+
     if "after" in split.answer:
         return Done(outcome=Outcome.FAILED, error=error_of(words), record=done.recorded)
     return replace(done, value=spoiled_value(done.value, split.answer), record=done.recorded)

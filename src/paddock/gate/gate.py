@@ -9,23 +9,12 @@ import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from paddock.gate.again import Recorder, again_body, answered_beside, carried_out_again, repeat_body
 from paddock.gate.alerts import Alerts
-from paddock.gate.approvals import (
-    EDITED,
-    YES,
-    Approval,
-    Approvals,
-    answered_body,
-    asked_by,
-    digest_of,
-    why_no,
-)
-from paddock.gate.asking import Approver, question_of, wait_for_answer
 from paddock.gate.crossing import Crossing
-from paddock.gate.drafts import Drafts
 from paddock.gate.execution import Execution
 from paddock.gate.executors import (
     Again,
@@ -41,11 +30,9 @@ from paddock.gate.executors import (
     refusal,
     said_by,
 )
-from paddock.gate.faults import FaultPlan
 from paddock.gate.ledger import NOTHING, Accounts, Reservation, counts
 from paddock.gate.past import Departed, Met, Past
 from paddock.gate.store import GateStore
-from paddock.gate.unmasking import rewritten
 from paddock.gate.writing import Writing
 from paddock.journal.bodies import as_json, decided_body
 from paddock.journal.errors import JournalBroken
@@ -56,6 +43,12 @@ from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
+
+if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or made to fail
+    from paddock.gate.approvals import Approval, Approvals
+    from paddock.gate.asking import Approver
+    from paddock.gate.drafts import Drafts
+    from paddock.gate.faults import FaultPlan
 
 _CARRIED_OUT = (Verdict.ALLOW, Verdict.SIMULATE, Verdict.FAULT)
 
@@ -76,8 +69,7 @@ class Gate:
     ) -> None:
         self.policy = policy
         self.run, self.conversations, self.store = journal.run, journal.conversations, journal.store
-        self.approvals = Approvals(store)
-        self.drafts = Drafts(store)
+        self._store = store
         self._journal = journal
         self.writing = Writing(journal, masker)
         self.alerts = Alerts(self.writing.alert)
@@ -89,6 +81,18 @@ class Gate:
         self._execution = Execution(journal, world, self._keep_draft, self._tell)
         self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self._steps = itertools.count(1)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        from paddock.gate.approvals import Approvals
+
+        return Approvals(self._store)
+
+    @cached_property
+    def drafts(self) -> Drafts:
+        from paddock.gate.drafts import Drafts
+
+        return Drafts(self._store)
 
     async def cross(
         self,
@@ -275,7 +279,7 @@ class Gate:
             with contextlib.suppress(JournalBroken):
                 self._settle(crossing, Done(outcome=Outcome.FAILED, error=why))
             raise
-        if isinstance(done, Approval):
+        if not isinstance(done, Done):
             return await self._edited(crossing, done)
         return self._settle(crossing._replace(answered_by=approved_by), done)
 
@@ -286,41 +290,27 @@ class Gate:
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
         """What came of it and who said yes; or the answer that edits it."""
+        from paddock.gate.asking import ask, is_edited
+
         try:
-            approval = self._put_question(crossing, await self._previewed(crossing))
-            answer = await wait_for_answer(self.approvals, approval, self._approvers)
-            self.writing.write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
-            if answer.state not in YES:
-                no = replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
-                return no, None
-            if approval.policy != self.policy.digest:
-                return refusal("The terms changed while it was asked. Try it again."), None
-            self.approvals.use(answer, digest_of(crossing.action, self.policy.digest, self.run))
-            if answer.state == EDITED:
-                return answer, None
+            preview = await self._previewed(crossing)
+            answer = await ask(self, crossing, preview, self._approvers)
         except JournalBroken:
             raise
         except Exception as error:
             self._tell("asking", error, crossing.step)
             return refusal("It could not be asked, and that means no."), None
+        if isinstance(answer, Done) or is_edited(answer):
+            return answer, None
         done = await self._execution.carry_out(crossing, crossing.decision.once_approved)
         return done, answer.answered_by
-
-    def _put_question(self, crossing: Crossing, preview: Any) -> Approval:
-        masked = self.writing.masked_action(crossing.action)
-        question = question_of(self.policy, self.run, crossing, masked, preview)
-        approval = self.approvals.ask(question)
-        body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
-        try:
-            self.writing.write(Entry(Type.ASKED, as_json(body), crossing.step))
-        except BaseException:
-            self.approvals.withdraw(approval.approval_id)
-            raise
-        return approval
 
     async def _edited(self, crossing: Crossing, answer: Approval) -> Receipt:
         """The approver's own arguments are a new action, decided on like any other. The yes holds
         for what was asked; a rule that had not asked before asks again."""
+        from paddock.gate.approvals import asked_by
+        from paddock.gate.unmasking import rewritten
+
         by = answer.answered_by
         try:
             shown = self.writing.masked_action(crossing.action).arguments
@@ -392,4 +382,8 @@ class Gate:
 
 def _plan(policy: Policy) -> FaultPlan | None:
     seed = policy.world.seed if policy.world is not None else 0
-    return FaultPlan(policy.faults, seed) if policy.faults else None
+    if not policy.faults:
+        return None
+    from paddock.gate.faults import FaultPlan
+
+    return FaultPlan(policy.faults, seed)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paddock.gate.asking import Approver
 from paddock.gate.gate import Gate
 from paddock.gate.past import Past
 from paddock.gate.store import GateStore
@@ -16,6 +15,9 @@ from paddock.journal.mask import Masker
 from paddock.journal.writer import Journal
 from paddock.policy.decide import Policy
 from paddock.state.home import Home
+
+if TYPE_CHECKING:
+    from paddock.gate.asking import Approver
 
 _guard = threading.Lock()
 _keys: dict[Path, SigningKey] = {}

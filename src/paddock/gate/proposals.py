@@ -14,10 +14,10 @@ from typing import Any
 
 from paddock.gate.approvals import APPROVED, Approval
 from paddock.gate.exactly import exactly
-from paddock.gate.showing import plain
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Effect, Kind, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.emit import emit

@@ -11,21 +11,13 @@ from typing import Any
 
 from paddock.gate.approvals import Approval
 from paddock.gate.drafts import Draft
+from paddock.model.plain import MAX_CHARACTERS, plain, rest, spelled
 
-MAX_CHARACTERS = 2000  # of one value; whoever needs more of it has --json
 MAX_LINES = 30
 MAX_ARGUMENTS = 40
 MAX_NAME = 60
 MIN_WIDTH = 40
-_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # printable, says Unicode, and not to be seen
 _LABEL = 11
-
-
-def plain(text: object, most: int = MAX_CHARACTERS) -> str:
-    """One line of what can be seen; whatever a terminal would act on is spelled out."""
-    whole = str(text)
-    shown = "".join(map(_spelled, whole[:most]))
-    return f"{shown} {_rest(len(whole) - most)}" if len(whole) > most else shown
 
 
 def question_lines(approval: Approval, width: int = 80) -> list[str]:
@@ -117,14 +109,14 @@ def _quoted(name: str, value: Any, width: int) -> list[str]:
     text = _value_text(value)
     shown: list[str] = []
     for line in text[:MAX_CHARACTERS].split("\n"):
-        shown += _wrapped("".join(map(_spelled, line)), width - 6) or [""]
+        shown += _wrapped("".join(map(spelled, line)), width - 6) or [""]
     first = [_cut(f"    {name}", width)] if name else []
     if name and len(shown) == 1 and _cells(first[0]) + 1 + _cells(shown[0]) <= width:
         return [f"{first[0]} {shown[0]}"]
     hidden = len(text) - MAX_CHARACTERS
-    cut = [f"    {_rest(hidden)}"] if hidden > 0 else []
+    cut = [f"    {rest(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
-        cut.insert(0, f"    {_rest(len(shown) - MAX_LINES, 'lines')}")
+        cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'lines')}")
     return first + [f"    | {one}" for one in shown[:MAX_LINES]] + cut
 
 
@@ -133,18 +125,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, str) and "\n" in value:
         return value
     return json.dumps(value, ensure_ascii=False, default=repr).replace("\n", "\\n")
-
-
-def _spelled(character: str) -> str:
-    if character.isprintable() and character not in _BLANK:
-        return character
-    return {"\n": "\\n", "\t": "\\t"}.get(character) or (
-        f"\\x{ord(character):02x}" if ord(character) < 0x100 else f"\\u{ord(character):04x}"
-    )
-
-
-def _rest(count: int, what: str = "characters") -> str:
-    return f"(... {count} more {what})"
 
 
 def _cut(text: str, width: int) -> str:

@@ -18,9 +18,10 @@ from paddock.gate.editing import (
     with_changes,
 )
 from paddock.gate.proposals import Proposals
-from paddock.gate.showing import plain, question_lines, time_left
+from paddock.gate.showing import question_lines, time_left
 from paddock.gate.tty import Terminal
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.plain import plain
 
 _MENU = "[a]pprove  [d]eny  [e]dit  [s]kip  [A]lways"
 _HELP = (

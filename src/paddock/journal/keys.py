@@ -11,13 +11,14 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import field
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -35,7 +36,7 @@ _PRIVATE_HEAD = bytes.fromhex("302e020100300506032b657004220420")
 _PUBLIC_HEAD = bytes.fromhex("302a300506032b6570032100")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PublicKey:
     """What others verify with. Its id is the SHA-256 of its 32 bytes."""
 
@@ -77,19 +78,13 @@ class PublicKey:
         from cryptography.exceptions import InvalidSignature
 
         try:
-            self._key.verify(signature, message)
+            _verifying(self.raw).verify(signature, message)
         except InvalidSignature:
             return False
         return True
 
-    @cached_property
-    def _key(self) -> Ed25519PublicKey:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-        return Ed25519PublicKey.from_public_bytes(self.raw)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SigningKey:
     """The private half, in memory only, and the directory that it came from."""
 
@@ -113,6 +108,13 @@ class SigningKey:
 
     def sign(self, message: bytes) -> bytes:
         return self._private.sign(message)
+
+
+@lru_cache(maxsize=16)
+def _verifying(raw: bytes) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(raw)
 
 
 def secret_bytes(directory: Path, name: str) -> bytes:

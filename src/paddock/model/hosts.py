@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 MAX_HOST = 253  # of DNS, without the root's dot
 MAX_LABEL = 63

@@ -9,8 +9,9 @@ whoever looks at it. Kinds that are rare are made by the library.
 from __future__ import annotations
 
 import dataclasses
-from operator import attrgetter
-from reprlib import recursive_repr
+from _thread import get_ident
+from functools import cache, partial
+from operator import attrgetter, ge, gt, le, lt
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from inspect import Signature
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, slots=False, **more):
-        """As the library's; other kinds than plain ones with slots are made by it."""
+    def dataclass(cls=None, /, *, frozen=False, slots=False, order=False, **more):
+        """As the library's; other kinds than those with slots are made by it."""
         if cls is not None or more or not slots:
-            return dataclasses.dataclass(cls, frozen=frozen, slots=slots, **more)
-        return _frozen if frozen else _open
+            return dataclasses.dataclass(cls, frozen=frozen, slots=slots, order=order, **more)
+        return partial(_value, is_frozen=frozen, is_ordered=order)
 
 
 __all__ = ["dataclass"]
@@ -39,52 +40,54 @@ class _Factory:
 
 
 _FACTORY = _Factory()
+_being_shown: set[tuple[int, int]] = set()  # objects that hold themselves would have no end
 _MISSING = dataclasses.MISSING
 _CLASS_VARS = ("ClassVar", "typing.ClassVar")
 _NOT_HERE = ("InitVar", "dataclasses.InitVar", "KW_ONLY", "dataclasses.KW_ONLY")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _FrozenPattern:
-    """What the library says of a class, for others to say the same."""
+@cache
+def _params(is_frozen: bool, is_ordered: bool) -> Any:
+    """What the library says of such a class."""
 
-    field: int
+    class Pattern:
+        """Nothing in it."""
 
-
-@dataclasses.dataclass(slots=True)
-class _OpenPattern:
-    """The same of one that is not frozen."""
-
-
-_KIND_OF_FIELD = _FrozenPattern.__dataclass_fields__["field"]._field_type  # type: ignore[attr-defined]
+    made: Any = dataclasses.dataclass(frozen=is_frozen, order=is_ordered)(Pattern)
+    return made.__dataclass_params__
 
 
-def _frozen(cls: _Class) -> _Class:
-    return _value(cls, is_frozen=True)
+@cache
+def _kind_of_field() -> Any:
+    """What the library calls a field that is no variable of the class."""
+
+    class Pattern:
+        """One field."""
+
+        field: int
+
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(Pattern)
+    return made.__dataclass_fields__["field"]._field_type
 
 
-def _open(cls: _Class) -> _Class:
-    return _value(cls, is_frozen=False)
-
-
-def _value(cls: _Class, *, is_frozen: bool) -> _Class:
+def _value(cls: _Class, *, is_frozen: bool, is_ordered: bool) -> _Class:
     is_inherited = any(hasattr(base, "__dataclass_fields__") for base in cls.__bases__)
     if is_inherited or "__slots__" in cls.__dict__:
-        made: _Class = dataclasses.dataclass(frozen=is_frozen, slots=True)(cls)
+        by_library = dataclasses.dataclass(frozen=is_frozen, slots=True, order=is_ordered)
+        made: _Class = by_library(cls)
         return made
     fields = _fields(cls)
     own = _own(cls, is_frozen=is_frozen)
     space = {name: one for name, one in cls.__dict__.items() if name not in fields}
     space.pop("__dict__", None)
     space.pop("__weakref__", None)
-    functions = _functions(fields, is_frozen=is_frozen)
+    functions = _functions(fields, is_frozen=is_frozen, is_ordered=is_ordered)
     for name, function in functions.items():
         if name not in own:
             space[name] = function
-    pattern = _FrozenPattern if is_frozen else _OpenPattern
     space["__slots__"] = tuple(fields)
     space["__dataclass_fields__"] = fields
-    space["__dataclass_params__"] = pattern.__dict__["__dataclass_params__"]
+    space["__dataclass_params__"] = _params(is_frozen, is_ordered)
     given = (one.name for one in fields.values() if one.init and not one.kw_only)
     space.setdefault("__match_args__", tuple(given))
     metaclass: Any = type(cls)
@@ -119,7 +122,7 @@ def _field(cls: _Class, name: str, said: Any) -> _Field:
     one: Any = default if is_field else dataclasses.field(default=default)
     if type(one.default).__hash__ is None:
         raise ValueError(f"{cls.__name__}.{name}: a default that changes needs a default_factory")
-    one.name, one.type, one._field_type = name, said, _KIND_OF_FIELD
+    one.name, one.type, one._field_type = name, said, _kind_of_field()
     one.kw_only = one.kw_only is True
     field: _Field = one
     return field
@@ -135,11 +138,13 @@ def _own(cls: _Class, *, is_frozen: bool) -> set[str]:
     return own
 
 
-def _functions(fields: dict[str, _Field], *, is_frozen: bool) -> dict[str, Any]:
+def _functions(fields: dict[str, _Field], *, is_frozen: bool, is_ordered: bool) -> dict[str, Any]:
     every = fields.values()
     compared = tuple(one.name for one in every if one.compare)
     shown = tuple(one.name for one in every if one.repr)
     functions = {"__eq__": _eq(_getter(compared)), "__repr__": _repr(shown), "__hash__": None}
+    if is_ordered:
+        functions |= _ordering(_getter(compared))
     if not is_frozen:
         return functions
     hashed = tuple(one.name for one in every if (one.compare if one.hash is None else one.hash))
@@ -238,6 +243,18 @@ def _eq(compared: Any) -> Any:
     return __eq__
 
 
+def _ordering(compared: Any) -> dict[str, Any]:
+    def told_by(compare: Any) -> Any:
+        def told(self: Any, other: object) -> Any:
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            return bool(compare(compared(self), compared(other)))
+
+        return told
+
+    return {f"__{one.__name__}__": told_by(one) for one in (lt, le, gt, ge)}
+
+
 def _hash(hashed: Any) -> Any:
     def __hash__(self: Any) -> int:
         return hash(hashed(self))
@@ -246,9 +263,15 @@ def _hash(hashed: Any) -> Any:
 
 
 def _repr(shown: tuple[str, ...]) -> Any:
-    @recursive_repr()
     def __repr__(self: Any) -> str:
-        said = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        key = (id(self), get_ident())
+        if key in _being_shown:
+            return "..."
+        _being_shown.add(key)
+        try:
+            said = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        finally:
+            _being_shown.discard(key)
         return f"{self.__class__.__qualname__}({said})"
 
     return __repr__

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from paddock.model.errors import InvalidInput
+from paddock.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

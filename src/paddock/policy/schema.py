@@ -250,7 +250,7 @@ class ReplayShape(Shape):
     )
     # Not optional: a key without a value must not read like no key.
     beside: list[Annotated[str, Field(max_length=500)]] = Field(
-        default=None,  # type: ignore[assignment]
+        default=None,  # type: ignore[arg-type]
         max_length=100,
         description="what goes on beside, by the clock: POST collector.example/v1/traces",
     )

@@ -63,6 +63,7 @@ class Account:
         self._marks: list[Mark] = []
         self._divergence: Mapping[str, Any] | None = None
         self._live_at: int | None = None
+        self._beside = 0
         self._shared: dict[bytes, dict[str, Any]] = {}  # decisions in the same words, parsed once
 
     def take_line(self, line: bytes, back: Back) -> None:
@@ -112,6 +113,7 @@ class Account:
             lineage=mapping(opened.get("lineage")) or None,
             divergence=self._divergence,
             live_at=self._live_at,
+            beside=self._beside,
             policy_digest=_text(opened, "policy_digest"),
             template=_text(opened, "template"),
         )
@@ -195,6 +197,9 @@ class Account:
                     self._marks.append(Mark(step, str(body.get("text"))))
             case "live":
                 self._live_at = _whole(body.get("at"))
+            case "beside":
+                said = (_whole(body.get(key)) or 0 for key in ("steps", "without_step"))
+                self._beside = max(sum(said), 0)
             case "diverged":
                 self._divergence = {key: body[key] for key in body if key != "what"}
 

@@ -17,11 +17,13 @@ from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Kind
 from paddock.model.errors import PaddockError
 from paddock.model.values import dataclass
+from paddock.run.asides import Asides
 from paddock.run.epochs import Epoch, Epochs
 from paddock.run.matching.compare import compare
 from paddock.run.matching.past import Past
 from paddock.run.matching.rows import (
     ABSENT,
+    Beside,
     Difference,
     Diverged,
     DivergedBy,
@@ -113,9 +115,11 @@ class LivedThrough:
         self._past = Past(tape.rows, manner.rules)
         if manner.until is not None:
             self._past.until(manner.until)
-        self._rows = {row.step: row for row in tape.rows}
-        awaited = [row for row in tape.rows if row.step not in self._past.optional]
+        self._rows = {row.step: row for row in self._past.rows}
+        self.optional = self._past.optional
+        awaited = [row for row in self._past.rows if row.step not in self.optional]
         self.epochs = Epochs(manner.epochs, awaited)
+        self.asides = Asides(tape.run, self._past.rows)
         self._moved = asyncio.Event()
         self._turning = asyncio.Lock()
         self._inner: set[int] = set()  # steps inside others that came again
@@ -149,6 +153,9 @@ class LivedThrough:
                     self._move()
                     await self.epochs.come(row.step, is_answered=False)
                     return self._met(row, is_repeat=is_again)
+                case Beside() as beside:
+                    # Nothing moves by it: who waits must not wait for ever.
+                    return self._met_beside(beside, action)
                 case Live():
                     await self._go_live()
                     return None
@@ -159,6 +166,12 @@ class LivedThrough:
                         raise self._depart(self._past.give_up(view), view)
                 case _ as never:
                     assert_never(never)
+
+    def _met_beside(self, found: Beside, action: Action) -> Met:
+        assert self._gate is not None
+        row = found.row
+        met = None if row is None else self._met(row, is_repeat=found.is_again)
+        return self.asides.found(found, met, action, self._gate.policy)
 
     def _met_inside(self, row: Row, view: View) -> Met:
         """A step inside another one, which has been found already."""
@@ -172,6 +185,9 @@ class LivedThrough:
         if self._is_live:
             return None
         view = self._view(action)
+        rule = self._past.beside(view)
+        if rule is not None:
+            return self.asides.refused(rule)
         match self._past.refused(view):
             case Row() as row:
                 is_repeat = row.step in self._refused
@@ -185,6 +201,8 @@ class LivedThrough:
                 assert_never(never)
 
     async def turn(self, met: Met) -> None:
+        if met.beside is not None:
+            return
         row = self._rows[met.step]
         patience = _Patience(self._manner.patience_s)
         while row.is_within is None and not self._past.may_answer(row):
@@ -196,7 +214,8 @@ class LivedThrough:
         self._answer(row)
 
     def over(self, met: Met) -> None:
-        self._answer(self._rows[met.step])
+        if met.beside is None:
+            self._answer(self._rows[met.step])
 
     def _answer(self, row: Row) -> None:
         """From now on the agent may act on it."""
@@ -209,7 +228,14 @@ class LivedThrough:
         missing = None if self._is_live or self.divergence else self._past.ended()
         if missing is not None:
             self._depart(missing, None)
+        self._tell_asides()
         return self.divergence
+
+    def _tell_asides(self) -> None:
+        told = self.asides.told(self._manner.until)
+        if told is not None and self._gate is not None:
+            with contextlib.suppress(JournalBroken):
+                self._gate.note(told)
 
     def _met(self, row: Row, *, is_repeat: bool = False) -> Met:
         settled, step = self._tape.settled(row.step), row.step
@@ -266,6 +292,7 @@ class LivedThrough:
         """Once; who comes meanwhile waits for it."""
         async with self._turning:
             await self.epochs.come(self._manner.until or 0, is_answered=False)
+            self._tell_asides()
             if not self._is_live and self._manner.go_live is not None:
                 await self._manner.go_live()
             self._is_live = True

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.journal.reader import Reader, Spot
 from paddock.journal.records import Record
 from paddock.model.errors import Conflict, NotFound

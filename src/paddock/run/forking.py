@@ -23,7 +23,9 @@ from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.again import PATIENCE_S, LivedThrough, Manner
 from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at
+from paddock.run.matching.besides import marked
 from paddock.run.matching.forkable import check_forkable, last_place
+from paddock.run.matching.rules import Rules
 from paddock.run.order import Order, changed, order_of, sets_of, with_sets
 from paddock.run.replaying import (
     STILL_S,
@@ -58,6 +60,8 @@ class ForkWords:
     command: tuple[str, ...] | None = None
     seed: int | str | None = None
     vary: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # in the past, besides what is usual or the file says
+    drops_beside: bool = False  # only what `beside` says here
     is_state_only: bool = False
     patience_s: float = PATIENCE_S
 
@@ -70,6 +74,8 @@ class ForkWords:
             "faults": self.faults,
             "command": None if self.command is None else list(self.command),
             "seed": self.seed,
+            "beside": list(self.beside) or None,
+            "drops_beside": self.drops_beside or None,
             "state_only": self.is_state_only or None,
         }
         return {name: value for name, value in known.items() if value is not None}
@@ -105,13 +111,16 @@ class Plan:
     before: Policy  # the terms that the past began with
     epochs: tuple[Epoch, ...]  # those it came under, and at the end those of the future
     order: Order  # with those of the future
+    rules: Rules  # for the past
 
 
 def plan_of(tape: Tape, words: ForkWords) -> Plan:
     """Raises InvalidInput."""
-    at = _outer(tape, _step(tape, words.at))
+    rules = rules_for(tape, words.vary, words.beside, drops_beside=words.drops_beside)
+    rows = marked(tape.rows, rules.beside)
+    at = _outer(tape, last_place(rows) if words.at == LAST else int(words.at))
     if not words.is_state_only:
-        refused = check_forkable(tape.rows, at)
+        refused = check_forkable(rows, at)
         if refused is not None:
             instead = " or ".join(map(str, refused.instead))
             raise InvalidInput(
@@ -125,7 +134,8 @@ def plan_of(tape: Tape, words: ForkWords) -> Plan:
     policy = changed(_policy(then, words), stage=words.stage, faults=words.faults, seed=words.seed)
     order = replace(then, policy=policy, file=words.policy or then.file)
     past = [one for one in epochs if one.at < at]
-    return Plan(tape, words, at, first.policy, (*past, Epoch(at, policy, order.file)), order)
+    terms = (*past, Epoch(at, policy, order.file))
+    return Plan(tape, words, at, first.policy, terms, order, rules)
 
 
 def _policy(order: Order, words: ForkWords) -> Policy:
@@ -134,10 +144,6 @@ def _policy(order: Order, words: ForkWords) -> Policy:
     if words.sets:
         return with_sets(order.policy_text, order.policy.terms.base, sets_of(words.sets))
     return order.policy
-
-
-def _step(tape: Tape, at: int | str) -> int:
-    return last_place(tape.rows) if at == LAST else int(at)
 
 
 def _outer(tape: Tape, at: int) -> int:
@@ -182,7 +188,7 @@ class Fork:
         self._recorder: StateRecorder | None = None
         tape, words = plan.tape, plan.words
         self._manner = manner = Manner(
-            rules_for(tape, words.vary),
+            plan.rules,
             until=plan.at,
             epochs=plan.epochs,
             patience_s=words.patience_s,
@@ -210,7 +216,8 @@ class Fork:
         ended = await self._performance.play()
         if self._past is None:
             return ended
-        return replace(ended, divergence=self._past.divergence)
+        past = self._past
+        return replace(ended, divergence=past.divergence, beside=past.asides.count)
 
     def _prepare(self, box: Box) -> None:
         self._box = box
@@ -222,7 +229,7 @@ class Fork:
     def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
         self._gate, self._recorder = gate, recorder
         if self._past is not None:
-            recorder.follows = self._plan.tape.trees
+            recorder.follows = self._plan.tape.trees_without(self._past.optional)
             self._past.attend(gate)
             self._past.epochs.change = partial(change_terms, box, gate, self._plan.tape)
         else:
@@ -268,14 +275,16 @@ class Fork:
 
 
 def _used(plan: Plan) -> frozenset[str]:
-    """The stand-ins that the past spoke to."""
+    """The stand-ins that the past spoke to; what goes on beside it speaks at any moment."""
     terms, network = plan.before.world, plan.before.network
     if terms is None or network is None:
         return frozenset()
     found = set()
-    for row in plan.tape.rows:
+    for row in marked(plan.tape.rows, plan.rules.beside):
         host, port = row.arguments.get("host"), row.arguments.get("port")
         if row.step >= plan.at or row.kind not in (Kind.HTTP, Kind.MODEL, Kind.CONNECT):
+            continue
+        if row.beside is not None:
             continue
         if isinstance(host, str) and isinstance(port, int):
             where = network.stand_in(host, port)

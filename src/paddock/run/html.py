@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 from paddock.model.values import dataclass
 from paddock.run.html_style import STYLE
 

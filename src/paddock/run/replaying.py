@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
@@ -20,6 +20,7 @@ from paddock.gate.run_keys import run_key
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.errors import InvalidInput
+from paddock.policy.beside import USUAL, beside_of
 from paddock.run.again import PATIENCE_S, Divergence, LivedThrough, Manner
 from paddock.run.epochs import change_terms, epochs_of
 from paddock.run.matching.moments import SLACK_S, Moments
@@ -51,6 +52,8 @@ def replay(
     command: Sequence[str] | None = None,
     on_divergence: str = "stop",
     vary: Sequence[str] = (),
+    beside: Sequence[str] = (),
+    drops_beside: bool = False,
     patience_s: float = PATIENCE_S,
     cwd: Path | None = None,
     clock: str = RECORDED,
@@ -58,7 +61,8 @@ def replay(
 ) -> Ended:
     """Plays it again, to its end or to where it leaves its record; in `cwd`, if its project lies
     elsewhere now. The clock inside begins at the recorded moment where libfaketime is installed,
-    unless it is to be the real one. Raises InvalidInput."""
+    unless it is to be the real one. Only `beside` goes on beside it, if it `drops_beside` what is
+    usual and what its file says. Raises InvalidInput."""
     if on_divergence not in MODES:
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
     if clock not in CLOCKS:
@@ -67,7 +71,7 @@ def replay(
     check_trusted(directory, engine.home)
     tape = Tape.read(directory)
     manner = Manner(
-        rules_for(tape, vary),
+        rules_for(tape, vary, beside, drops_beside=drops_beside),
         epochs=epochs_of(tape),
         patience_s=patience_s,
         is_stopped=on_divergence != "block",
@@ -77,7 +81,8 @@ def replay(
     played = Replay(engine, tape, order, manner, watch or Nobody(), envs=envs)
     ended = engine.call(played.play())
     if on_divergence == "live" and ended.divergence is not None:
-        return _go_on(directory, tape, ended, command, vary, watch)
+        past = {"vary": tuple(vary), "beside": tuple(beside), "drops_beside": drops_beside}
+        return _go_on(directory, tape, ended, command, past, watch)
     return ended
 
 
@@ -86,7 +91,7 @@ def _go_on(
     tape: Tape,
     ended: Ended,
     command: Sequence[str] | None,
-    vary: Sequence[str],
+    past: Mapping[str, Any],
     watch: Watcher | None,
 ) -> Ended:
     """From where it left the record it goes on as a fork: with a world, and for real."""
@@ -94,7 +99,7 @@ def _go_on(
 
     assert ended.divergence is not None
     at = ended.divergence.step or tape.last_step + 1
-    words = ForkWords(at, command=None if command is None else tuple(command), vary=tuple(vary))
+    words = ForkWords(at, command=None if command is None else tuple(command), **past)
     return fork(directory, words, watch=watch)[0]
 
 
@@ -132,7 +137,9 @@ class Replay:
 
     async def play(self) -> Ended:
         ended = await self._performance.play(self._conclude)
-        return replace(ended, divergence=self._past.divergence, differs=self._differences())
+        past, differs = self._past, self._differences()
+        beside = past.asides.count
+        return replace(ended, divergence=past.divergence, differs=differs, beside=beside)
 
     def _conclude(self, ended: Ended) -> None:
         """While the journal is open: what did not come, and how it ended."""
@@ -193,12 +200,21 @@ def lived_through(home: Home, tape: Tape, manner: Manner) -> LivedThrough:
     return LivedThrough(tape, manner, Keyed(key), Sealer(key))
 
 
-def rules_for(tape: Tape, vary: Sequence[str]) -> Rules:
-    """What may differ: what is declared, and the present moment."""
+def rules_for(
+    tape: Tape, vary: Sequence[str], beside: Sequence[str] = (), *, drops_beside: bool = False
+) -> Rules:
+    """What may differ: what is declared, and the present moment. What goes on beside: what is said
+    here, and, unless that is dropped, what the file says or else the usual."""
     # With libfaketime the present is the recorded one.
     now = (tape.window[0] - SLACK_S, time.time() + _LONGEST_S)
     moments = Moments.of_run(*tape.window, now)
-    return Rules(tuple(vary_of(one) for one in (*tape.vary, *vary)), moments)
+    usual = () if drops_beside else USUAL if tape.beside is None else tape.beside
+    texts = dict.fromkeys((*usual, *beside))
+    return Rules(
+        tuple(vary_of(one) for one in (*tape.vary, *vary)),
+        moments,
+        tuple(beside_of(one) for one in texts),
+    )
 
 
 def order_again(tape: Tape, command: Sequence[str] | None, project: Path | None = None) -> Order:

@@ -110,6 +110,7 @@ class Report:
     lineage: Mapping[str, Any] | None
     divergence: Mapping[str, Any] | None
     live_at: int | None = None  # of a fork: from this step on it went its own way
+    beside: int = 0  # what went on beside a past that was lived through again
     policy_digest: str | None = None
     template: str | None = None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.lifecycle import create_box
+from paddock.doors.machine.making import create_box
 from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.processes import Running, Start
 from paddock.doors.machine.records import command_record
@@ -87,6 +87,7 @@ class Ended:
     divergence: Divergence | None = None
     error: str | None = None  # why the agent was not even started
     differs: tuple[str, ...] = ()  # of a replay: what is not as it was, and may be so
+    beside: int = 0  # of a past that was lived through again: what went on beside it
 
 
 @dataclass(slots=True)

@@ -46,6 +46,7 @@ def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
         "timeout_s": order.timeout_s,
         "own_envs": dict(order.envs),
         **({"vary": list(terms.vary)} if terms.vary else {}),
+        **({} if terms.beside is None else {"beside": list(terms.beside)}),
         **({"stdin": order.stdin.decode("utf-8", "surrogateescape")} if order.stdin else {}),
     }
 

@@ -4,7 +4,7 @@ that proposals are compared with, and the answers, which are read when their tur
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -129,6 +129,28 @@ class Tape:
     def vary(self) -> tuple[str, ...]:
         """What its paddock file declares to vary."""
         return tuple(map(str, self.setting.get("vary") or ()))
+
+    @property
+    def beside(self) -> tuple[str, ...] | None:
+        """What its paddock file says goes on beside; None if it says nothing."""
+        said = self.setting.get("beside")
+        return tuple(map(str, said)) if isinstance(said, list | tuple) else None
+
+    def trees_without(self, optional: Collection[int]) -> dict[int, str]:
+        """The files at each step at which they had changed, where some steps need not come: what
+        was noted at those stands at the next one that comes."""
+        found = {0: self.trees[0]} if 0 in self.trees else {}
+        carried: str | None = None
+        for row in self.rows:
+            own = self.trees.get(row.step)
+            if row.step in optional:
+                carried = own or carried
+                continue
+            if (tree := own or carried) is not None:
+                found[row.step] = tree
+            if row.is_within is None:  # what is part of an answer may be written down with that
+                carried = None
+        return found
 
     def tree_at(self, step: int) -> str | None:
         """The files when the step was proposed; those of the end for one behind the last."""

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,7 +204,7 @@ def _try_lease(directory: Path) -> int | None:
         # No lease yet: either being made right now, or left so by a crash.
         with contextlib.suppress(OSError):
             if time.time() - directory.stat().st_mtime > _NEW_GRACE_S:
-                shutil.rmtree(directory, ignore_errors=True)
+                remove_tree(directory)
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,9 +12,10 @@ from typing import Any
 from paddock.model.action import Kind
 from paddock.run.files import home_of, store_of
 from paddock.run.forking import ForkWords, fork
+from paddock.run.matching.besides import marked
 from paddock.run.matching.rows import Row
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
+from paddock.run.replaying import replay, rules_for
 from paddock.run.running import Ended, run
 from paddock.run.tape import Tape
 
@@ -47,7 +48,16 @@ class Played:
     tape: Tape
 
     def steps(self) -> list[tuple[int, str, str]]:
-        return [(row.step, str(row.kind), row.name) for row in self.tape.rows]
+        """What the agent did: traces that its library sends by the clock are beside that."""
+        return [(row.step, str(row.kind), row.name) for row in self._rows() if row.beside is None]
+
+    def traces(self) -> list[Row]:
+        """What was sent of them."""
+        beside = [row for row in self._rows() if row.beside is not None]
+        return [row for row in beside if row.kind is Kind.HTTP]
+
+    def _rows(self) -> tuple[Row, ...]:
+        return marked(self.tape.rows, rules_for(self.tape, ()).beside)
 
     def of(self, kind: Kind) -> list[Row]:
         return [row for row in self.tape.rows if row.kind is kind]

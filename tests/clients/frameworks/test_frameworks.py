@@ -74,6 +74,7 @@ def test_replay_does_the_very_same_three_times(recorded: Played) -> None:
         assert again.ended.exit_code == 0
         assert sorted(again.out.splitlines()) == sorted(recorded.out.splitlines())
         assert again.steps() == recorded.steps()
+        assert bool(again.ended.beside) == bool(recorded.traces())
         assert again.file("notes/ada.md") == recorded.file("notes/ada.md")
 
 
@@ -82,7 +83,7 @@ def test_fork_has_the_past_of_the_record_and_a_future_of_its_own(
 ) -> None:
     at = recorded.refund().step
     assert refused.ended.divergence is None
-    assert refused.steps()[: at - 1] == recorded.steps()[: at - 1]
+    assert before(refused, at) == before(recorded, at)
     assert refused.tape.tree_at(at) == recorded.tape.tree_at(at)
     assert refused.refund().step == at
     assert refused.tape.settled(at).outcome is Outcome.REFUSED
@@ -107,15 +108,30 @@ def test_fork_of_a_fork_with_the_first_terms_ends_like_the_first_run(
     assert REFUSED_END in retried.out
 
 
-def test_traces_that_are_refused_do_not_disturb_the_agent(tmp_path: Path) -> None:
+def test_traces_that_are_sent_by_the_clock_are_beside_what_the_agent_does(
+    recorded: Played,
+) -> None:
+    traces = recorded.traces()
+    assert bool(traces) == (recorded.project.name == "openai_agents")
+    assert {row.arguments["path"] for row in traces} <= {"/v1/traces/ingest"}
+
+
+def test_traces_that_are_refused_do_not_disturb_the_agent_nor_its_replay(tmp_path: Path) -> None:
     project = project_of("openai_agents", tmp_path / "traced")
-    traced = {"OPENAI_AGENTS_DISABLE_TRACING": "0"}
-    played = record(project, [sys.executable, "agent.py"], envs=traced, sets=(NO_TRACES,))
+    played = record(project, [sys.executable, "agent.py"], sets=(NO_TRACES,))
     assert played.ended.exit_code == 0
     assert END in played.out
-    traces = [row for row in played.of(Kind.HTTP) if "/traces/" in row.arguments["path"]]
-    assert traces
-    assert {played.tape.settled(row.step).outcome for row in traces} == {Outcome.REFUSED}
+    again = played.replay()
+    assert again.ended.divergence is None, again.ended.divergence
+    assert again.steps() == played.steps()
+    for one in (played, again):
+        assert one.traces()
+        outcomes = {one.tape.settled(row.step).outcome for row in one.traces()}
+        assert outcomes == {Outcome.REFUSED}
+
+
+def before(played: Played, at: int) -> list[tuple[int, str, str]]:
+    return [step for step in played.steps() if step[0] < at]
 
 
 def commands(played: Played) -> list[object]:

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from paddock.doors.machine.engine import Engine
+from paddock.gate.opening import signing_key
+from paddock.journal.reader import Reader
+from paddock.journal.verify import verify
+from paddock.model.action import Kind
+from paddock.run.forking import ForkWords, fork
+from paddock.run.matching.besides import marked
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
+from paddock.run.replaying import replay, rules_for
+from paddock.run.report import report_of
 from paddock.run.running import Ended, run
 from paddock.run.tape import Tape
 
@@ -18,7 +26,7 @@ AGENTS = Path(__file__).with_name("agents")
 TIMES = int(os.environ.get("PADDOCK_REPLAYS", "20"))
 PYTHON = (
     "one_by_one", "with_asyncio", "with_threads", "with_processes", "with_streams", "with_retries",
-    "with_chance", "with_clock", "with_state", "with_cookies",
+    "with_chance", "with_clock", "with_state", "with_cookies", "with_exporter",
 )  # fmt: skip
 COMMANDS = {**{name: ["python3", f"{name}.py"] for name in PYTHON}, "as_shell": ["./as_shell.sh"]}
 
@@ -49,14 +57,117 @@ def project(tmp_path: Path) -> Path:
 def test_replay_does_exactly_what_was_recorded_every_time(name: str, project: Path) -> None:
     recorded, first = played(project, COMMANDS[name])
     assert recorded.exit_code == 0, first
-    tape = Tape.read(recorded.directory)
     for _ in range(TIMES):
         heard = Listening()
         again = replay(recorded.directory, watch=heard)
         assert again.divergence is None, again.divergence.text if again.divergence else ""
         assert again.exit_code == 0
         assert comparable(heard.out) == comparable(first)
-        assert steps(again) == [(row.step, row.kind, row.name) for row in tape.rows]
+        assert steps(again) == steps(recorded)
+
+
+FIRST = """
+from wire import ask
+print(ask("one"))
+print(ask("two"))
+"""
+MORE = """
+import urllib.error, urllib.request
+from wire import ask
+def send(method, url):
+    request = urllib.request.Request(url, method=method, data=b"{}" if method == "POST" else None)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.headers["x-paddock"], answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["x-paddock"], b""
+"""
+BESIDE = """
+for number in range(3):
+    print(send("POST", "https://shop.example/v1/traces"))
+print(send("GET", "https://shop.example/page"))
+print(send("DELETE", "https://shop.example/page"))
+"""
+ASKING = """
+print(send("POST", "https://shop.example/v1/chat/completions"))
+"""
+STUCK = """
+import threading, time
+def export():
+    while True:
+        send("POST", "https://shop.example/v1/traces")
+        time.sleep(0.05)
+threading.Thread(target=export, daemon=True).start()
+print(ask("two"))
+"""
+
+
+def test_what_only_a_replay_sends_beside_is_answered_with_nothing_or_a_no(project: Path) -> None:
+    recorded, _ = played_text(project, FIRST)
+    (project / "own.py").write_text(MORE + FIRST + BESIDE)
+    heard = Listening()
+    again = replay(recorded.directory, watch=heard, beside=["shop.example"])
+    assert again.divergence is None, again.divergence.text if again.divergence else ""
+    nothing, no = "(204, None, b'')", "(403, 'block', b'')"
+    assert heard.out.decode().splitlines()[2:] == [nothing] * 4 + [no]
+    assert steps(again) == steps(recorded)
+    assert again.beside == len([nothing] * 4 + [no])
+    noted = [one.body for one in Reader(again.directory).records() if one.type == "observed"]
+    told = [(one["method"], one["outcome"]) for one in noted if one["what"] == "beside"]
+    assert told == [("POST", "done")] * 3 + [("GET", "done"), ("DELETE", "refused")]
+    assert report_of(again.directory).beside == again.beside
+    assert verify(again.directory, signing_key(Engine.current().home).public).ok
+
+
+@pytest.mark.parametrize("rule", ["shop.example", "POST shop.example/**"])
+def test_a_question_to_a_model_is_not_beside_whatever_a_rule_says(project: Path, rule: str) -> None:
+    recorded, _ = played_text(project, FIRST)
+    (project / "own.py").write_text(MORE + FIRST + ASKING)
+    again = replay(recorded.directory, beside=[rule])
+    assert again.divergence is not None and again.divergence.kind == "extra"
+    assert again.beside == 0
+
+
+def test_nothing_is_beside_where_that_is_dropped(project: Path) -> None:
+    recorded, _ = played_text(project, FIRST)
+    (project / "own.py").write_text(MORE + FIRST + BESIDE)
+    again = replay(recorded.directory, drops_beside=True)
+    assert again.divergence is not None and again.divergence.kind == "extra"
+
+
+@pytest.mark.timeout(120)
+def test_what_goes_on_beside_does_not_keep_a_replay_alive_that_waits_in_vain(project: Path) -> None:
+    recorded, _ = played_text(project, FIRST)
+    (project / "own.py").write_text(MORE + STUCK)
+    again = replay(recorded.directory, patience_s=2.0)
+    assert again.divergence is not None
+    assert again.divergence.kind == "order"
+    assert again.beside > 0
+
+
+def test_a_fork_has_the_past_of_its_record_whatever_goes_on_beside(project: Path) -> None:
+    recorded, first = played(project, COMMANDS["with_exporter"])
+    tape = Tape.read(recorded.directory)
+    asked = [row.step for row in tape.rows if row.kind is Kind.MODEL]
+    heard = Listening()
+    (made,) = fork(recorded.directory, ForkWords(asked[-2]), watch=heard)
+    assert made.divergence is None and made.exit_code == 0
+    assert comparable(heard.out) == comparable(first)
+    past = Tape.read(made.directory)
+    at = asked[-2] - 1  # the request around the question
+    assert [step for step in steps(made) if step[0] <= at] == [
+        step for step in steps(recorded) if step[0] <= at
+    ]
+    assert all(past.tree_at(step) == tape.tree_at(step) for step in asked[:-1])
+    further = fork(made.directory, ForkWords(asked[2]))[0]
+    assert further.divergence is None and further.exit_code == 0
+    assert replay(made.directory).divergence is None
+    assert verify(made.directory, signing_key(Engine.current().home).public).ok
+
+
+def played_text(project: Path, text: str) -> tuple[Ended, bytes]:
+    (project / "own.py").write_text(text)
+    return played(project, ["python3", "own.py"])
 
 
 def played(project: Path, command: list[str]) -> tuple[Ended, bytes]:
@@ -65,7 +176,10 @@ def played(project: Path, command: list[str]) -> tuple[Ended, bytes]:
 
 
 def steps(ended: Ended) -> list[tuple[int, object, str]]:
-    return [(row.step, row.kind, row.name) for row in Tape.read(ended.directory).rows]
+    """What goes on beside comes as often as it likes."""
+    tape = Tape.read(ended.directory)
+    rows = marked(tape.rows, rules_for(tape, ()).beside)
+    return [(row.step, row.kind, row.name) for row in rows if row.beside is None]
 
 
 def comparable(out: bytes) -> list[bytes]:

@@ -15,10 +15,10 @@ from paddock.gate.showing import (
     MAX_ARGUMENTS,
     MAX_LINES,
     context_lines,
-    plain,
     question_lines,
     time_left,
 )
+from paddock.model.plain import plain
 
 CONTENT: dict[str, Any] = {
     "kind": "tool", "name": "send", "arguments": {}, "effect": "write", "is_reversible": False,

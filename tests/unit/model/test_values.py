@@ -236,3 +236,80 @@ def test_other_kinds_are_left_to_the_library() -> None:
     loose.a = 2
     assert loose.a == 2
     assert Ordered(1) < Ordered(2)
+
+
+def _ordered(make: Any) -> Any:
+    class Ordered:
+        """Compared by its fields in order."""
+
+        a: int
+        b: str = ""
+        c: int = field(default=0, compare=False)
+
+    return make(Ordered)
+
+
+IN_ORDER = {"frozen": True, "slots": True, "order": True}
+
+
+@pytest.mark.parametrize("made_by", [values.dataclass, dataclasses.dataclass])
+def test_ordered_ones_compare_by_the_fields_that_count(made_by: Any) -> None:
+    ordered = _ordered(made_by(**IN_ORDER))
+    assert ordered(1, "x") < ordered(1, "y") < ordered(2)
+    assert ordered(1, c=1) <= ordered(1, c=0)
+    assert ordered(2) > ordered(1, "y") >= ordered(1, "y", 5)
+    with pytest.raises(TypeError):
+        ordered(1) < _ordered(made_by(**IN_ORDER))(2)  # noqa: B015
+
+
+@pytest.mark.parametrize("made_by", [values.dataclass, dataclasses.dataclass])
+def test_open_ones_can_be_written_to_and_have_no_hash(made_by: Any) -> None:
+    made = _plain(made_by(slots=True))(1, h=2)
+    made.a = 5
+    assert made == _plain_like(made)
+    assert not hasattr(made, "__dict__")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(made)
+    with pytest.raises(AttributeError):
+        made.other = 1
+
+
+def _plain_like(made: Any) -> Any:
+    return dataclasses.replace(made, a=made.a)
+
+
+@pytest.mark.parametrize("words", [{"frozen": True}, {}, {"frozen": True, "order": True}])
+def test_library_says_the_same_of_both(words: dict[str, bool]) -> None:
+    quick = _plain(values.dataclass(slots=True, **words))
+    slow = _plain(dataclasses.dataclass(slots=True, **words))
+    assert repr(quick.__dataclass_params__) == repr(
+        dataclasses.dataclass(**words)(type("X", (), {})).__dataclass_params__
+    )
+    said = ("name", "type", "default", "init", "repr", "hash", "compare", "kw_only", "metadata")
+    for one, other in zip(dataclasses.fields(quick), dataclasses.fields(slow), strict=True):
+        assert [getattr(one, name) for name in said] == [getattr(other, name) for name in said]
+    assert quick.__slots__ == slow.__slots__
+
+
+@pytest.mark.parametrize("made_by", [values.dataclass, dataclasses.dataclass])
+def test_mistakes_in_a_class_are_told_when_it_is_made(made_by: Any) -> None:
+    with pytest.raises(TypeError, match="default"):
+
+        @made_by(frozen=True, slots=True)
+        class Behind:
+            a: int = 1
+            b: int
+
+    with pytest.raises(ValueError, match="default"):
+
+        @made_by(frozen=True, slots=True)
+        class Shared:
+            a: list[int] = []  # noqa: RUF012
+
+
+def test_signature_is_that_of_the_class_before_and_after_the_first_object() -> None:
+    quick, slow = _plain(QUICK), _plain(SLOW)
+    before = str(inspect.signature(quick))
+    quick(1)
+    assert before == str(inspect.signature(quick)) == str(inspect.signature(slow))
+    assert list(inspect.signature(Deeper).parameters) == ["a", "b", "c"]

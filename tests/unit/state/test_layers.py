@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.link import KeeperLink
 from paddock.state.copying import sync_file_system
 from paddock.state.home import Home

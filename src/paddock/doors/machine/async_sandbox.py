@@ -22,7 +22,8 @@ from paddock.doors.machine.calls import (
 )
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, HandleFace, asynced
-from paddock.doors.machine.lifecycle import BoxCalls, connect_box, create_box, resize_pool
+from paddock.doors.machine.lifecycle import BoxCalls
+from paddock.doors.machine.making import connect_box, create_box, resize_pool
 from paddock.doors.terms import CreateWords, PolicyWord, terms_of
 from paddock.model.results import CommandResult
 

@@ -8,37 +8,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import shutil
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.files import FileCore
+from paddock.doors.machine.laying import place, renew_work, restore, snapshots_of, stamps_of
 from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.passage import Passage
-from paddock.doors.machine.volumes import quotas
 from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds, open_world
-from paddock.fence.base import Place
 from paddock.fence.channel import Channel
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.driver import ContainerDriver
-from paddock.fence.container.keeper import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
 from paddock.fence.container.sources import resolved
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec
+from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
-from paddock.state.home import Home, new_id
+from paddock.state.home import new_id
 from paddock.state.layers import Layers
-from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotStore
+    from paddock.doors.machine.files import FileCore
     from paddock.world.world import World
 
 Prepare = Callable[["Box"], None]
@@ -47,7 +44,7 @@ SAMPLE_S = 5.0
 SAMPLES = 720  # one hour of history
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Start:
     """What the workspace was when the sandbox began, to tell what it changed."""
 
@@ -65,7 +62,6 @@ class Box:
         self.spec = spec
         self.machine = machine
         self.sandbox_id = machine.machine_id
-        self.files = FileCore(self)
         self.contexts: dict[str, Any] = {}
         self.start = Start()
         self.parent_id: str | None = None
@@ -83,6 +79,13 @@ class Box:
         self.opens_world: OpenWorld = open_world
         self.network = BoxNetwork(self)
         self.passage = Passage(self, policy)
+
+    @cached_property
+    def files(self) -> FileCore:
+        """Its files, for callers outside."""
+        from paddock.doors.machine.files import FileCore  # an agent at work has its own
+
+        return FileCore(self)
 
     @classmethod
     async def create(
@@ -123,8 +126,8 @@ class Box:
         async with driver.prepared(name):
             path = layers.create(name, spec.limits.disk, LAYER_OWNER)
             if spec.snapshot is not None:
-                await offload(_restore, engine, spec.snapshot, layers, name)
-                start.stamps = await offload(_stamps, path)
+                await offload(restore, engine, spec.snapshot, layers, name)
+                start.stamps = await offload(stamps_of, path)
             machine = await driver.start(spec, place(engine.home, name, spec))
         return cls._begin(engine, spec, machine, policy, start)
 
@@ -298,7 +301,7 @@ class Box:
         async with driver.prepared(name, base=kept):
             path = await offload(layers.fork, base, name, spec.limits.disk)
             await offload(renew_work, path)
-            start = Start(kept) if kept else Start(None, _stamps(path))
+            start = Start(kept) if kept else Start(None, stamps_of(path))
             machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
         box = Box._begin(self.engine, spec, machine, self.passage.policy, start)
         box.parent_id = self.sandbox_id
@@ -316,7 +319,7 @@ class Box:
             await offload(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
         meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
         try:
-            store = _snapshots(self.engine.home)
+            store = snapshots_of(self.engine.home)
             return await offload(store.save, layers.path(copy), meta=meta)
         finally:
             await offload(layers.destroy, copy)
@@ -353,44 +356,3 @@ class Box:
             if not self.machine.is_frozen:
                 with contextlib.suppress(SandboxError, OSError, asyncio.TimeoutError):
                     self._samples.append(await self.machine.stats())
-
-
-def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
-    return Place(
-        machine_id=name,
-        layer=name,
-        hostname=name,
-        metadata=dict(spec.metadata),
-        quotas=quotas(home, [m.volume for m in spec.mounts if m.volume]),
-        base=base,
-    )
-
-
-def _snapshots(home: Home) -> SnapshotStore:
-    from paddock.state.snapshots import SnapshotStore  # loaded when the first one is made
-
-    return SnapshotStore(home.snapshots)
-
-
-def _stamps(layer: Path) -> dict[str, Any]:
-    from paddock.state.changes import scan
-
-    return dict(scan(layer / "home"))
-
-
-def renew_work(layer: Path) -> None:
-    """An overlay's work directory belongs to one mount: a fork starts with an empty one."""
-    overlays = layer / "overlays"
-    for directory in overlays.iterdir() if overlays.is_dir() else ():
-        work = directory / "work"
-        if work.exists():
-            shutil.rmtree(work)
-
-
-def _restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
-    path = layers.path(name)
-    for part in list(path.iterdir()):
-        part.rmdir()
-    owner = LAYER_OWNER if is_privileged() else None
-    _snapshots(engine.home).restore(snapshot, path, owner=owner)
-    renew_work(path)

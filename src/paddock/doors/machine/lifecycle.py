@@ -1,4 +1,4 @@
-"""The calls on a sandbox as a whole: made, found, paused, forked, saved, compared, ended."""
+"""The calls on a sandbox as a whole: paused, forked, saved, compared, ended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from paddock.doors.machine.box import Box, Prepare
+from paddock.doors.machine.box import Box
 from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
-from paddock.doors.machine.control import Control
-from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.records import code_record
 from paddock.doors.machine.remote import RemoteBox
 from paddock.fence.offload import offload
@@ -21,8 +18,7 @@ from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
-from paddock.model.spec import HOME, Spec, identifier, parse_envs
-from paddock.policy.decide import Policy
+from paddock.model.spec import HOME, parse_envs
 from paddock.policy.network_words import network_of
 
 if TYPE_CHECKING:
@@ -191,36 +187,3 @@ class BoxCalls:
     async def remove_code_context(self, context: CodeContext | str) -> None:
         """Ends an interpreter."""
         self.code.remove(context)
-
-
-async def create_box(
-    engine: Engine, spec: Spec, policy: Policy, prepare: Prepare | None = None
-) -> Box:
-    """A new sandbox on this engine."""
-    engine_pool(engine)
-    await _open_control(engine)
-    return await Box.create(engine, spec, policy, prepare)
-
-
-async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:
-    """A sandbox that exists: ours, or one of another process of the same user."""
-    own: Box | None = engine.boxes.get(sandbox_id)
-    return own or await RemoteBox.connect(engine, identifier(sandbox_id, "sandbox"))
-
-
-async def _open_control(engine: Engine) -> None:
-    if engine.control is None:
-        engine.control = Control(engine)
-        await engine.control.open()
-
-
-def engine_pool(engine: Engine) -> Pool:
-    """The engine's pool; empty until it is asked for or the process proves long-lived."""
-    if engine.pool is None:
-        engine.pool = Pool(engine)
-    pool: Pool = engine.pool
-    return pool
-
-
-async def resize_pool(engine: Engine, size: int) -> None:
-    await engine_pool(engine).resize(size)

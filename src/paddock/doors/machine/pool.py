@@ -10,8 +10,8 @@ import asyncio
 import dataclasses
 import os
 
-from paddock.doors.machine.box import place
 from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.laying import place
 from paddock.fence.container.machine import ContainerMachine
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, Spec

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paddock.model.code import Execution
-from paddock.model.results import CommandResult
+if TYPE_CHECKING:
+    from paddock.model.code import Execution
+    from paddock.model.results import CommandResult
 
 MAX_RECORDED = 64 << 10  # characters of each output stream
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size

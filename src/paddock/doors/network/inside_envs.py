@@ -5,7 +5,6 @@ They help a program to do again what it did. They keep nobody from anything.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import time
 
@@ -45,4 +44,6 @@ def faketime_envs(at: float) -> dict[str, str]:
 
 def faketime_library() -> str | None:
     """Where libfaketime is, if it is installed."""
+    import glob  # only for clocks that are set
+
     return next((found for place in _LIBRARIES for found in sorted(glob.glob(place))), None)

@@ -8,17 +8,15 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
-from paddock.state.home import Home
+from paddock.state.home import Home, remove_tree
 
 _GUEST = Path(__file__).parent.parent / "guest"
 _KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
@@ -49,10 +47,12 @@ def kernel_code(home: Home, python: str) -> Path:
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), *sources)
 
     def build(directory: Path) -> None:
+        from shutil import copyfile  # what is built once, is loaded then
+
         for name in ("kernel", "site", "python"):  # the others are mount points
             (directory / name).mkdir()
         for name in _KERNEL_MODULES:
-            shutil.copyfile(_GUEST / f"{name}.py", directory / "kernel" / f"{name}.py")
+            copyfile(_GUEST / f"{name}.py", directory / "kernel" / f"{name}.py")
         _compile(python, directory / "kernel")
 
     return _built(home, f"inside-{key}", build)
@@ -85,9 +85,11 @@ def _redirect_certificates(etc: Path) -> None:
     here.parent.mkdir(parents=True, exist_ok=True)
     here.unlink(missing_ok=True)
     here.symlink_to(agreed.CERTIFICATES)
+    from shutil import copyfile
+
     source = Path(os.path.realpath(Path("/etc", _CERTIFICATES)))
     if source.is_file() and source.stat().st_mode & 0o004:
-        shutil.copyfile(source, own)
+        copyfile(source, own)
 
 
 @cache
@@ -111,6 +113,8 @@ def brought_interpreter(home: Home) -> Path:
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), b"2")
 
     def build(directory: Path) -> None:
+        import shutil
+
         stdlib, tag = _query(python)
         for name in ("bin", "lib"):
             (directory / name).mkdir()
@@ -136,14 +140,17 @@ def _built(home: Home, name: str, build: Callable[[Path], None]) -> Path:
     target = home.cache / name
     if target.exists():
         return target
-    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=home.cache))
+    from tempfile import mkdtemp
+
+    temporary = Path(mkdtemp(prefix=".new-", dir=home.cache))
     try:
         build(temporary)
         _make_readable(temporary)
         with contextlib.suppress(OSError):  # another process was first: its result is the same
             temporary.rename(target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary.exists():
+            remove_tree(temporary)
     return target
 
 
@@ -172,8 +179,10 @@ def _copy_public(source: Path, target: Path) -> None:
             for child in source.iterdir():
                 _copy_public(child, target / child.name)
     elif source.is_file() and source.stat().st_mode & 0o004:
+        from shutil import copyfile
+
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        copyfile(source, target)
 
 
 def _compile(python: str, directory: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, launch, mounts
+from paddock.fence.container.agreed import FIRST_UID, LAYER_OWNER, MAX_MESSAGE, UID_COUNT
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
@@ -29,14 +30,6 @@ from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
 from paddock.state.privilege import is_privileged
 
 RUN = os.path.dirname(STAGE)
-# Above every range that distributions and container managers hand out, below the signed limit.
-FIRST_UID = 1_900_000_000
-UID_COUNT = 65_536
-LAYER_OWNER = (
-    FIRST_UID - 1,
-    FIRST_UID - 1,
-)  # on-disk owner of all layers: mapped to each sandbox's uid
-MAX_MESSAGE = 1 << 20
 _MAX_MAPPINGS = 256  # kept open for reuse; each costs a descriptor
 _ORPHAN_AGE_S = {"base": 120, "saving": 6 * 3600}
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from paddock.fence.container.keeper import MAX_MESSAGE
+from paddock.fence.container.agreed import MAX_MESSAGE
 from paddock.fence.container.rousing import FIRST, roused
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot

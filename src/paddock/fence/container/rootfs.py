@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.fence.base import Place
 from paddock.fence.container import inside, kernel
-from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
 from paddock.fence.container.sources import open_source
 from paddock.fence.guest import agreed

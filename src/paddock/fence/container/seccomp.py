@@ -10,7 +10,6 @@ import ctypes
 import ctypes.util
 import errno
 import os
-import tempfile
 from functools import cache
 
 from paddock.model.errors import HostCannot
@@ -241,7 +240,7 @@ class _Compiler:
             raise HostCannot(f"libseccomp refused the rule for {call}: {os.strerror(-code)}")
 
     def _export(self) -> bytes:
-        with tempfile.TemporaryFile() as file:
+        with os.fdopen(os.memfd_create("filter"), "w+b") as file:
             code = self._lib.seccomp_export_bpf(self._context, file.fileno())
             if code != 0:
                 raise HostCannot(f"libseccomp could not write its program: {os.strerror(-code)}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from paddock.gate.showing import plain
+from paddock.model.plain import plain
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.expressions import does_match, json_condition
 from paddock.run.scenarios.terms import FileTerms, TextTerms

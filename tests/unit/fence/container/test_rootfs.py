@@ -11,7 +11,7 @@ import pytest
 
 from paddock.fence.base import Place
 from paddock.fence.container import inside, rootfs
-from paddock.fence.container.keeper import LAYER_OWNER
+from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
 from paddock.fence.container.sources import open_source, resolved
 from paddock.model.errors import Conflict, InvalidInput, NotFound

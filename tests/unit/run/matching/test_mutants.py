@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from paddock.model.action import Kind
+from paddock.policy.beside import USUAL, beside_of
 from paddock.run.matching.past import Past
-from paddock.run.matching.rows import Diverged, DivergedBy, Early, Match, Proposed
+from paddock.run.matching.rows import Beside, Diverged, DivergedBy, Early, Match, Proposed
+from paddock.run.matching.rules import STRICT, Rules
 from unit.run.matching.mutations import Mutant, mutants
 from unit.run.matching.samples import SAMPLES, Sent, http, proposed, recorded
 
@@ -22,6 +24,20 @@ DECLARED = {
     "the number or the real file of a program",
     "1 as 1.0 where no bytes are sent",
 }
+# Of what goes on beside, the classes that make something else of it, and those that lead to another
+# place, of which it gets no answer. Any other is let pass.
+NOT_BESIDE = {"method", "host", "path"}
+ELSEWHERE = {"scheme", "port", "the spelling of a path"}
+BESIDE = Rules(beside=tuple(map(beside_of, (*USUAL, "POST traces.example/v1/traces"))))
+TRACE = http(
+    "POST",
+    "/v1/traces",
+    host="traces.example",
+    query="batch=1",
+    headers={"authorization": "Bearer ***", "x-tenant": "blue"},
+    body={"spans": [{"id": "a", "took": 5}], "is_last": False},
+    keyed={"headers.authorization": "ab" * 16},
+)
 BEFORE, AFTER = http(path="/before"), http(path="/after")
 SIDES = ("recorded", "proposed")
 
@@ -35,10 +51,45 @@ def test_unchanged_sample_matches(name: str) -> None:
 def test_every_mutant_but_the_declared_diverges_at_its_step(name: str) -> None:
     survivors = Counter(
         f"{mutant.of}: {mutant.name} ({side})"
-        for mutant, side, outcome in _outcomes(name)
+        for mutant, side, outcome in _outcomes(SAMPLES[name])
         if not _is_found(outcome) and mutant.of not in DECLARED
     )
     assert not survivors
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_further_mutant_is_let_pass_where_something_goes_on_beside(name: str) -> None:
+    survivors = Counter(
+        f"{mutant.of}: {mutant.name} ({side})"
+        for mutant, side, outcome in _outcomes(SAMPLES[name], BESIDE)
+        if not _is_found(outcome) and mutant.of not in DECLARED
+    )
+    assert not survivors
+
+
+def test_of_what_goes_on_beside_every_mutant_of_its_place_is_found_and_no_other_is() -> None:
+    for mutant, side, outcome in _outcomes(TRACE, BESIDE):
+        of, said = _of(mutant), f"{mutant.of}: {mutant.name} ({side})"
+        if of in NOT_BESIDE and side == "proposed":
+            assert isinstance(outcome, Diverged), said
+        elif of in NOT_BESIDE | ELSEWHERE:
+            assert isinstance(outcome, Beside) and outcome.row is None, said
+        else:
+            assert isinstance(outcome, Beside) and outcome.row is not None, said
+            assert outcome.row.step == 2, said
+    assert {_of(mutant) for mutant in mutants(TRACE)} > NOT_BESIDE | ELSEWHERE
+
+
+def test_what_was_no_part_of_that_in_the_record_is_missed_when_it_is_now() -> None:
+    for mutant in mutants(TRACE):
+        rows = [recorded(mutant.sent, 1)]
+        is_missed = bool(Past(rows, BESIDE).missing())
+        assert is_missed == (_of(mutant) in NOT_BESIDE), f"{mutant.of}: {mutant.name}"
+
+
+def _of(mutant: Mutant) -> str:
+    """Rules read `/%61` as `/a`."""
+    return "the spelling of a path" if mutant.name == "escaped" else mutant.of
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -46,7 +97,7 @@ def test_every_declared_mutant_matches(name: str) -> None:
     """Otherwise the list says more than is true."""
     killed = [
         f"{mutant.of}: {mutant.name} ({side})"
-        for mutant, side, outcome in _outcomes(name)
+        for mutant, side, outcome in _outcomes(SAMPLES[name])
         if mutant.of in DECLARED and not isinstance(outcome, Match)
     ]
     assert not killed
@@ -105,17 +156,16 @@ def test_a_call_that_was_never_made_is_found_where_it_comes(at: int) -> None:
     assert (diverged.kind, diverged.step) == expected
 
 
-def _outcomes(name: str) -> Iterator[tuple[Mutant, str, Proposed]]:
-    sample = SAMPLES[name]
+def _outcomes(sample: Sent, rules: Rules = STRICT) -> Iterator[tuple[Mutant, str, Proposed]]:
     for mutant in mutants(sample):
-        yield mutant, "proposed", _replayed(sample, mutant.sent)
-        yield mutant, "recorded", _replayed(mutant.sent, sample)
+        yield mutant, "proposed", _replayed(sample, mutant.sent, rules)
+        yield mutant, "recorded", _replayed(mutant.sent, sample, rules)
 
 
-def _replayed(was: Sent, comes: Sent) -> Proposed:
+def _replayed(was: Sent, comes: Sent, rules: Rules = STRICT) -> Proposed:
     """What comes as the second of three dependent steps."""
     rows = [recorded(one, step) for step, one in enumerate((BEFORE, was, AFTER), 1)]
-    past = Past(rows)
+    past = Past(rows, rules)
     first = past.propose(proposed(BEFORE))
     assert isinstance(first, Match)
     past.answered(first.row)
