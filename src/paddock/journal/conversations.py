@@ -169,7 +169,7 @@ class _Chain:
             raise IntegrityError("a conversation has another length than was recorded")
         return found[::-1]
 
-    def _read(self, digest: str) -> dict[str, Any]:
+    def _read(self, digest: str) -> Mapping[str, Any]:
         node, size = self._nodes.read(digest, self._room)
         self._room -= size
         _before(node, digest)

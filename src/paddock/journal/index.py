@@ -38,7 +38,7 @@ _BUSY_S = 60.0
 _MAX_STEP = 1 << 53  # JSON has no larger ones, and SQLite no room for much larger ones
 _RUN_COLUMNS = (
     "run, directory, agent, stage, policy_digest, started_at, ended_at, last_at, state, "
-    "records, steps, kind, parent, forked_at, verdicts, outcomes, terms"
+    "records, steps, kind, parent, forked_at, exit_code, verdicts, outcomes, terms"
 )
 _STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset"
 
@@ -196,7 +196,7 @@ class Index:
         self._db.execute(
             "UPDATE runs SET ended_at = ?2, last_at = ?3, state = ?4, records = records + ?5,"
             " steps = (SELECT count(*) FROM steps WHERE run = ?1), verdicts = ?6, outcomes = ?7,"
-            " segment = ?8, offset = ?9 WHERE number = ?1",
+            " segment = ?8, offset = ?9, exit_code = coalesce(?10, exit_code) WHERE number = ?1",
             (
                 number,
                 tally.ended_at,
@@ -207,6 +207,7 @@ class Index:
                 _added(outcomes, tally.outcomes),
                 end.segment,
                 end.offset,
+                tally.exit_code,
             ),
         )
 

@@ -12,7 +12,9 @@ from paddock.journal.records import Back
 from paddock.model.errors import IntegrityError
 from paddock.model.values import dataclass
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+_AGENT_STEP = 1
+_MAX_CODE = 1 << 32  # a journal may claim anything, and SQLite has no larger numbers
 _decode = json.JSONDecoder().raw_decode
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -35,6 +37,7 @@ CREATE TABLE IF NOT EXISTS runs (
     kind TEXT NOT NULL,
     parent TEXT,
     forked_at INTEGER,
+    exit_code INTEGER,
     terms TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at);
@@ -84,6 +87,7 @@ class RunRow:
     kind: str  # "run", "fork" or "replay"
     parent: str | None  # the run whose past it has
     forked_at: int | None  # the step from which on it went its own way
+    exit_code: int | None  # of its first command, which of an agent's run is the agent
     verdicts: dict[str, int]
     outcomes: dict[str, int]
     terms: dict[str, str]  # that forks change
@@ -115,6 +119,7 @@ class Tally:
     records: int = 0
     last_at: int = 0
     setting: Spot | None = None  # where the note about it is
+    exit_code: int | None = None
     verdicts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     steps: dict[int, list[Any]] = field(default_factory=dict)  # kind to offset, as in the table
@@ -144,7 +149,7 @@ class Tally:
         elif kind == b"decided":
             self._decided(row, line)
         elif kind == b"settled":
-            self._settled(row, line)
+            self._settled(row, line, is_first=step == _AGENT_STEP)
 
     def _proposed(self, row: list[Any], line: bytes) -> None:
         body = _body(line)
@@ -157,8 +162,10 @@ class Tally:
         row[2] = _text(body, "effect") or row[2]
         self.verdicts[row[3] or "unknown"] += 1
 
-    def _settled(self, row: list[Any], line: bytes) -> None:
+    def _settled(self, row: list[Any], line: bytes, *, is_first: bool) -> None:
         body = _body(line)
+        if is_first:
+            self.exit_code = _exit_code(body.get("result"))
         row[5] = _text(body, "outcome")
         row[7] = self.last_at
         self.outcomes[row[5] or "unknown"] += 1
@@ -175,6 +182,11 @@ def _body(line: bytes) -> dict[str, Any]:
 def _text(body: dict[str, Any], key: str) -> str | None:
     value = body.get(key)
     return value if isinstance(value, str) else None
+
+
+def _exit_code(result: Any) -> int | None:
+    code = result.get("exit_code") if isinstance(result, dict) else None
+    return code if type(code) is int and abs(code) <= _MAX_CODE else None
 
 
 def _at(line: bytes) -> int:

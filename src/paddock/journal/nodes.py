@@ -23,6 +23,7 @@ from paddock.journal.segments import batches, sync_directory
 from paddock.model.errors import IntegrityError, NotFound
 
 FILE_NAME = "nodes.jsonl"
+_MAX_KNOWN = 16 << 20  # bytes of values that were read and may be asked for again
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -103,16 +104,31 @@ class WrittenNodes:
         self._blobs = Blobs(directory)
         self._spots: dict[bytes, tuple[int, int]] = {}
         self._scanned = 0
+        self._known: dict[str, tuple[Mapping[str, Any], int]] = {}
+        self._known_bytes = 0
 
-    def read(self, digest: str, limit: int) -> tuple[dict[str, Any], int]:
+    def read(self, digest: str, limit: int) -> tuple[Mapping[str, Any], int]:
         """The value of that digest, whole and checked, and how many bytes it takes. `NotFound` or
-        `IntegrityError` where it is not, or is larger than `limit`."""
+        `IntegrityError` where it is not, or is larger than `limit`. Others get the same value:
+        each question of a conversation has all messages before it."""
+        known = self._known.get(digest)
+        if known is not None and known[1] <= limit:
+            return known
         node = self._parsed(self._line(digest), digest)
         refs = _refs(node.pop("blobs", []), digest)
         size = self._spots[bytes.fromhex(digest)][1] + sum(ref.size_bytes for ref in refs)
         if size > limit:
             raise IntegrityError(f"what is named {digest} is larger than it may be")
-        return put_back(node, refs, self._blobs), size
+        return self._kept(digest, put_back(node, refs, self._blobs), size)
+
+    def _kept(
+        self, digest: str, node: Mapping[str, Any], size: int
+    ) -> tuple[Mapping[str, Any], int]:
+        self._known_bytes += size
+        if self._known_bytes > _MAX_KNOWN:
+            self._known, self._known_bytes = {}, size
+        self._known[digest] = (node, size)
+        return node, size
 
     def _line(self, digest: str) -> bytes:
         if len(digest) != 64 or not digest.isascii() or not digest.isalnum():

@@ -24,6 +24,7 @@ from paddock.state.trees.store import TreeStore
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
+    from paddock.state.trees.finished import Around
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
 
@@ -64,11 +65,17 @@ def recorder_of(box: Box) -> Recorder:
 
 
 def restore_into(
-    box: Box, tree: str, recorder: Recorder | None = None, *, is_fresh: bool = False
+    box: Box,
+    tree: str,
+    recorder: Recorder | None = None,
+    *,
+    is_fresh: bool = False,
+    around: Around | None = None,
 ) -> Restored:
     """Makes the files of a sandbox that stands still exactly that tree. `recorder` is the one that
     has recorded this sandbox so far, if there is one: it spares reading everything again.
-    `is_fresh`: nothing has run in it yet, so nothing in it has looked at a file."""
+    `is_fresh`: nothing has run in it yet, so nothing in it has looked at a file. `around`: several
+    are at work in it, and what they have under way is left to them."""
     if not box.machine.is_frozen:
         raise Conflict(f"sandbox {box.sandbox_id} is running", hint="restore while it stands still")
     roots = roots_of(box)
@@ -78,6 +85,7 @@ def restore_into(
         owner=LAYER_OWNER if is_privileged() else None,
         recorder=recorder,
         keep=frozenset(mount.target for mount in box.spec.mounts),
+        around=around,
     )
     # A file that was written in place shows at once; names that came or went do not.
     stale = (*restored.made, *restored.removed, *restored.sealed)
@@ -113,8 +121,8 @@ def tree_at(directory: Path, step: int | None = None) -> str:
         chosen = [tree for _, tree in found]
     else:
         # Of actions in flight together a later one may have been noted first.
-        chosen = [tree for at, tree in found if at == step]
-        chosen = chosen or [tree for at, tree in found if at is not None and at < step]
+        known = [(at, tree) for at, tree in found if at is not None and at <= step]
+        chosen = [tree for at, tree in known if at == max(known)[0]]
     if chosen:
         return chosen[-1]
     if found:

@@ -4,6 +4,7 @@ an action is proposed, the world when it is over. From that a later fork comes b
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect, insort
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ class StateRecorder:
         self._box = box
         self._gate = gate
         self._files: Recorder | None = None
-        self._tree: str | None = None
+        self._noted = Noted()
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
         self.follows: Mapping[int, str] | None = None  # trees by step, of a fork's past
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
@@ -40,16 +41,16 @@ class StateRecorder:
         if found is None or action.step is None:
             return
         self.trees[action.step] = found.tree
-        if found.tree != self._tree:
-            self._tree = found.tree
-            self._gate.note(_files(found), action.step)
+        for step in self._noted.missing(action.step, found.tree):
+            whole = _files(found) if step == action.step else _known(self.trees[step])
+            self._gate.note(whole, step)
 
     def _follow(self, known: Mapping[int, str], step: int | None) -> None:
         """In the past of a fork they are what they were; at its end they are made so."""
         tree = known.get(step or 0)
-        if tree is not None and tree != self._tree:
-            self._tree = tree
-            self._gate.note({"what": "files", "tree": tree, "changed": 0}, step)
+        if tree is not None and step is not None:
+            for one in self._noted.missing(step, tree):
+                self._gate.note(_known(self._noted.looked[one]), one)
 
     def after(self, receipt: Receipt) -> None:
         world = self._box.world
@@ -91,6 +92,36 @@ class StateRecorder:
 
             self._files = recorder_of(self._box)
         return self._files.record()
+
+
+class Noted:
+    """At which steps the files have to be written down, so that each step's own are those of the
+    last one at or before it that has some. Steps in flight together are looked at in any order."""
+
+    def __init__(self) -> None:
+        self.looked: dict[int, str] = {}
+        self._steps: list[int] = []  # that were looked at, in order
+        self._written: list[int] = []  # those of them that were written down
+
+    def missing(self, step: int, tree: str) -> list[int]:
+        """The steps that need a note now: this one, if it is not what would be read for it, and
+        then the next one that was looked at before and had counted on what was there."""
+        insort(self._steps, step)
+        self.looked[step] = tree
+        at = bisect(self._written, step)
+        before = self._written[max(at - 1, 0) : at]
+        if before and self.looked[before[0]] == tree:
+            return []
+        at = bisect(self._steps, step)
+        after = self._steps[at : at + 1]
+        needed = [step, *(one for one in after if one not in self._written)]
+        for one in needed:
+            insort(self._written, one)
+        return needed
+
+
+def _known(tree: str) -> dict[str, Any]:
+    return {"what": "files", "tree": tree, "changed": 0}
 
 
 def _files(found: Recorded) -> dict[str, Any]:

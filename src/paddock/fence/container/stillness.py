@@ -39,6 +39,19 @@ def is_at_work(init_pid: int) -> bool:
     return False
 
 
+def lines_of_work(init_pid: int) -> int:
+    """How many threads inside could do something of their own accord: one for each, but none for a
+    process with a single thread that has started another, because that one waits as a rule."""
+    pending, count, looked = _children(init_pid), 0, 0
+    while pending and looked < _MAX_TASKS:
+        pid = pending.pop()
+        threads, children = len(_tasks(pid)), _children(pid)
+        looked += threads
+        count += 0 if threads == 1 and children else threads
+        pending += children
+    return count
+
+
 def _children(pid: int) -> list[int]:
     found: list[int] = []
     for task in _tasks(pid):

@@ -22,6 +22,7 @@ from paddock.model.errors import Conflict, HostCannot
 from paddock.model.values import dataclass
 from paddock.state.copying import write_at
 from paddock.state.descent import FILE_FLAGS, Descent, open_file, shown
+from paddock.state.trees.finished import Around, Finished
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.planning import Deed, Making, Removal, Sealing, Writing, plan
 from paddock.state.trees.recorder import Recorder
@@ -78,22 +79,27 @@ def restore(
     owner: Owner | None,
     recorder: Recorder | None,
     keep: frozenset[str],
+    around: Around | None = None,
 ) -> Restored:
     """`recorder` is one that knows the roots already: what it has seen is not read again. `keep`
-    are paths that stay whatever the state says, such as mount points.
+    are paths that stay whatever the state says, such as mount points. With `around` others are at
+    work on the files: only what nobody has under way is put back.
 
     Refused before anything is changed (`HostCannot`): a state that is not whole, and one that
     needs bytes that were not kept. `Conflict` when somebody else wrote meanwhile.
     """
     recorder = recorder or Recorder(None, roots)
-    if recorder.record().tree == tree:
+    now = recorder.record().tree
+    if now == tree:
         return Restored()
     wanted = store.tree(tree)
     deeds = _deeds(store, wanted, recorder, keep)
+    if around is not None:
+        deeds = _chosen(deeds, Finished(store, now, tree, around))
     _check_possible(store, wanted, recorder, deeds)
     for name, some in deeds.items():
         _Restorer(store, recorder.roots[name], owner).run(some)
-    if recorder.record().tree != tree:
+    if recorder.record().tree != tree and around is None:
         left = [one for some in _deeds(store, wanted, recorder, keep).values() for one in some]
         if left:
             raise Conflict(
@@ -112,6 +118,25 @@ def _deeds(
         own = (one.removeprefix(prefix).split("/") for one in keep if one.startswith(prefix))
         found[name] = plan(store, node, recorder.seen.get(name), frozenset(map(tuple, own)))
     return found
+
+
+def _chosen(deeds: Mapping[str, list[Deed]], is_finished: Finished) -> dict[str, list[Deed]]:
+    return {
+        name: [one for one in some if _is_chosen(name, one, is_finished)]
+        for name, some in deeds.items()
+    }
+
+
+def _is_chosen(root: str, deed: Deed, is_finished: Finished) -> bool:
+    match deed:
+        case Removal():
+            return False
+        case Sealing():
+            return not deed.is_other  # it gives back what was lifted to get in
+        case Making() | Writing():
+            return is_finished(root, (*deed.parents, deed.node.name))
+        case _:
+            assert_never(deed)
 
 
 def _check_possible(

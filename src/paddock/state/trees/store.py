@@ -18,6 +18,7 @@ from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read
 from paddock.state.trees.objects import Objects
 
 if TYPE_CHECKING:
+    from paddock.state.trees.finished import Around
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
     from paddock.state.writeback import Owner
@@ -115,11 +116,15 @@ class TreeStore:
         owner: Owner | None = None,
         recorder: Recorder | None = None,
         keep: frozenset[str] = frozenset(),
+        around: Around | None = None,
     ) -> Restored:
-        """Makes the roots exactly that state, and changes only what is other. See `restoring`."""
+        """Makes the roots exactly that state, and changes only what is other; with `around` only
+        what nobody has under way. See `restoring` and `finished`."""
         from paddock.state.trees.restoring import restore
 
-        return restore(self, tree, roots, owner=owner, recorder=recorder, keep=keep)
+        return restore(
+            self, tree, roots, owner=owner, recorder=recorder, keep=keep, around=around
+        )
 
     def verify(self, tree: str) -> int:
         """Checks every byte of a state; gives the number of entries. `IntegrityError` names the
