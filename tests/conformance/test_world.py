@@ -143,6 +143,25 @@ def test_a_placeholder_stays_one_for_a_stand_in(
     assert not [one for one in kept if one.is_file() and b"the-real-value" in one.read_bytes()]
 
 
+def test_what_only_stand_ins_get_is_not_asked_of_its_source(
+    make_box: MakeBox, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    secrets = {
+        "STRIPE_KEY": {"from": "env:NOWHERE_SET", "to": ["api.stripe.com"]},
+        "OTHER": {"from": {"command": ["touch", str(asked)]}, "to": ["api.stripe.com"]},
+    }
+    box = make_box(world={"api.stripe.com": {"service": "payments"}}, secrets=secrets)
+    program = "import os; KEY = os.environ['STRIPE_KEY']; "
+    program += "print(json.dumps([KEY, call('/v1/balance')[0]]))"
+    key, status = inside(box, program)
+    assert key.startswith("paddock_STRIPE_KEY_") and status == 200
+    assert not asked.exists()
+    with pytest.raises(InvalidInput, match="has no value here"):
+        box.update_network(allow=["api.stripe.com:8443"])
+    box.update_network(allow=["api.stripe.com:443", "elsewhere.example:443"])
+
+
 def test_a_fork_has_the_world_of_its_moment_and_then_its_own(make_box: MakeBox) -> None:
     parent = make_box(world=STRIPE)
     inside(parent, CUSTOMER)

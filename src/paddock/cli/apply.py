@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run
 
-        directory = find_journal(options.run)
+        directory = find_journal(options.run, is_quiet=options.json)
         _check_ours(directory, options.to)
         with changes_of_run(directory, options.step) as found:
             return _apply(found, options)

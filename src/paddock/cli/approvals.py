@@ -72,7 +72,7 @@ def _list_options(parser: argparse.ArgumentParser, *, is_top: bool = False) -> N
 
 def _list(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import approvals_table, watch
-    from paddock.cli.output import say
+    from paddock.cli.output import say, say_none
     from paddock.gate.approvals import PENDING
 
     approvals = _approvals()
@@ -83,6 +83,8 @@ def _list(options: argparse.Namespace) -> int:
         print(json.dumps([_as_json(one) for one in found]))
     elif found:
         say(approvals_table(found))
+    else:
+        say_none("no questions" if options.all else "no questions wait; --all has answered ones")
     return 0
 
 

@@ -32,7 +32,7 @@ _TITLES = {
 def memory_figures(rig: Rig) -> list[Figure]:
     """TLS on both sides of the door, which is what takes most."""
     ended = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(rig.scratch)],
+        [sys.executable, "-P", "-c", _PROGRAM, str(rig.scratch)],
         capture_output=True,
         text=True,
         timeout=4 * _HOLD_S,

@@ -83,7 +83,7 @@ def _whole_run(rig: Rig) -> Figure:
     cached = [*empty, "-u", "PYTHONDONTWRITEBYTECODE"]
     with (
         Spawner("paddock run -- true", [*cached, str(script), "run", "--", "true"]) as ours,
-        Spawner("python -c pass", [*empty, sys.executable, "-c", "pass"]) as bare,
+        Spawner("python -c pass", [*empty, sys.executable, "-P", "-c", "pass"]) as bare,
     ):
         whole, plain = alternate(rig.count(20, 7), ours.run, bare.run, warm_up=2)
     return Figure(

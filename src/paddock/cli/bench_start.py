@@ -109,7 +109,7 @@ def cli_start(rig: Rig) -> list[Figure]:
         )
     with (
         Spawner("paddock --version", [str(script), "--version"]) as ours,
-        Spawner("python -c pass", [sys.executable, "-c", "pass"]) as theirs,
+        Spawner("python -c pass", [sys.executable, "-P", "-c", "pass"]) as theirs,
     ):
         measured, bare = alternate(rig.count(20, 7), ours.run, theirs.run)
     return [

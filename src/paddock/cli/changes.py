@@ -24,7 +24,8 @@ def main(words: list[str]) -> int:
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run
 
-        with changes_of_run(find_journal(options.run), options.step) as found:
+        directory = find_journal(options.run, is_quiet=options.json)
+        with changes_of_run(directory, options.step) as found:
             if options.json:
                 say_json(as_json(found))
                 return 0
@@ -53,12 +54,25 @@ def change_lines(found: RunChanges) -> list[str]:
     from paddock.cli.output import counts
     from paddock.model.plain import plain
 
-    lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{_warning(one)}"
-             for one in found.changed]  # fmt: skip
+    lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{'/' if _is_directory(one) else ''}"
+             f"{_warning(one)}" for one in found.changed]  # fmt: skip
     lines += [f"note: {plain(remark, 4096)}" for remark in found.remarks]
-    kinds = [one.change.kind for one in found.changed]
+    kinds = [one.change.kind for one in found.changed if is_counted(one)]
     told = counts({kind: kinds.count(kind) for kind in kinds}, ("added", "modified", "deleted"))
-    return [*lines, told or "nothing changed"]
+    return [*lines, told or ("no file changed" if found.changed else "nothing changed")]
+
+
+def is_counted(one: Changed) -> bool:
+    """Directories are listed and not counted, but for one of a source that is gone: it is gone as
+    one."""
+    is_gone = one.change.kind == "deleted" and one.place.source is not None
+    return is_gone or not _is_directory(one)
+
+
+def _is_directory(one: Changed) -> bool:
+    from paddock.model.results import FileType
+
+    return one.change.type is FileType.DIR
 
 
 def as_json(found: RunChanges) -> dict[str, Any]:

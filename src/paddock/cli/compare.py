@@ -37,7 +37,7 @@ def _compare(options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json, write_pieces
     from paddock.run.compare.comparison import compare
 
-    runs = [find_journal(word) for word in (options.first, *options.others)]
+    runs = [find_journal(word, is_quiet=options.json) for word in (options.first, *options.others)]
     found = compare(runs, is_full=options.full)
     if options.html is not None:
         from paddock.run.compare.page import comparison_page

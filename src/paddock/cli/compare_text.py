@@ -11,6 +11,7 @@ from typing import Any
 from paddock.cli.cells import cut, fit
 from paddock.cli.table import table
 from paddock.cli.times import took
+from paddock.cli.world_text import inner_lines
 from paddock.model.plain import plain
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
@@ -194,14 +195,19 @@ class _Page:
         if service.why is not None:
             yield cut(f"world     {name}: {plain(service.why, 300)}", self.width)
             return
-        yield f"world     {name}: {service.count} documents differ"
-        shown = service.documents if self.is_full else service.documents[:_MAX_DOCUMENTS]
+        inner = {} if self.is_full else service.inner
+        told = [one for one in service.documents if one.kind not in inner]
+        count = service.count - (len(service.documents) - len(told))
+        others = inner_lines((one.kind for one in service.documents), inner, "otherwise")
+        what = "1 document differs" if count == 1 else f"{count} documents differ"
+        yield f"world     {name}: {'; '.join([*([what] if count else []), *others])}"
+        shown = told if self.is_full else told[:_MAX_DOCUMENTS]
         for one in shown:
             fields = ", ".join(plain(field.at, 60) for field in one.fields[:6])
             what = f"          {one.what:<10} {plain(one.kind, 40)} {plain(one.id, 60)}"
             yield cut(f"{what}  {fields}" if one.what == "changed" else what, self.width)
-        if len(shown) < service.count:
-            yield f"          and {service.count - len(shown)} more"
+        if len(shown) < count:
+            yield f"          and {count - len(shown)} more"
 
     def _bold(self, line: str) -> str:
         return f"\033[1m{line}\033[0m" if self.is_coloured else line
@@ -220,7 +226,7 @@ def _told(column: Column) -> dict[str, str]:
         "decided": counts_text(report.verdicts),
         "outcomes": counts_text(report.outcomes),
         "asked": counts_text(asdict(report.answers)),
-        "drafts": str(len(report.drafts) or ""),
+        "drafts": str(report.drafted or ""),
         "alerts": counts_text({one.name: one.times for one in report.alerts}),
         "faults": counts_text(report.faults),
         "verdicts": counts_text(column.trail.verdicts.counts),

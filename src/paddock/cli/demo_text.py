@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import sys
 import textwrap
 import time
 from collections.abc import Mapping
@@ -107,13 +110,16 @@ class Page:
     def end(self, found: Mapping[str, Any]) -> None:
         run = found["runs"]["first"]
         self._say(f"\nThat took {found['took_s']} s. The runs are kept; look around:")
-        for command, what in (
-            (f"paddock show {run}", "every step, and why it was decided so"),
-            (f"paddock step {run}", "frame by frame"),
-            (f"paddock world diff {run}", "what changed in the stand-ins"),
-            ("paddock runs --tree", "the run, its fork and its replay"),
-        ):
-            self._say(f"    {command:<34}{what}")
+        name = command_name()
+        commands = {
+            f"{name} show {run}": "every step, and why it was decided so",
+            f"{name} step {run}": "frame by frame",
+            f"{name} world diff {run}": "what changed in the stand-ins",
+            f"{name} runs --tree": "the run, its fork and its replay",
+        }
+        width = max(34, *(len(command) + 2 for command in commands))
+        for command, what in commands.items():
+            self._say(f"    {command:<{width}}{what}")
 
     def _heading(self, text: str) -> None:
         if self._chapter and self._pause_s:
@@ -145,6 +151,16 @@ class Page:
     def _say(self, text: str) -> None:
         if not self._is_quiet:
             say(text)
+
+
+def command_name() -> str:
+    """What a person types for it: the whole path where a shell would not find it."""
+    if shutil.which("paddock") is not None:
+        return "paddock"
+    beside = Path(sys.executable).with_name("paddock")
+    if os.access(beside, os.X_OK):
+        return shlex.quote(str(beside))
+    return f"{shlex.quote(sys.executable)} -m paddock.cli.main"
 
 
 def _parting(comparison: Comparison) -> str:

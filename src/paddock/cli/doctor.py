@@ -20,6 +20,7 @@ from paddock.fence.container.probe import probe
 from paddock.model.errors import CommandExitException, PaddockError
 from paddock.state.home import Home
 
+Told = Callable[[str, str | None], None]
 _LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
 
 
@@ -29,12 +30,15 @@ def main(words: list[str]) -> int:
     parser.add_argument("--no-tests", action="store_true", help="look only, start no sandbox")
     options = parser.parse_args(words)
     home = Home.find()
+    told = _tell if sys.stderr.isatty() and not options.json else _say_nothing
     found = probe(home)
     findings, proofs = found.findings, {}
     if found.is_usable and not options.no_tests:
+        told("this host", None)
         door, failure = prove_door()
+        told(NAME, failure)
         findings = (*findings, door)
-        proofs = prove() | ({NAME: failure} if door.is_enforced else {})
+        proofs = prove(told) | ({NAME: failure} if door.is_enforced else {})
     is_sound = found.is_usable and all(p is None for p in proofs.values())
     if options.json:
         print(json.dumps(_plain(home, findings, proofs, is_sound)))
@@ -43,13 +47,23 @@ def main(words: list[str]) -> int:
     return 0 if is_sound else 3
 
 
-def prove() -> dict[str, str | None]:
+def _tell(name: str, failure: str | None) -> None:
+    """It takes seconds, and a person wants to see that it goes on."""
+    print(f"looked at {name}{f': {failure}' if failure else ''}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(name: str, failure: str | None) -> None:
+    """To programs the end is enough."""
+
+
+def prove(told: Told = _say_nothing) -> dict[str, str | None]:
     """Each boundary really attacked: None when it held, else what happened."""
     proofs: dict[str, str | None] = {}
     try:
         with Sandbox.create(limits=_LIMITS, timeout=120) as box:
             for name, attempt in _ATTEMPTS.items():
                 proofs[name] = attempt(box)
+                told(name, proofs[name])
     except PaddockError as error:
         proofs["isolation"] = error.message
     return proofs

@@ -62,13 +62,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say
+    from paddock.cli.output import say, say_none
 
     found = _drafts().all(run=options.run, state=None if options.all else "draft")
     if options.json:
         print(json.dumps([draft_as_json(one) for one in found]))
     elif found:
         say(_table(found))
+    else:
+        say_none("no drafts" if options.all else "no drafts wait; --all has those that are over")
     return 0
 
 

@@ -20,7 +20,8 @@ def main(words: list[str]) -> int:
     with sentences():
         from paddock.cli.journals import find_journal
 
-        directory = find_journal(options.run)
+        directory = find_journal(options.run, is_quiet=options.json)
+        options.path = _inside(directory, options.path)
         return _cat(directory, options) if options.cat else _list(directory, options)
 
 
@@ -30,8 +31,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="paddock files", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("path", metavar="PATH", nargs="?",
-                        help="a file, or a directory and all in it")  # fmt: skip
+    about = "a file, or a directory and all in it; whole, or from the project on"
+    parser.add_argument("path", metavar="PATH", nargs="?", help=about)
     parser.add_argument("--step", type=step, metavar="K", help="as they were before this step")
     parser.add_argument("--cat", action="store_true", help="the bytes of the file at PATH")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -80,6 +81,21 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
     return 0
+
+
+def _inside(directory: Path, path: str | None) -> str | None:
+    """Where it is inside: what is no whole path is below the project that the run worked in."""
+    if path is None or path.startswith("/"):
+        return path
+    import posixpath
+
+    from paddock.model.errors import InvalidInput
+    from paddock.run.changed import setting_in
+
+    project = setting_in(directory).get("cwd")
+    if not isinstance(project, str) or not project.startswith("/"):
+        raise InvalidInput("this run had no project: say the whole PATH", hint="/home/user/...")
+    return posixpath.normpath(posixpath.join(project, path))
 
 
 def _recorded(directory: Path, step: int | None) -> tuple[TreeStore, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paddock.cli.run import split_command
 from paddock.model.errors import InvalidInput
@@ -21,17 +20,16 @@ def main(words: list[str]) -> int:
 
     words, command = split_command(words)
     options = _parser().parse_args(words)
-    directory = find_journal(options.run)
+    directory = find_journal(options.run, is_quiet=options.json)
     kinds = kinds_of(options, command)
     if len(kinds) * options.count == 1:
         with showing(options, recorded_policy(directory)) as watch:
             ended = fork(directory, kinds, watch=[watch])[0]
         code = finish(ended, options)
-        return _left(ended, code)
-    # Of many at once nobody can read along.
-    every = fork(directory, kinds, count=options.count, jobs=options.jobs)
-    _tell_all(directory, every, options)
-    return 0 if all(one.divergence is None and one.error is None for one in every) else 1
+        return _left(ended, options, code)
+    from paddock.cli.fork_many import fork_many
+
+    return fork_many(directory, kinds, options)
 
 
 def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]:
@@ -53,27 +51,23 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
             vary=tuple(options.vary),
             beside=tuple(options.beside),
             drops_beside=options.no_beside,
+            patience_s=options.patience,
             is_state_only=options.state_only,
         )
         for texts in each
     ]
 
 
-def _left(ended: Ended, code: int) -> int:
+def _left(ended: Ended, options: argparse.Namespace, code: int) -> int:
     if ended.divergence is None:
         return code
     from paddock.cli.replay import EXIT_DIVERGED
-    from paddock.run.matching.showing import visible
+    from paddock.cli.replay_left import tell_divergence, tell_what_next
 
-    print(f"paddock: before it could fork, {visible(ended.divergence.text)}", file=sys.stderr)
+    if not options.json:
+        tell_divergence(ended.divergence, "before it could fork, ")
+        tell_what_next(ended.divergence, is_fork=True)
     return EXIT_DIVERGED
-
-
-def _tell_all(directory: Any, every: list[Ended], options: argparse.Namespace) -> None:
-    from paddock.cli.compare import main as compare
-
-    words = [str(one) for one in (directory, *(one.directory for one in every))]
-    compare([*words, *(["--json"] if options.json else [])])
 
 
 def _number(text: str) -> int:
@@ -86,7 +80,7 @@ def _number(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     from paddock.cli.journals import RUN_HELP
     from paddock.cli.numbers import count
-    from paddock.cli.replay import add_beside
+    from paddock.cli.replay import add_beside, add_patience
     from paddock.cli.run import add_run_options
 
     parser = argparse.ArgumentParser(
@@ -100,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--policy", metavar="FILE", help="another paddock file from there on")
     parser.add_argument("-n", "--count", type=count, default=1, metavar="N", help="of each kind")
+    parser.add_argument("--yes", action="store_true", help="although they are more than 200")
     parser.add_argument("-j", "--jobs", type=count, metavar="N", help="at once (as many as cores)")
     parser.add_argument(
         "--each-fault",
@@ -113,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ in the past"
     )
     add_beside(parser)
+    add_patience(parser)
     parser.add_argument(
         "--state-only", action="store_true", help="COMMAND starts in that state, without the past"
     )

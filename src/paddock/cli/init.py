@@ -62,6 +62,7 @@ def _data(project: Project, path: Path) -> dict[str, object]:
         ],
         "variables": list(project.variables),
         "hidden": list(project.hidden),
+        "script": project.script,
     }
 
 
@@ -89,4 +90,17 @@ def _lines(project: Project, path: Path) -> list[str]:
 
 
 def _example(project: Project) -> str:
-    return "node agent.js" if project.languages[:1] == ("node",) else "python my_agent.py"
+    if project.script is None:
+        return "node agent.js" if project.languages[:1] == ("node",) else "python my_agent.py"
+    return f"{_program(project)} {project.script}"
+
+
+def _program(project: Project) -> str:
+    """The project's own Python, where it has one that nobody has switched to."""
+    if not str(project.script).endswith(".py"):
+        return "node"
+    for name in (".venv", "venv"):
+        is_there = os.access(project.directory / name / "bin" / "python", os.X_OK)
+        if is_there and "VIRTUAL_ENV" not in os.environ:
+            return f"{name}/bin/python"
+    return "python"

@@ -1,5 +1,5 @@
-"""What kind of project it is: its name, what it depends on, and the names in its .env. Only names
-leave this file; no value of a variable is ever kept.
+"""What kind of project it is: its name, what it depends on and imports, and the names in its .env.
+Only names leave this file; no value of a variable is ever kept.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from paddock.cli.init_scripts import likely_agent, scripts_in
 from paddock.cli.init_services import SERVICES, Service
 from paddock.model.values import dataclass
 from paddock.run.surroundings.host import read_text
@@ -24,12 +25,13 @@ _SECRET_WORD = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DSN)S?($|_)", re.IGNORECASE
 )
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_PACKAGES = frozenset(package for service in SERVICES for package in service.packages)
 _SECTIONS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A service that the project depends on, by which package, said in which file."""
+    """A service that the project uses, by which package (or key), said in which file."""
 
     service: Service
     package: str
@@ -46,11 +48,15 @@ class Project:
     used: tuple[Used, ...]
     variables: tuple[str, ...]  # names in .env files that look like secrets
     hidden: tuple[str, ...]  # what an agent will not see of it
+    script: str | None = None  # that is likely to be the agent
 
 
 def look(directory: Path) -> Project:
-    """Looks at a project; reads its lists of dependencies, runs nothing."""
+    """Looks at a project; reads its lists of dependencies and its scripts, runs nothing."""
     python, node = list(_python(directory)), list(_node(directory))
+    scripts, variables = scripts_in(directory), _variables(directory)
+    imported = [(package, one.file) for one in scripts for package in one.packages]
+    agent = likely_agent(scripts, _PACKAGES)
     described = _described(directory)
     languages = [
         name
@@ -62,13 +68,16 @@ def look(directory: Path) -> Project:
         )
         if any((directory / mark).is_file() for mark in marks)
     ]
+    if agent is not None and agent.language not in languages:
+        languages.append(agent.language)
     return Project(
         directory=directory,
         agent=agent_name(described or directory.resolve().name),
         languages=tuple(languages),
-        used=tuple(_used([*python, *node])),
-        variables=_variables(directory),
+        used=tuple(_used([*python, *node, *imported], variables)),
+        variables=tuple(variables),
         hidden=secret_files(str(directory)),
+        script=None if agent is None else agent.file,
     )
 
 
@@ -86,15 +95,16 @@ def _described(directory: Path) -> str:
     return ""
 
 
-def _used(packages: Iterable[tuple[str, str]]) -> Iterator[Used]:
+def _used(packages: Iterable[tuple[str, str]], variables: Mapping[str, str]) -> Iterator[Used]:
+    """By a package, or else by a key of a well-known name."""
     files: dict[str, str] = {}
     for package, file in packages:
         files.setdefault(package, file)
     for service in SERVICES:
-        for package in service.packages:
-            if package in files:
-                yield Used(service, package, files[package])
-                break
+        told = [(one, files[one]) for one in service.packages if one in files]
+        told += [(one, variables[one]) for one in service.keys if one in variables]
+        if told:
+            yield Used(service, *told[0])
 
 
 def _python(directory: Path) -> Iterator[tuple[str, str]]:
@@ -131,14 +141,15 @@ def _node(directory: Path) -> Iterator[tuple[str, str]]:
         )
 
 
-def _variables(directory: Path) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for name in _DOT_ENV:
-        text = read_text(os.path.join(directory, name)) or ""
-        found |= dict.fromkeys(_VARIABLE.findall(text))
+def _variables(directory: Path) -> dict[str, str]:
+    """Names that look like those of secrets, each with the first file that has it."""
+    found: dict[str, str] = {}
+    for file in _DOT_ENV:
+        text = read_text(os.path.join(directory, file)) or ""
+        found = {**dict.fromkeys(_VARIABLE.findall(text), file), **found}
     known = {key for service in SERVICES for key in service.keys}
     secret = [name for name in found if name in known or _SECRET_WORD.search(name)]
-    return tuple(secret[:MAX_VARIABLES])
+    return {name: found[name] for name in secret[:MAX_VARIABLES]}
 
 
 def _toml(directory: Path) -> dict[str, Any]:

@@ -9,26 +9,31 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from paddock.cli.output import warn
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
 from paddock.journal.places import is_held
 from paddock.journal.reader import Reader
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.state.home import Home
 
-RUN_HELP = "an id, the beginning of one, `last`, or a path"
+RUN_HELP = "an id, the beginning of one, `last` (no replay), or a path"
+REPLAY = "replay"
 MAX_RUNS = 1_000_000
 _SHOWN = 5
+_PAGE = 50
 
 
-def find_journal(word: str, *, may_be_file: bool = False) -> Path:
-    """The directory of a run; with `may_be_file` also a file. Says what is near when it is not."""
+def find_journal(word: str, *, may_be_file: bool = False, is_quiet: bool = False) -> Path:
+    """The directory of a run; with `may_be_file` also a file. Says what is near when it is not, and
+    on the error output which one `last` is where one could think of another, unless `is_quiet`."""
     if "/" in word or word.startswith("."):
         return _at_path(word, may_be_file=may_be_file)
     home = Home.find()
     if word == "last":
-        return _last(home)
+        return _last(home, is_quiet=is_quiet)
     found = [name for name in _names(home) if name.startswith(word)] if word else []
     if word in found or len(found) == 1:
         return home.runs / (word if word in found else found[0])
@@ -77,6 +82,15 @@ def state_of(run: RunRow) -> str:
     return "running" if is_held(Path(run.directory)) else "interrupted"
 
 
+def replayed_in(directory: Path) -> str | None:
+    """The run that this one is a replay of, if it is one."""
+    opened = Reader(directory).opened().body
+    lineage = opened.get("lineage")
+    if opened.get("kind") != REPLAY or not isinstance(lineage, dict):
+        return None
+    return plain(str(lineage.get("run")), 60)
+
+
 def _names(home: Home) -> list[str]:
     try:
         names = os.listdir(home.runs)
@@ -98,9 +112,16 @@ def _at_path(word: str, *, may_be_file: bool) -> Path:
     raise NotFound(f"there is nothing at {word!r}")
 
 
-def _last(home: Home) -> Path:
+def _last(home: Home, *, is_quiet: bool) -> Path:
+    """The newest, of those that did something. A replay is no run of its own: who looks at one and
+    then says `last` means what was replayed, or a fork."""
+    passed = 0
     with all_indexed(home) as (index, _):
-        runs = index.runs(limit=1)
-    if not runs:
-        raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")
-    return Path(runs[0].directory)
+        while runs := index.runs(limit=_PAGE, offset=passed):
+            for run in runs:
+                if run.kind != REPLAY and run.steps:
+                    if passed and not is_quiet:
+                        warn(f"last is {run.run}: what is newer is a replay, or did nothing")
+                    return Path(run.directory)
+                passed += 1
+    raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")

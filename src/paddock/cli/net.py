@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
         from paddock.journal.reader import Reader
 
         wanted = _wanted(options)
-        reader = Reader(find_journal(options.run))
+        reader = Reader(find_journal(options.run, is_quiet=options.json))
         scan = Scan(reader, wanted)
         if options.json:
             _write_json(scan)

@@ -1,8 +1,10 @@
-"""Whole numbers of the command line, for argparse."""
+"""Numbers of the command line, for argparse."""
 
 from __future__ import annotations
 
 import argparse
+
+from paddock.model.errors import InvalidInput
 
 _DIGITS = 9
 
@@ -13,6 +15,16 @@ def count(text: str) -> int:
     if number == 0:
         raise argparse.ArgumentTypeError("0 is too few")
     return number
+
+
+def seconds(text: str) -> float:
+    """How long."""
+    from paddock.model.sizes import parse_duration
+
+    try:
+        return parse_duration(text, "it")
+    except InvalidInput:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time such as 30s") from None
 
 
 def step(text: str) -> int:

@@ -68,6 +68,12 @@ def warn(text: str) -> None:
     print(f"paddock: {text}", file=sys.stderr)
 
 
+def say_none(text: str) -> None:
+    """That there is nothing, to a person: programs see it by themselves."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
 def is_coloured() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 

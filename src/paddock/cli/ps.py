@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 
+from paddock.cli.output import say_none
 from paddock.cli.table import age, table
 from paddock.doors.machine.remote import living
 from paddock.state.home import Home
@@ -34,4 +35,6 @@ def main(words: list[str]) -> int:
             for i in infos
         ]
         print(table(("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA"), rows))
+    else:
+        say_none("no sandboxes are running")
     return 0

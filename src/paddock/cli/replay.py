@@ -13,6 +13,7 @@ from paddock.model.errors import InvalidInput
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from paddock.run.again import Divergence
     from paddock.run.running import Ended
 
 EXIT_DIVERGED = 5
@@ -25,7 +26,7 @@ def main(words: list[str]) -> int:
     options = _parser().parse_args(words)
     if command and not options.agent:
         raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")
-    directory = find_journal(options.run)
+    directory = find_journal(options.run, is_quiet=options.json)
     if options.agent:
         return _play(options, directory, command)
     from paddock.cli.replay_text import print_past
@@ -54,6 +55,7 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
             beside=options.beside,
             drops_beside=options.no_beside,
             clock=options.clock,
+            patience_s=options.patience,
             watch=watch,
         )
     return told(ended, options, finish(ended, options))
@@ -61,17 +63,29 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
 
 def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
     """Where it left its record, if it did."""
+    if ended.divergence is None and ended.left is not None:
+        return _told_live(ended, ended.left, options, code)
     if ended.divergence is None:
         if not options.json and not options.quiet:
             print(f"the replay kept to its record{_besides(ended)}", file=sys.stderr)
         return code
-    from paddock.run.matching.showing import side_by_side, visible
+    from paddock.cli.replay_left import tell_divergence, tell_what_next
 
     if not options.json:
-        # It names a place in what the agent proposed, by keys that the agent chose.
-        print(f"paddock: {visible(ended.divergence.text)}", file=sys.stderr)
-        print(side_by_side(ended.divergence.differences, width=_width()), file=sys.stderr)
+        tell_divergence(ended.divergence)
+        tell_what_next(ended.divergence, mode=options.on_divergence)
     return EXIT_DIVERGED
+
+
+def _told_live(ended: Ended, left: Divergence, options: argparse.Namespace, code: int) -> int:
+    """It went on as a fork, which has an end of its own."""
+    from paddock.cli.replay_left import tell_divergence
+
+    if not options.json and not options.quiet:
+        where = "after its last step" if left.step is None else f"at step {left.step}"
+        tell_divergence(left)
+        print(f"left its record {where}; went on live as {ended.run}", file=sys.stderr)
+    return code
 
 
 def _besides(ended: Ended) -> str:
@@ -98,10 +112,17 @@ def add_beside(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _width() -> int:
-    import shutil
+def add_patience(parser: argparse.ArgumentParser) -> None:
+    """For what has to come first, while a past is lived through."""
+    from paddock.cli.numbers import seconds
 
-    return shutil.get_terminal_size((100, 24)).columns
+    parser.add_argument(
+        "--patience",
+        type=seconds,
+        default="10s",
+        metavar="S",
+        help="how much longer than in the record a step waits for others (10s)",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
     )
     add_beside(parser)
+    add_patience(parser)
     parser.add_argument(
         "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
     )

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from paddock.run.report import Report
     from paddock.run.running import Ended, Watcher
 
-EXIT_NOT_STARTED = 126
+EXIT_TIMED_OUT, EXIT_NOT_STARTED, EXIT_KILLED = 124, 126, 137
 MAX_STDIN = 8 << 20
+_MAX_PARENTS = 8
 _AT_THE_END = (
     "paddock.run.report",
     "paddock.run.account",
@@ -61,9 +62,37 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
     )
     if not options.quiet:
         threading.Thread(target=_load_ahead, daemon=True).start()
+    if order.file is None and not options.quiet and not options.json:
+        print(f"paddock: {_without_file(order.cwd)}", file=sys.stderr)
     with showing(options, order.policy) as watch:
         ended = run(order, watch)
-    return finish(ended, options)
+    code = finish(ended, options)
+    if code and getattr(watch, "is_out_of_input", False) and not options.quiet:
+        _tell_input(command)
+    return code
+
+
+def _tell_input(command: list[str]) -> None:
+    """An agent that wants to be typed to has nobody: a terminal is not passed on."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return
+    import shlex
+
+    shown = shlex.join(["paddock", "run", "--", *command])
+    print("paddock: the agent wanted to read its input. A terminal is not passed on to it; "
+          f"give it what it reads: echo ... | {shown}", file=sys.stderr)  # fmt: skip
+
+
+def _without_file(project: Path) -> str:
+    """What holds where no paddock file is, and how there would be one."""
+    from paddock.policy.file import DEFAULT_NAME
+
+    for parent in list(project.parents)[:_MAX_PARENTS]:
+        if (parent / DEFAULT_NAME).is_file():
+            place = os.path.relpath(parent / DEFAULT_NAME, project)
+            found = f"there is one in {os.path.dirname(place)}/: say -f {place}"
+            return f"no {DEFAULT_NAME} here: nothing leaves the fence; {found}"
+    return f"no {DEFAULT_NAME} here: nothing leaves the fence; paddock init writes one"
 
 
 def _load_ahead() -> None:
@@ -74,11 +103,17 @@ def _load_ahead() -> None:
 
 def told_interrupt(watch: Any, options: argparse.Namespace) -> None:
     """What an interrupted run came to, as far as it came."""
+    import dataclasses
+
+    from paddock.run.running import INTERRUPTED
     from paddock.state.home import Home
 
     name = getattr(watch, "run", None)
     if name is not None and not options.quiet and not options.json:
-        tell_summary(reported(Home.find().runs / name))
+        report = reported(Home.find().runs / name)
+        if report.ended_by == INTERRUPTED:
+            report = dataclasses.replace(report, ended_by="interrupted by you")
+        tell_summary(report)
 
 
 @contextlib.contextmanager
@@ -137,7 +172,13 @@ def finish(ended: Ended, options: argparse.Namespace) -> int:
 def _status(ended: Ended) -> int:
     if ended.error is not None:
         print(f"paddock: the agent was not started: {ended.error}", file=sys.stderr)
-    return EXIT_NOT_STARTED if ended.exit_code is None else ended.exit_code
+        return EXIT_NOT_STARTED
+    if ended.exit_code is not None:
+        return ended.exit_code
+    from paddock.run.running import TIMED_OUT
+
+    print(f"paddock: the agent was ended before it was done: {ended.ended_by}", file=sys.stderr)
+    return EXIT_TIMED_OUT if ended.ended_by in TIMED_OUT else EXIT_KILLED
 
 
 def reported(directory: Path) -> Report:
@@ -202,7 +243,7 @@ def faults_from(texts: list[str]) -> Any:
     for text in texts:
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             raise InvalidInput(f"--fault: {text!r} is neither a set nor YAML") from None
         found += value if isinstance(value, list) else [value]
     return found

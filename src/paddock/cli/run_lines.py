@@ -26,6 +26,8 @@ _DIM = "2"
 _MAX_HIDDEN = 5
 _RULE = 20
 _MOST = 400
+_NOT_ALLOWED = "is not in network.allow"
+_HOW_TO_ALLOW = "add it to network.allow in the paddock file to let it out"
 
 
 @dataclass(slots=True)
@@ -153,7 +155,11 @@ def _why(step: StepSeen) -> str:
         return ""
     is_news = step.verdict != "allow" and step.by != "world"  # stand-ins are no surprise
     told = [step.answer, step.why if is_news else "", _came(step)]
-    return "; ".join(_plain(one) for one in told if one)
+    parts = [_plain(one) for one in told if one]
+    if is_news and step.why.rstrip(".").endswith(_NOT_ALLOWED):
+        parts.append(_HOW_TO_ALLOW)
+    # A sentence that goes on has its stop at its end.
+    return "; ".join([*(one.removesuffix(".") for one in parts[:-1]), *parts[-1:]])
 
 
 def _came(step: StepSeen) -> str:

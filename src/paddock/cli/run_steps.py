@@ -26,6 +26,7 @@ class Steps:
         self.verdicts: Counter[str] = Counter()
         self.spent: Counter[str] = Counter()
         self._open: dict[int, StepSeen] = {}
+        self._inner: dict[int, StepSeen] = {}  # that ended, by the request around it
 
     def take(self, record: Record) -> StepSeen | None:
         """The step, when there is a line to be written about it."""
@@ -49,6 +50,11 @@ class Steps:
                 return self._settled(step, record)
         return None
 
+    def within(self, step: StepSeen) -> StepSeen | None:
+        """The question to a model that the request was, where both are steps: it ends first, and
+        is told behind what it is part of."""
+        return self._inner.pop(step.number, None)
+
     def oldest(self) -> StepSeen | None:
         """What the agent waits for longest; its own program is no such thing."""
         return next((one for n, one in self._open.items() if n != _AGENT_STEP), None)
@@ -59,7 +65,9 @@ class Steps:
         for one in left:
             one.outcome = "no end was recorded"
         self._open.clear()
-        return left
+        told = [one for outer in left for one in (outer, self.within(outer)) if one is not None]
+        self._inner.clear()
+        return told
 
     def _begin(self, step: StepSeen) -> None:
         self.count += 1
@@ -83,6 +91,11 @@ class Steps:
         for key in ("input_tokens", "output_tokens", "usd_micros"):
             if type(step.cost.get(key)) is int:
                 self.spent[key] += step.cost[key]
+        parent = step.body.get("parent")
+        outer = self._open.get(parent) if isinstance(parent, int) else None
+        if step.kind == "model" and outer is not None and outer.kind == "http":
+            self._inner[outer.number] = step
+            return None
         return None if step.number == _AGENT_STEP and step.verdict == "allow" else step
 
 
@@ -111,4 +124,4 @@ class Rate:
         count = sum(self._others.values())
         by = ", ".join(f"{one} {number}" for one, number in sorted(self._others.items()))
         self._others.clear()
-        return f"      ... {count} more steps ({by})"
+        return f"      ... {count} more step{'' if count == 1 else 's'} ({by})"

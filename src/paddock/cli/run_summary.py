@@ -18,6 +18,8 @@ _LABEL = 10
 _MAX_ALERTS = 8
 _MAX_NAMES = 12
 _RED, _YELLOW = "31", "33"
+REPLAY = "replay"
+_WEAKER = ("not ", "off", "watched")  # as the fence says it of a boundary
 _VERDICTS = [v.value for v in Verdict]
 
 
@@ -39,7 +41,7 @@ def left_lines(report: Report, manner: Manner) -> Iterator[str]:
     yield from _labelled("asked", _answers(report), manner)
     yield from _labelled("faults", counts(_named(report.faults), ()), manner)
     yield from _labelled("files", _files(report), manner)
-    yield from _labelled("drafts", _some(report.drafts), manner)
+    yield from _labelled("drafts", _drafts(report), manner)
     yield from _labelled("world", _world(report), manner)
     for line in _broken(report):
         yield from _labelled("broken", line, manner, _RED)
@@ -61,6 +63,7 @@ def ending_lines(report: Report, manner: Manner) -> Iterator[str]:
     if report.kind != "run":
         yield from _labelled("kind", f"{plain(report.kind, 20)}{_parent(report)}", manner)
     yield from _labelled(*_state(report), manner, None if report.is_whole else _YELLOW)
+    yield from _labelled("proved", _proved(report), manner)
     yield from left_lines(report, manner)
 
 
@@ -104,7 +107,10 @@ def _answers(report: Report) -> str:
     one = report.answers
     found = {"approved": one.approved, "edited": one.edited, "denied": one.denied,
              "without an answer": one.expired}  # fmt: skip
-    return f"{one.asked}: {counts(found, found) or 'still waiting'}" if one.asked else ""
+    left = max(one.asked - sum(found.values()), 0)
+    late = 0 if report.state != ENDED else left
+    found |= {"without an answer": one.expired + late, "still waiting": left - late}
+    return f"{one.asked}: {counts(found, found)}" if one.asked else ""
 
 
 def _files(report: Report) -> str:
@@ -114,6 +120,12 @@ def _files(report: Report) -> str:
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
     named = "; ".join(f"{what}: {_some(names)}" for what, names in parts.items() if names)
     return f"{files.changed} changed{f' ({named})' if named else ''}"
+
+
+def _drafts(report: Report) -> str:
+    """Those of its past wait with the run that made them."""
+    past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
+    return "; ".join(filter(None, (_some(report.drafts), past)))
 
 
 def _world(report: Report) -> str:
@@ -134,7 +146,7 @@ def _broken(report: Report) -> Iterator[str]:
 
 def _spent(report: Report) -> str:
     one = report.spent
-    if not one.calls:
+    if not one.calls or report.kind == REPLAY:  # which asks no model
         return ""
     tokens = f"{thousands(one.input_tokens)} tokens in, {thousands(one.output_tokens)} out"
     price = f", {money(one.usd_micros)}" if one.usd_micros else ", price not known"
@@ -150,21 +162,30 @@ def _alert(alert: AlertSeen) -> str:
 
 
 def _enforced(report: Report, manner: Manner) -> Iterator[str]:
-    """What was tried in this run stands apart from what is only set up."""
+    """How many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
-    by_what: dict[str, list[str]] = {}
-    for name in enforced:
-        if name not in proved:
-            by_what.setdefault(enforced[name], []).append(name)
-    shown = "; ".join(f"{', '.join(names)}: {what}" for what, names in by_what.items())
-    yield from _labelled("enforced", plain(shown, 2000), manner)
+    names = {**enforced, **proved}
+    if not names:
+        return
+    count = "1 boundary" if len(names) == 1 else f"{len(names)} boundaries"
+    tried = f", {len(proved)} of them proved in this run" if proved else ""
+    yield from _labelled("enforced", f"{count}{tried}", manner)
+    for name, by in enforced.items():
+        if by.startswith(_WEAKER):
+            yield from _labelled("weaker", plain(f"{name}: {by}", 400), manner, _YELLOW)
+
+
+def _proved(report: Report) -> str:
+    """What was tried in this run, and how."""
+    enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
-    tried = "; ".join(f"{name}{by.get(name, '')}: {how}" for name, how in proved.items())
-    yield from _labelled("proved", plain(tried, 2000), manner)
+    return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
 
 
 def _diverged(found: Mapping[str, object]) -> str:
-    return plain(f"at step {found.get('step')}: {found.get('kind')}", 200)
+    step = found.get("step")
+    where = "after its last step" if step is None else f"at step {step}"
+    return plain(f"{where}: {found.get('kind')}", 200)
 
 
 def _next(report: Report) -> list[str]:
@@ -174,8 +195,10 @@ def _next(report: Report) -> list[str]:
     words += [f"paddock drafts {run}"] if report.drafts else []
     words += [f"paddock net {run}"] if report.alerts else []
     words += [f"paddock verdicts {run}"] if report.faults else []
-    words += [f"paddock fork {run} --at {report.steps}"] if report.steps else []
-    return words
+    parent = (report.lineage or {}).get("run")
+    words += [f"paddock compare {_name(str(parent))} {run}"] if parent else []
+    is_forked = report.steps and report.kind != REPLAY  # of a replay its origin is
+    return words + ([f"paddock fork {run} --at {report.steps}"] if is_forked else [])
 
 
 def _some(names: tuple[str, ...]) -> str:

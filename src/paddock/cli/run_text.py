@@ -37,6 +37,7 @@ MAX_WAITING_BYTES = 4 << 20
 _IDLE_S = 0.2
 _STILL_S = 1.0  # longer than any terminal takes that is looked at
 _USAGE_S = 1.0
+_END_OF_INPUT = b"EOFError"  # as Python says it
 _STOPPED = (("block", "blocked"), ("ask", "asked"))
 
 Usage = Callable[[], Mapping[str, str]]  # what is used of which limit, in words
@@ -57,6 +58,8 @@ class LiveText:
         usage: Usage | None = None,
     ) -> None:
         self.run: str | None = None  # its id, once it has one
+        self.is_out_of_input = False  # the agent complained that it could read nothing
+        self._complaint = b""  # the end of its error output
         self._screen = screen
         self._is_quiet = is_quiet
         self._is_coloured = is_coloured
@@ -114,6 +117,10 @@ class LiveText:
         """Output of the agent. Waits while too much of it lies unread; not while a person is asked,
         whose question may be put by the same thread."""
         with self._changed:
+            if stream == "stderr" and not self.is_out_of_input:
+                self._complaint += data
+                self.is_out_of_input = _END_OF_INPUT in self._complaint
+                self._complaint = self._complaint[-len(_END_OF_INPUT) :]
             is_held = bool(self._asked) and self._screen.shows(stream)
             is_full = self._waiting_bytes > MAX_WAITING_BYTES
             if is_held and is_full:
@@ -188,7 +195,7 @@ class LiveText:
 
     def _show(self, item: Item) -> None:
         if isinstance(item, str):
-            self._screen.line(item)
+            self._ours(item)
             return
         if isinstance(item, tuple):
             self._screen.pass_on(*item)
@@ -197,11 +204,13 @@ class LiveText:
         if self._is_quiet:
             return
         if item.type.value == "noted" and item.body.get("what") == "alert":
-            self._screen.line(alert_line(item.body, item.step, self._manner()))
+            self._ours(alert_line(item.body, item.step, self._manner()))
         elif item.type.value == "asked" and not self._is_asked_here:
-            self._screen.line(_asked_line(item))
+            self._ours(_asked_line(item))
         elif step is not None:
             self._show_step(step)
+            if (inner := self._steps.within(step)) is not None:
+                self._show_step(inner)
 
     def _show_step(self, step: StepSeen) -> None:
         if self._rate.is_full(step):
@@ -211,14 +220,20 @@ class LiveText:
         else:
             self._screen.line(f"paddock: {plain_step(step)}")
 
+    def _ours(self, text: str) -> None:
+        """A line that is no step. Without a terminal it begins as all of ours do: whoever looks for
+        them in a file finds it."""
+        is_plain = not self._screen.is_terminal
+        self._screen.line(f"paddock: {' '.join(text.split())}" if is_plain else text)
+
     def _say_left_out(self, now: float) -> None:
         if self._asked:
             return
         if said := self._rate.left_out(now, is_over=self._is_over.is_set()):
-            self._screen.line(said)
+            self._ours(said)
         lost, self._lost_bytes = self._lost_bytes, 0
         if lost:
-            self._screen.line(f"      ({lost} bytes of the agent's output are only in the journal)")
+            self._ours(f"      ({lost} bytes of the agent's output are only in the journal)")
 
     def _draw(self, now: float) -> None:
         if self._is_quiet or not self._screen.is_terminal:

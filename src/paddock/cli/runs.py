@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
 _PAGE = 200
-_MAX_NAME = 40
 
 
 def main(words: list[str]) -> int:
@@ -21,6 +20,11 @@ def main(words: list[str]) -> int:
     from paddock.state.home import Home
 
     options = _parser().parse_args(words)
+    if options.action == "remove":
+        from paddock.cli.runs_remove import remove
+
+        with sentences():
+            return remove(options)
     with sentences(), all_indexed(Home.find()) as (index, troubles):
         for trouble in troubles:
             warn(trouble)
@@ -43,7 +47,9 @@ def _say(index: Index, options: argparse.Namespace) -> None:
     elif options.json:
         say_json([run_json(run) for run in runs])
     elif runs:
-        say(_table(runs))
+        from paddock.cli.runs_text import run_table
+
+        say(run_table(runs, _width()))
 
 
 def run_json(run: RunRow) -> dict[str, Any]:
@@ -60,6 +66,8 @@ def run_json(run: RunRow) -> dict[str, Any]:
         "parent": run.parent,
         "forked_at": run.forked_at,
         "state": state_of(run),
+        "exit_code": run.exit_code,
+        "command": run.terms.get("command"),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "duration_us": duration_us(run),
@@ -87,6 +95,7 @@ def matching(index: Index, agent: str | None, since_us: int) -> Iterator[RunRow]
 
 
 def _parser() -> argparse.ArgumentParser:
+    from paddock.cli import runs_remove
     from paddock.cli.numbers import count
 
     parser = argparse.ArgumentParser(prog="paddock runs", description=__doc__)
@@ -95,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (50)")
     parser.add_argument("--tree", action="store_true", help="forks and replays below their origin")
     parser.add_argument("--json", action="store_true", help="one JSON array")
+    runs_remove.add_parser(parser.add_subparsers(dest="action", metavar="COMMAND"))
     return parser
 
 
@@ -107,33 +117,9 @@ def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
     return list(islice(matching(index, options.agent, since_us), options.limit))
 
 
-def _table(runs: list[RunRow]) -> str:
-    from paddock.cli.journals import state_of
-    from paddock.cli.table import table
-    from paddock.cli.times import clock, took
-    from paddock.model.plain import plain
+def _width() -> int | None:
+    """Of a terminal; a pipe takes lines of any length."""
+    import shutil
+    import sys
 
-    rows = [
-        (
-            plain(run.run, _MAX_NAME),
-            plain(run.agent, _MAX_NAME),
-            plain(run.stage or "-", _MAX_NAME),
-            clock(run.started_at),
-            took(duration_us(run)),
-            run.steps,
-            outcomes_text(run),
-            state_of(run),
-        )
-        for run in runs
-    ]
-    return table(("ID", "AGENT", "STAGE", "STARTED", "TOOK", "STEPS", "OUTCOMES", "STATE"), rows)
-
-
-def outcomes_text(run: RunRow) -> str:
-    """What came of the actions, and how many were asked about."""
-    from paddock.cli.output import counts
-    from paddock.model.plain import plain
-
-    found = {plain(name, _MAX_NAME): number for name, number in run.outcomes.items()}
-    asked = run.verdicts.get("ask", 0)
-    return counts({**found, **({"asked": asked} if asked else {})}, (*OUTCOMES, "asked")) or "-"
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from paddock.cli.journals import state_of
-from paddock.cli.runs import outcomes_text, run_json
+from paddock.cli.runs import run_json
+from paddock.cli.runs_text import outcomes_text
 from paddock.cli.table import table
 from paddock.cli.times import clock
 from paddock.journal.index import Index

@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     with sentences():
         from paddock.cli.journals import find_journal, indexed
 
-        directory = find_journal(options.run)
+        directory = find_journal(options.run, is_quiet=options.json)
         _say_if_slow(directory)
         with indexed(directory) as (index, run):
             if options.step is not None:
@@ -112,12 +112,12 @@ def _write_ending(run: RunRow) -> None:
     from paddock.cli.output import is_coloured, say
     from paddock.cli.run_lines import Manner
     from paddock.cli.run_summary import ending_lines
-    from paddock.run.report import report_of
+    from paddock.run.touched import report_with_files
 
     if run.records > _MAX_SUMMED:
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_WIDTH
-    lines = list(ending_lines(report_of(Path(run.directory)), Manner(width, is_coloured())))
+    lines = list(ending_lines(report_with_files(Path(run.directory)), Manner(width, is_coloured())))
     if lines:
         say("\n" + "\n".join(lines))
 
@@ -184,8 +184,27 @@ def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> int:
         say("\n".join(conversation_lines(asked)))
         return 0
     lines = (record_lines(one, body(one), run.started_at) for one in records)
-    say("\n".join(chain.from_iterable(lines)))
+    say("\n".join(chain(_gist(reader, records), chain.from_iterable(lines))))
     return 0
+
+
+def _gist(reader: Reader, records: list[Record]) -> Iterator[str]:
+    """What a model or a server was asked and what it answered, in full where it was set aside."""
+    from paddock.cli.show_text import gist_lines
+    from paddock.cli.step_gist import gist_of
+    from paddock.model.errors import PaddockError
+
+    bodies: dict[str, dict[str, Any]] = {}
+    for one in records:
+        try:
+            bodies[one.type.value] = reader.body(one)
+        except PaddockError:  # verify says what is wrong with it
+            bodies[one.type.value] = one.body
+    proposed = bodies.get("proposed", {})
+    pieces = gist_of(proposed, bodies.get("settled", {}))
+    if pieces:
+        yield from gist_lines(pieces, is_model=proposed.get("kind") == "model")
+        yield ""
 
 
 def _asked(reader: Reader, records: list[Record], row: StepRow) -> dict[str, Any]:

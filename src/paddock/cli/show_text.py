@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.cli.call_text import call_text
 from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.show_data import Program, StepView
+from paddock.cli.step_gist import in_order
 from paddock.cli.times import clock, offset, took
 from paddock.journal.heads import Head
 from paddock.journal.index_rows import RunRow
@@ -22,6 +23,8 @@ from paddock.model.plain import plain
 
 _MAX_PROGRAMS = 12
 _MAX_ALERTS = 5
+_MAX_GIST = 60  # lines
+_LAID_OUT = ("arguments", "result")
 _MAX_LINES = 200  # of one value of a record
 _MAX_VALUE = 20_000
 _HASH = 16  # characters of a digest that a person compares
@@ -93,9 +96,26 @@ def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iter
     """A whole record; what is long is cut, and said to be."""
     yield f"record {record.n}  {offset(record.at, start_us)}  {record.type.value}"
     for key, value in body.items():
-        yield from _field(plain(key, 40), value)
+        if isinstance(value, Mapping) and value and key in _LAID_OUT:
+            yield f"  {plain(key, 40)}"
+            for name, inner in in_order(value).items():
+                yield from _field(f"  {plain(name, 40)}", inner)
+        else:
+            yield from _field(plain(key, 40), value)
     for blob in record.blobs:
         yield f"  (a preview stands for {blob.size_bytes} bytes at {plain(blob.path, 200)})"
+
+
+def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
+    """What was asked and what came back, before the records."""
+    for what, text in pieces:
+        lines = text[:_MAX_VALUE].split("\n")
+        yield plain(what, 100)
+        yield from (f"    | {plain(line, _MAX_VALUE)}" for line in lines[:_MAX_GIST])
+        if len(lines) > _MAX_GIST or len(text) > _MAX_VALUE:
+            yield f"    (it has {len(lines)} lines, {len(text)} characters: --json)"
+    if is_model:
+        yield "(--conversation has all that the model was asked)"
 
 
 def _field(key: str, value: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.step_streams import said_by_events
+from paddock.cli.step_gist import gist_of, in_order, laid_out
 from paddock.cli.times import took
 from paddock.journal.traffic import mapping
 from paddock.model.plain import plain
@@ -68,6 +68,9 @@ def value_lines(value: Any) -> Iterator[str]:
 
 
 def _whole(frame: Frame) -> Iterator[str]:
+    for what, text in gist_of(frame.proposed, mapping(frame.settled)):
+        yield heading(plain(what, 100))
+        yield from _text(text)
     yield from _proposed(frame)
     yield from _decided(mapping(frame.decided))
     yield from _asked(frame)
@@ -85,7 +88,10 @@ def _proposed(frame: Frame) -> Iterator[str]:
     yield f"effect {plain(body.get('effect', '?'), 20)}, {undo}{where}"
     if isinstance(body.get("parent"), int):
         yield f"caused by step {body['parent']}"
-    yield from _fields(mapping(body.get("arguments")))
+    arguments = in_order(mapping(body.get("arguments")))
+    if body.get("kind") == "http":
+        arguments.pop("body", None)  # stands above
+    yield from _fields(arguments)
     if context := mapping(body.get("context")):
         yield heading("context")
         yield from _fields(context)
@@ -131,40 +137,23 @@ def _settled(frame: Frame) -> Iterator[str]:
             yield f"{key} {plain(body[key], 2000)}"
     if cost := mapping(body.get("cost")):
         yield f"cost {plain(json.dumps(cost), 400)}"
-    yield from _result(body.get("result"))
+    yield from _result(body.get("result"), has_body=frame.proposed.get("kind") != "http")
 
 
-def _result(result: Any) -> Iterator[str]:
+def _result(result: Any, *, has_body: bool) -> Iterator[str]:
+    """The body of a request's answer stands above."""
     if not isinstance(result, Mapping):
         yield from value_lines(result)
         return
-    yield from _fields({key: result[key] for key in result if key not in ("headers", "body")})
+    yield from _fields(
+        {key: one for key, one in in_order(result).items() if key not in ("headers", "body")}
+    )
+    if has_body and "body" in result:
+        yield heading("body")
+        yield from _text(laid_out(result["body"]))
     if headers := mapping(result.get("headers")):
         yield heading("headers")
         yield from (plain(f"{name}: {value}", 1000) for name, value in headers.items())
-    if "body" in result:
-        yield heading("body")
-        yield from _body(result["body"])
-
-
-def _body(body: Any) -> Iterator[str]:
-    """JSON is laid out, and of a stream of events what it says in all."""
-    if isinstance(body, str):
-        said = said_by_events(body)
-        if said is not None:
-            yield from _text(said)
-            return
-        body = _as_json(body)
-    yield from value_lines(body)
-
-
-def _as_json(text: str) -> Any:
-    if len(text) > _MAX_VALUE or not text.lstrip().startswith(("{", "[")):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _observed(frame: Frame) -> Iterator[str]:

@@ -37,16 +37,16 @@ def offset(at_us: int | None, start_us: int) -> str:
     return "-" if at_us is None else f"+{(at_us - start_us) / 1e6:.3f}"
 
 
-def since(text: str) -> int:
+def since(text: str, option: str = "--since") -> int:
     """From when on: `24h` before now, or a date."""
     try:
         return int(1e6 * datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError, OSError):
         pass
     try:
-        return int(1e6 * (time.time() - parse_duration(text, "--since")))
+        return int(1e6 * (time.time() - parse_duration(text, option)))
     except InvalidInput:
         raise InvalidInput(
-            f"--since: {text!r} is neither a duration nor a date",
+            f"{option}: {text!r} is neither a duration nor a date",
             hint="write 24h, 7d, 2026-03-01 or 2026-03-01T14:00",
         ) from None

@@ -21,7 +21,8 @@ def main(words: list[str]) -> int:
         from paddock.world.verdicts import Options, judge_run
 
         people = tuple(options.person)
-        report = judge_run(Reader(find_journal(options.run)), Options(people))
+        directory = find_journal(options.run, is_quiet=options.json)
+        report = judge_run(Reader(directory), Options(people))
         if options.json:
             _write_json(report)
         else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paddock.model.errors import Conflict, InvalidInput, NotFound
+from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,8 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--step", metavar="K", help="as it was after this step")
     diff = commands.add_parser("diff", help="what is otherwise than it was, field by field")
     diff.add_argument("--step", metavar="A..B", help="what these steps changed; also K, A.. or ..B")
-    reset = commands.add_parser("reset", help="back to the beginning, exactly")
-    reset.add_argument("--force", action="store_true", help="although the run may be going on")
+    diff.add_argument("--full", action="store_true", help="also what a stand-in only remembers by")
+    reset = commands.add_parser("reset", help="of one that goes on: back to the beginning")
+    reset.add_argument("--force", action="store_true", help="yes, while it goes on")
     commands.add_parser("check", parents=[world_check._parser()], add_help=False,
                         help="how true a stand-in is")  # fmt: skip
     for one in (show, diff, reset):
@@ -70,7 +71,7 @@ def _list(options: argparse.Namespace) -> None:
         else:
             say("\n".join(built_in_lines(known)))
         return
-    home, run = _found(options.run)
+    home, run = _found(options.run, is_quiet=options.json)
     with _opened(home, run) as world:
         faults = faults_by_host(home / "runs" / run)
         rows = [row_of(one, faults) for one in world.services]
@@ -86,7 +87,7 @@ def _show(options: argparse.Namespace) -> None:
     from paddock.cli.world_text import state_lines
 
     step = None if options.step is None else _one_step(options.step)
-    home, run = _found(options.run)
+    home, run = _found(options.run, is_quiet=options.json)
     with _opened(home, run) as world:
         states = {
             one.name: one.show() if step is None else state_after(one, step)
@@ -106,27 +107,27 @@ def _diff(options: argparse.Namespace) -> None:
     from paddock.cli.world_text import difference_lines
 
     first, last = (None, None) if options.step is None else _some_steps(options.step)
-    home, run = _found(options.run)
+    home, run = _found(options.run, is_quiet=options.json)
     with _opened(home, run) as world:
-        found = {one.name: differences(one, first, last) for one in _chosen(world, options.service)}
+        chosen = _chosen(world, options.service)
+        found = {one.name: differences(one, first, last) for one in chosen}
+        inner = {one.name: {} if options.full else one.inner for one in chosen}
     if options.json:
         say_json({name: [one.as_json() for one in some] for name, some in found.items()})
         return
     lines = [line for name, some in found.items()
-             for line in difference_lines(name, some, is_coloured=is_coloured())]  # fmt: skip
+             for line in difference_lines(name, some, is_coloured=is_coloured(),
+                                          inner=inner[name])]  # fmt: skip
     say("\n".join(lines) if lines else "nothing changed")
 
 
 def _reset(options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json
 
-    home, run = _found(options.run)
+    home, run = _found(options.run, is_quiet=options.json)
+    with _opened(home, run) as world:
+        _refuse_reset(world, home, is_forced=options.force)
     with _opened(home, run, read_only=False) as world:
-        if not options.force and _is_going_on(world, home):
-            raise Conflict(
-                f"the run {run} may be going on: its stand-ins would lose their memory",
-                hint="wait for its end, or say --force",
-            )
         undone = {}
         for one in _chosen(world, options.service):
             undone[one.name] = one.reset()
@@ -137,7 +138,7 @@ def _reset(options: argparse.Namespace) -> None:
         say(f"{name}: back to the beginning, {count} change{'' if count == 1 else 's'} undone")
 
 
-def _found(word: str) -> tuple[Path, str]:
+def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
     """The home and the run that the word means. Raises NotFound and InvalidInput."""
     from pathlib import Path
 
@@ -153,7 +154,7 @@ def _found(word: str) -> tuple[Path, str]:
     if word == "last":
         if not runs:
             raise NotFound("no run has a world yet", hint="write `world:` in the paddock file")
-        return home, runs[0]
+        return home, find_journal(word, is_quiet=is_quiet).name
     found = [run for run in runs if word and run.startswith(word)]
     if word in found or len(found) == 1:
         return home, word if word in found else found[0]
@@ -164,13 +165,40 @@ def _found(word: str) -> tuple[Path, str]:
 
 
 def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
+    from paddock.cli.journals import replayed_in
     from paddock.world.kept import open_kept
 
-    return open_kept(home, run, read_only=read_only)
+    try:
+        return open_kept(home, run, read_only=read_only)
+    except NotFound as error:
+        try:
+            replayed = replayed_in(home / "runs" / run)
+        except (PaddockError, OSError):
+            replayed = None
+        if replayed is None:
+            raise error
+        hint = f"what it replays has its own: paddock world show {replayed}"
+        raise NotFound(f"{run} is a replay: no stand-in answered", hint=hint) from None
 
 
 def _chosen(world: KeptWorld, word: str | None) -> list[KeptService]:
     return world.services if word is None else [world.service(word)]
+
+
+def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
+    """A run that is over is a record, and its world is part of it: forks begin from there. Raises
+    Conflict."""
+    run = world.run
+    if not _is_going_on(world, home):
+        raise Conflict(
+            f"the run {run} is over, and what its stand-ins hold is part of its record",
+            hint=f"`paddock fork {run} --at 1` begins again where it began",
+        )
+    if not is_forced:
+        raise Conflict(
+            f"the run {run} is going on: its stand-ins would lose their memory",
+            hint="say --force if that is meant",
+        )
 
 
 def _is_going_on(world: KeptWorld, home: Path) -> bool:

@@ -5,7 +5,9 @@ stands on one line, and has a bounded length.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from paddock.cli.table import table
@@ -59,11 +61,21 @@ def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> I
     yield from _broken(name, broken)
 
 
-def difference_lines(name: str, found: Sequence[Difference], *, is_coloured: bool) -> Iterator[str]:
-    """`+ orders/o1 (step 4)`, and below it a line for each field."""
+def difference_lines(
+    name: str,
+    found: Sequence[Difference],
+    *,
+    is_coloured: bool,
+    inner: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """`+ orders/o1 (step 4)`, and below it a line for each field. Of kinds that are only the
+    stand-in's own memory it is said how many there are."""
     if not found:
         return
     yield plain(name, _MAX_NAME)
+    for line in inner_lines((one.change.kind for one in found), inner, "used"):
+        yield f"  {line}"
+    found = [one for one in found if one.change.kind not in inner]
     for one in found[:_MAX_DOCUMENTS]:
         sign, colour = _SIGNS[one.what]
         step = "" if one.change.step is None else f" (step {one.change.step})"
@@ -76,6 +88,13 @@ def difference_lines(name: str, found: Sequence[Difference], *, is_coloured: boo
             yield f"      ({len(told) - _MAX_FIELDS} more fields: --json)"
     if len(found) > _MAX_DOCUMENTS:
         yield f"  ({len(found) - _MAX_DOCUMENTS} more documents: --json)"
+
+
+def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> Iterator[str]:
+    """`4 turns used`: what is not told one by one."""
+    for kind, count in Counter(kinds).items():
+        if kind in inner:
+            yield f"{count} {inner[kind]}{'' if count == 1 else 's'} {verb} ({kind}: --full)"
 
 
 def _field(one: FieldDiff) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, Means, Refused, said_by
 from paddock.gate.ledger import NOTHING
-from paddock.gate.past import Met, Past
+from paddock.gate.past import Edited, Met, Past
 from paddock.journal.bodies import decided_body
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 
@@ -56,6 +56,7 @@ async def answered_beside(met: Met, action: Action, means: Means, carry_out: Car
         result=done.value,
         error=said_by(error),
         decision=met.decision,
+        draft_id=met.draft_id,
         exception=error if isinstance(error, BaseException) else None,
     )
 
@@ -63,39 +64,61 @@ async def answered_beside(met: Met, action: Action, means: Means, carry_out: Car
 async def carried_out_again(past: Past, met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
     """What the agent gets, and what the journal of this run says came of it."""
     if crossing.action.is_contained and met.outcome in _HAPPENED:
+        _spoil(met, crossing.means)
         try:
             return await crossing.means.live(crossing.action)
         finally:
             past.over(met)
     await past.turn(met)
     try:
-        return await _answered(met, crossing, carry_out)
+        return await _answered(met.last, crossing, carry_out)
     finally:
         past.over(met)
 
 
+def edited_again(crossing: Crossing, new: Edited, position: int) -> Crossing:
+    """The crossing of what an approver made of an action, in place of that."""
+    return crossing._replace(
+        step=new.met.step,
+        action=new.action.at(new.met.step),
+        decision=new.met.decision,
+        position=position,
+        answered_by=new.met.answered_by,
+    )
+
+
 async def _answered(met: Met, crossing: Crossing, carry_out: CarryOut) -> Done:
     words = met.decision.fault
+    if met.is_silent and crossing.means.again is not None:
+        return replace(await crossing.means.again(crossing.action, met), draft_id=met.draft_id)
     match met.outcome:
         case Outcome.REFUSED:
             why = Refused(met.error or "It was refused.")
             return Done(record=met.result, outcome=Outcome.REFUSED, error=why)
         case Outcome.DRAFTED if not _was_answered(met):
-            return _as_it_was(met)  # its door says what it says of any draft
+            return as_it_was(met)  # its door says what it says of any draft
         case Outcome.FAULTED if words is not None and ("id" not in words or _is_instead(words)):
             return await carry_out(crossing, Verdict.FAULT)  # it never had an effect
     means = crossing.means
     if means.again is None:
-        return _as_it_was(met)
-    if words is not None and "id" in words and means.spoil is not None:
-        from paddock.gate.faults import lasting
-
-        split = lasting(words)
-        means.spoil({**split.effect, **split.answer})
+        return as_it_was(met)
+    _spoil(met, means)
     return replace(await means.again(crossing.action, met), draft_id=met.draft_id)
 
 
-def _as_it_was(met: Met) -> Done:
+def _spoil(met: Met, means: Means) -> None:
+    """A fault on purpose strikes again what it struck."""
+    words = met.decision.fault
+    if words is None or "id" not in words or means.spoil is None:
+        return
+    from paddock.gate.faults import lasting
+
+    split = lasting(words)
+    means.spoil({**split.effect, **split.answer})
+
+
+def as_it_was(met: Met) -> Done:
+    """What came of it, where that is all."""
     return Done(
         value=met.result,
         outcome=met.outcome,

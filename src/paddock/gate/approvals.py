@@ -42,6 +42,7 @@ class Question:
     timeout_s: float
     # The part of the policy that asks, as `proposals.asking_terms` gives it: to amend it later.
     terms: Mapping[str, Any] = field(default_factory=dict)
+    is_stood_in: bool = False  # a stand-in answers: nothing real happens
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ def _content(question: Question) -> dict[str, Any]:
         "preview": question.preview,
         "context": dict(action.context),
         **({"terms": dict(question.terms)} if question.terms else {}),
+        **({"is_stood_in": True} if question.is_stood_in else {}),
     }
 
 

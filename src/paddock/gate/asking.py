@@ -84,6 +84,7 @@ def question_of(
     from paddock.gate.proposals import asking_terms  # most runs ask nobody
 
     action = crossing.action
+    standing = policy.stand_in(action)
     return Question(
         run=run,
         agent=policy.agent,
@@ -95,6 +96,7 @@ def question_of(
         digest=digest_of(action, policy.digest, run),
         timeout_s=policy.approvals.timeout_s,
         terms=asking_terms(policy, action, crossing.decision),
+        is_stood_in=standing is not None and not standing.is_real(action),
     )
 
 

@@ -12,11 +12,11 @@ from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, StandIn, inject, refusal
 from paddock.journal.errors import JournalBroken
 from paddock.journal.writer import Journal
-from paddock.model.action import Kind, Outcome, Verdict
-from paddock.policy.decide import is_contained
+from paddock.model.action import Action, Decision, Kind, Outcome, Verdict
+from paddock.policy.decide import Policy, is_contained
 
 if TYPE_CHECKING:
-    from paddock.gate.faults import Split
+    from paddock.gate.faults import FaultPlan, Split
 
 KeepDraft = Callable[[Crossing], Awaitable[tuple[str, Any]]]  # its id, and its preview
 MAX_EARLIER = 200
@@ -120,6 +120,29 @@ class Execution:
         elif self._world is not None:
             done = await self._world.answer(crossing.action, crossing.decision)
         return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
+
+
+def fault_plan(policy: Policy) -> FaultPlan | None:
+    """The faults on purpose of a file; None if it has none."""
+    if not policy.faults:
+        return None
+    from paddock.gate.faults import FaultPlan
+
+    return FaultPlan(policy.faults, 0 if policy.world is None else policy.world.seed)
+
+
+def struck(faults: FaultPlan | None, action: Action, decision: Decision) -> Decision:
+    """A fault on purpose strikes only what would have been carried out."""
+    then = decision.verdict
+    if faults is None or then not in (Verdict.ALLOW, Verdict.SIMULATE):
+        return decision
+    is_real = then is Verdict.ALLOW and action.kind is Kind.HTTP
+    words = faults.strike(action, action.step or 0, decision.effect, is_real=is_real)
+    if words is None:
+        return decision
+    why = "A fault on purpose."
+    return replace(decision, verdict=Verdict.FAULT, decided_by=str(words["id"]), why=why,
+                   fault=words, once_approved=then)  # fmt: skip
 
 
 def _asked(crossing: Crossing) -> str:

@@ -66,9 +66,12 @@ class FaultPlan:
         self._things: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def concerns(self, kind: Kind) -> bool:
-        """Whether any fault is about actions of the kind."""
-        return kind in self._by_kind
+    def could_strike(self, action: Action, effect: Effect) -> bool:
+        """Whether any fault is about such an action, whether or not it is its turn now. Nothing
+        is counted."""
+        faults = self._by_kind.get(action.kind, ())
+        subject = Subject(action, effect)
+        return any(_matches(compiled, subject) for _, compiled in faults)
 
     def strike(
         self,

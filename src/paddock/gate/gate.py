@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from paddock.gate.again import Recorder, again_body, answered_beside, carried_out_again, repeat_body
+from paddock.gate.again import (
+    Recorder,
+    again_body,
+    answered_beside,
+    as_it_was,
+    carried_out_again,
+    edited_again,
+    repeat_body,
+)
 from paddock.gate.alerts import Alerts
 from paddock.gate.crossing import Crossing
-from paddock.gate.execution import Execution
+from paddock.gate.execution import Execution, fault_plan, struck
 from paddock.gate.executors import (
     Again,
     Done,
@@ -30,7 +38,7 @@ from paddock.gate.executors import (
     refusal,
     said_by,
 )
-from paddock.gate.ledger import NOTHING, Accounts, Reservation, counts
+from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation, counts
 from paddock.gate.past import Departed, Met, Past
 from paddock.gate.store import GateStore
 from paddock.gate.writing import Writing
@@ -40,7 +48,7 @@ from paddock.journal.mask import Masker
 from paddock.journal.records import Type
 from paddock.journal.texts import decided_text, settled_text
 from paddock.journal.writer import Entry, Journal
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
+from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
 
@@ -48,7 +56,6 @@ if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or m
     from paddock.gate.approvals import Approval, Approvals
     from paddock.gate.asking import Approver
     from paddock.gate.drafts import Drafts
-    from paddock.gate.faults import FaultPlan
 
 _CARRIED_OUT = (Verdict.ALLOW, Verdict.SIMULATE, Verdict.FAULT)
 
@@ -77,10 +84,10 @@ class Gate:
         self._approvers = tuple(approvers)
         self._past = past
         self.recorder: Recorder | None = None
-        self.faults = _plan(policy)
+        self.faults = fault_plan(policy)
         self._execution = Execution(journal, world, self._keep_draft, self._tell)
         self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
-        self._steps = itertools.count(1)
+        self.count_from(1)
 
     @cached_property
     def approvals(self) -> Approvals:
@@ -139,46 +146,59 @@ class Gate:
         position = self.writing.write(proposed, decided)
         crossing = Crossing(met.step, action, met.decision, NOTHING, position, means,
                             answered_by=met.answered_by)  # fmt: skip
-        self._accounts.count_again(self.policy, action, met.outcome)
-        if self.faults is not None and met.decision.verdict in _CARRIED_OUT:
-            self.faults.strike(action, met.step, met.decision.effect)
+        self._count_again(met, action)
         # What goes on beside comes at any moment: the files then are no state of its step.
         if self.recorder is not None and met.beside is None:
             await self.recorder.before(action)
+        then = met
+        for new in met.edits:
+            self._settle(crossing, as_it_was(then))
+            crossing = edited_again(crossing, new, self.writing.write(*new.entries))
+            then = new.met
+            self._count_again(then, crossing.action)
         done = await carried_out_again(past, met, crossing, self._execution.carry_out)
         if met.within:
             self.writing.write(*met.within)
         return self._settle(crossing, done)
 
+    def _count_again(self, met: Met, action: Action) -> None:
+        self._accounts.count_again(self.policy, action, met.outcome)
+        if self.faults is not None and met.decision.verdict in _CARRIED_OUT:
+            self.faults.strike(action, met.step, met.decision.effect)
+
     def _repeated(self, met: Met, action: Action) -> Receipt:
         self.observe(self.writing.masked(repeat_body(met, action)), met.step or None)
+        self.flush()  # it may come without end, and nothing else
         return Receipt(met.outcome, met.step, met.result, met.error, met.decision)
 
     def change_policy(self, policy: Policy) -> None:
         """Other terms from the next action on. Faults that were there go on counting."""
         counts = None if self.faults is None else self.faults.counts()
-        self.policy, self.faults = policy, _plan(policy)
+        self.policy, self.faults = policy, fault_plan(policy)
         if counts is not None and self.faults is not None:
             self.faults.restore(counts)
         self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self.note({"what": "policy changed", "policy_digest": policy.digest})
 
-    def count_past(self, action: Action, outcome: Outcome, before: Policy) -> None:
-        """What was done under other terms counts for limits that only these have."""
-        self._accounts.count_again(self.policy, action, outcome, before)
+    def count_past(self, past: Iterable[Deed]) -> None:
+        """What was done under other terms counts for the limits of these."""
+        self._accounts.count_anew(self.policy, past)
 
-    def count_from(self, step: int) -> None:
-        """The number that the next new action gets."""
-        self._steps = itertools.count(step)
+    def count_from(self, step: int, taken: Collection[int] = ()) -> None:
+        """The number that the next new action gets, and those that are gone already."""
+        is_taken = frozenset(taken).__contains__
+        self._steps = itertools.filterfalse(is_taken, itertools.count(step))
 
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
         """Writes down an action that its door cannot let pass, whatever the rules say."""
         try:
             met = None if self._past is None else self._past.refused(action)
+            if met is not None and met.is_repeat:
+                return self._repeated(met.because(decided_by, why), action)
         except Departed as error:
             return self._refused(next(self._steps), action, "record", str(error))
-        if met is not None and met.is_repeat:
-            return self._repeated(met.because(decided_by, why), action)
+        except JournalBroken as error:
+            return Receipt(Outcome.REFUSED, 0, error=why, exception=error)
         step = next(self._steps) if met is None else met.step
         return self._refused(step, action, decided_by, why)
 
@@ -197,9 +217,9 @@ class Gate:
     def lets_pass(self, action: Action) -> bool:
         """Whether the action is allowed and counts for no limit: such a program is observed only,
         anything else has to cross."""
-        if self.faults is not None and self.faults.concerns(action.kind):
-            return False  # one may strike it
         decision = self.policy.decide(action)
+        if self.faults is not None and self.faults.could_strike(action, decision.effect):
+            return False
         # Not by who decided: a rule may have any name.
         is_stood_in = self.policy.stand_in(action) is not None
         passing = (Verdict.ALLOW, Verdict.SIMULATE) if is_stood_in else (Verdict.ALLOW,)
@@ -244,24 +264,11 @@ class Gate:
         try:
             reservation = self._accounts.reserve(self.policy, action)
             decision = self.policy.decide(action, reservation.spent)
-            return self._struck(action, decision), reservation
+            return struck(self.faults, action, decision), reservation
         except Exception as error:
             self._tell("deciding", error, action.step)
             why = "It could not be decided, and that means no."
             return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
-
-    def _struck(self, action: Action, decision: Decision) -> Decision:
-        """A fault on purpose strikes only what would have been carried out."""
-        then = decision.verdict
-        if self.faults is None or then not in (Verdict.ALLOW, Verdict.SIMULATE):
-            return decision
-        is_real = then is Verdict.ALLOW and action.kind is Kind.HTTP
-        words = self.faults.strike(action, action.step or 0, decision.effect, is_real=is_real)
-        if words is None:
-            return decision
-        why = "A fault on purpose."
-        return replace(decision, verdict=Verdict.FAULT, decided_by=str(words["id"]), why=why,
-                       fault=words, once_approved=then)  # fmt: skip
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
         """To its end, whatever that is. An action that somebody has approved is not asked again."""
@@ -319,8 +326,10 @@ class Gate:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
             return self._settle(crossing, refusal(why))
-        self._settle(crossing, Done(outcome=Outcome.REFUSED, error=Refused(f"{by} edited it")))
-        new = self._propose(next(self._steps), edited, crossing.means, crossing.edits + 1)
+        step = next(self._steps)
+        instead = Done(None, {"edited_as": step}, Outcome.REFUSED, Refused(f"{by} edited it"))
+        self._settle(crossing, instead)
+        new = self._propose(step, edited, crossing.means, crossing.edits + 1)
         is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
         is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
         return await self._finish(new, by if is_settled else None)
@@ -378,12 +387,3 @@ class Gate:
         states of the host are not its business."""
         with contextlib.suppress(Exception):
             self.note({"what": f"failed while {doing}", "error": said_by(error)}, step)
-
-
-def _plan(policy: Policy) -> FaultPlan | None:
-    seed = policy.world.seed if policy.world is not None else 0
-    if not policy.faults:
-        return None
-    from paddock.gate.faults import FaultPlan
-
-    return FaultPlan(policy.faults, seed)

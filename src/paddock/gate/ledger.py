@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Outcome
@@ -28,13 +29,23 @@ class Reservation:
 NOTHING = Reservation({})
 
 
-class Ledger:
-    """The account of one agent's run."""
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What an earlier run did, what came of it, and the terms that it was under."""
 
-    def __init__(self, store: GateStore, agent: str, run: str) -> None:
+    action: Action
+    outcome: Outcome
+    terms: Policy
+
+
+class Ledger:
+    """The account of one agent's run. Windows look at the account of `also` as well."""
+
+    def __init__(self, store: GateStore, agent: str, run: str, also: str = "") -> None:
         self._store = store
         self._agent = agent
         self._run = run
+        self._also = also or agent
 
     def reserve(self, charges: Sequence[Charge]) -> Reservation:
         """Holds the amounts and says what was spent before, as one step for all processes."""
@@ -46,19 +57,29 @@ class Ledger:
         with self._store.writing() as connection:
             for charge in charges:
                 spent[charge.rule_id] = self._spent(connection, charge, now)
-                made = connection.execute(
-                    "INSERT INTO spends (agent, run, rule, amount, at) VALUES (?, ?, ?, ?, ?)",
-                    (self._agent, self._run, charge.rule_id, charge.amount, now),
-                )
-                rows.append(made.lastrowid or 0)
+                rows.append(self._add(connection, charge, now))
         return Reservation(spent, tuple(rows))
+
+    def restate(self, connection: sqlite3.Connection, charges: Iterable[Charge]) -> None:
+        """Nothing but these was spent by this account."""
+        now = time.time()
+        connection.execute("DELETE FROM spends WHERE agent = ?", (self._agent,))
+        for charge in charges:
+            self._add(connection, charge, now)
+
+    def _add(self, connection: sqlite3.Connection, charge: Charge, now: float) -> int:
+        made = connection.execute(
+            "INSERT INTO spends (agent, run, rule, amount, at) VALUES (?, ?, ?, ?, ?)",
+            (self._agent, self._run, charge.rule_id, charge.amount, now),
+        )
+        return made.lastrowid or 0
 
     def _spent(self, connection: sqlite3.Connection, charge: Charge, now: float) -> int:
         values: tuple[object, ...] = (self._run, charge.rule_id)
         where = "run = ? AND rule = ?"
         if charge.window_s is not None:  # over all runs of the agent
-            where = "agent = ? AND rule = ? AND at > ?"
-            values = (self._agent, charge.rule_id, now - charge.window_s)
+            where = "agent IN (?, ?) AND rule = ? AND at > ?"
+            values = (self._agent, self._also, charge.rule_id, now - charge.window_s)
         query = f"SELECT COALESCE(SUM(amount), 0) FROM spends WHERE {where}"  # noqa: S608
         return int(connection.execute(query, values).fetchone()[0])
 
@@ -75,33 +96,53 @@ class Accounts:
     """Where the amounts of one run are counted: really, in its world, and in its past."""
 
     def __init__(self, store: GateStore, agent: str, run: str) -> None:
-        self.real = Ledger(store, agent, run)
+        self._store = store
+        unpaid = f"unpaid past of {run}"
+        self.real = Ledger(store, agent, run, also=unpaid)
         # What is spent in a world counts in that world: the real budget is left alone.
         world = f"world of {run}"  # an account of its own, for each run and over all
         self._world = Ledger(store, world, world)
-        # What an earlier run did really counts for the limits of this run, and for no other.
+        # What an earlier run did really counts for the limits of this run, and for no other. The
+        # budget of the agent was spent by that run, as its own terms counted; what these terms
+        # count beyond that is unpaid.
         self._past = Ledger(store, f"past of {run}", run)
+        self._unpaid = Ledger(store, unpaid, unpaid)
+        self._has_past = False
 
     def reserve(self, policy: Policy, action: Action) -> Reservation:
         charges = policy.amounts(action)
         if not charges:
             return NOTHING
-        stand_in = policy.stand_in(action)
-        is_real = stand_in is None or stand_in.is_real(action)
-        return (self.real if is_real else self._world).reserve(charges)
+        return (self.real if _is_real(policy, action) else self._world).reserve(charges)
 
-    def count_again(
-        self, policy: Policy, action: Action, outcome: Outcome, before: Policy | None = None
-    ) -> None:
-        """Limits go on from what the past spent; only those that are new since `before`, where it
-        was counted by that. The real budget of the agent was spent by the earlier run, and is not
-        spent twice."""
-        if not counts(policy, action, outcome):
+    def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
+        """Limits go on from what the past spent, under the terms that it was under."""
+        charges = policy.amounts(action)
+        if charges and counts(policy, action, outcome):
+            self._has_past = True
+            (self._past if _is_real(policy, action) else self._world).reserve(charges)
+
+    def count_anew(self, policy: Policy, past: Iterable[Deed]) -> None:
+        """Under these terms, which are others: what was counted of the past is forgotten."""
+        real: list[Charge] = []
+        unpaid: list[Charge] = []
+        world: list[Charge] = []
+        for one in past:
+            charges = policy.amounts(one.action)
+            if not charges or not counts(one.terms, one.action, one.outcome):
+                continue
+            if _is_real(one.terms, one.action):
+                real += charges
+                unpaid += _beyond(charges, one.terms.amounts(one.action))
+            elif policy.stand_in(one.action) is not None:
+                world += charges
+        if not (self._has_past or real or world):
             return
-        known = () if before is None else [one.rule_id for one in before.amounts(action)]
-        charges = [one for one in policy.amounts(action) if one.rule_id not in known]
-        is_simulated = outcome is Outcome.SIMULATED
-        (self._world if is_simulated else self._past).reserve(charges)
+        self._has_past = True
+        with self._store.writing() as connection:
+            self._past.restate(connection, real)
+            self._unpaid.restate(connection, unpaid)
+            self._world.restate(connection, world)
 
     def release(self, reservation: Reservation) -> None:
         self.real.release(reservation)
@@ -112,3 +153,15 @@ def counts(policy: Policy, action: Action, outcome: Outcome) -> bool:
     if outcome is Outcome.SIMULATED:
         return policy.stand_in(action) is not None
     return outcome not in _NOT_DONE
+
+
+def _is_real(policy: Policy, action: Action) -> bool:
+    stand_in = policy.stand_in(action)
+    return stand_in is None or stand_in.is_real(action)
+
+
+def _beyond(charges: Iterable[Charge], paid: Iterable[Charge]) -> list[Charge]:
+    """What is left of amounts by rule when others have been paid."""
+    known = {one.rule_id: one.amount for one in paid}
+    left = (replace(one, amount=one.amount - known.get(one.rule_id, 0)) for one in charges)
+    return [one for one in left if one.amount > 0]

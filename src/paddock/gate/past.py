@@ -39,8 +39,10 @@ class Met:
     answered_by: str | None = None
     draft_id: str | None = None
     is_repeat: bool = False  # of a step that came already, and may come as often as it likes
+    is_silent: bool = False  # nothing of its answer reached the agent
     beside: str | None = None  # the rule by which it goes on beside what the agent does
     within: tuple[Entry, ...] = ()  # steps that were part of its answer, as they were recorded
+    edited: Edited | None = None  # what an approver made of it: its answer is the answer
     # Tells who keeps the record that an answer cannot be given: where it differs, and how.
     departed: Callable[[str | None, Any, Any], Departed] = field(default=_departed, compare=False)
     # The credentials among the headers of an answer, which the journal does not show.
@@ -52,12 +54,31 @@ class Met:
         source = {"run": self.run, "step": self.step}
         return source if self.beside is None else {**source, "beside": self.beside}
 
+    @property
+    def edits(self) -> tuple[Edited, ...]:
+        """What approvers made of it, one after the other."""
+        return () if self.edited is None else (self.edited, *self.edited.met.edits)
+
+    @property
+    def last(self) -> Met:
+        """Whose answer the agent got."""
+        return self.edits[-1].met if self.edits else self
+
     def because(self, decided_by: str, why: str) -> Met:
         """What goes on beside, and its door refuses now: for the reason that there is now."""
         if self.beside is None:
             return self
         decision = replace(self.decision, verdict=Verdict.BLOCK, decided_by=decided_by, why=why)
         return replace(self, decision=decision, error=why)
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A recorded step that no agent proposed: an approver had made it of another one."""
+
+    action: Action
+    met: Met
+    entries: tuple[Entry, ...]  # its proposal and its decision
 
 
 class Past(Protocol):

@@ -73,6 +73,8 @@ def _call(content: Mapping[str, Any]) -> str:
 
 def _effect(content: Mapping[str, Any]) -> str:
     effect = plain(content.get("effect", "?"), MAX_NAME)
+    if content.get("is_stood_in"):
+        return f"{effect}; a stand-in answers; nothing real happens"
     if effect == "read":
         return "read"
     return f"{effect}, {'can' if content.get('is_reversible') else 'CANNOT'} be undone"

@@ -25,9 +25,9 @@ from paddock.model.plain import plain
 
 _MENU = "[a]pprove  [d]eny  [e]dit  [s]kip  [A]lways"
 _HELP = (
-    "  a  yes, this once          d  no; a reason may follow: d too much\n"
-    "  e  yes, but changed        s  leave it to others (paddock approvals)\n"
-    "  A  yes, and propose a rule for exactly this call, for review\n"
+    "  a, y  yes, this once       d, n  no; a reason may follow: d too much\n"
+    "  e     yes, but changed     s     leave it to others (paddock approvals)\n"
+    "  A     yes, and propose a rule for exactly this call, for review\n"
 )
 _INLINE = "  no $EDITOR is set: key=json for one argument, or all as one JSON object\n  > "
 _EDITOR_LEAVES_S = 2.0
@@ -76,9 +76,9 @@ class Talk:
     async def _answer(self, said: str) -> bool:
         key, _, rest = said.partition(" ")
         match key:
-            case "a" | "approve":
+            case "a" | "approve" | "y" | "yes":
                 self._approvals.approve(self._approval.approval_id, self._by, rest.strip())
-            case "d" | "D" | "deny":
+            case "d" | "D" | "deny" | "n" | "N" | "no":
                 await self._deny(rest.strip())
             case "e" | "E" | "edit":
                 return await self._edit()

@@ -68,6 +68,9 @@ def rewritten(crossing: Crossing, answer: Approval, shown: Mapping[str, Any]) ->
     if crossing.edits >= MAX_EDITS:
         raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
     action, rebuild = crossing.action, crossing.means.rebuild
+    if rebuild is None and action.is_contained:
+        # Its door lets it through as it stands, whatever the arguments say.
+        raise InvalidInput(f"{action.name!r:.100} runs inside and cannot be edited.")
     arguments = restored(answer.edited, shown, action.arguments)
     edited = replace(action, arguments=arguments) if rebuild is None else rebuild(action, arguments)
     return replace(edited, parent=crossing.step)

@@ -132,8 +132,9 @@ class Traffic:
 
     @property
     def bytes_out(self) -> int | None:
-        """What left: of a body, or all that a connection carried. None where nobody counted."""
-        if self.outcome in _OWN_STATUS:
+        """What was sent, to a server or to a stand-in: of a body, or all that a connection
+        carried. None where nobody counted."""
+        if self.outcome in _OWN_STATUS and "stand_in" not in self.result:
             return None if self.kind == "dns" else 0
         return self._counted("bytes_out", self.body_bytes)
 

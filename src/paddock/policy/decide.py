@@ -31,7 +31,7 @@ from paddock.policy.rules import Approvals, Rule, SandboxTerms, Terms, Tool, dig
 from paddock.policy.secret_words import check_secrets
 from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
-from paddock.policy.world import StandInTerms, WorldTerms, reach
+from paddock.policy.world import StandInTerms, WorldTerms, is_rehearsed, reach
 
 MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
 CONTAINED_KINDS = frozenset({Kind.EXEC, Kind.FILE, Kind.CODE})
@@ -112,6 +112,16 @@ class Policy:
     @property
     def secrets(self) -> Mapping[str, SecretTerms]:
         return self.terms.secrets
+
+    @cached_property
+    def real_secrets(self) -> Mapping[str, SecretTerms]:
+        """Those that some request can carry out."""
+        network, world = self.network or NetworkTerms(), self.terms.world
+        return {
+            name: one
+            for name, one in self.terms.secrets.items()
+            if not is_rehearsed(one, network, world)
+        }
 
     def with_network(
         self, network: NetworkTerms, secrets: Mapping[str, SecretTerms] | None = None

@@ -3,14 +3,15 @@ themselves live in `paddock.world`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.hosts import HostPattern
 from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
-from paddock.policy.network import Destination, NetworkTerms
+from paddock.policy.network import Destination, NetworkTerms, SecretTerms
 
 DRAFT = "draft"  # the service whose reads are real
 
@@ -90,6 +91,31 @@ def reach(network: NetworkTerms | None, world: WorldTerms | None) -> NetworkTerm
     if world is None or not world.stand_ins:
         return network
     return replace(network or NetworkTerms(), stand_ins=world.destinations)
+
+
+def is_rehearsed(secret: SecretTerms, network: NetworkTerms, world: WorldTerms | None) -> bool:
+    """Whether no request can carry the secret out: wherever it may go stand-ins answer, at every
+    port that can be reached, and none of them reads the real system."""
+    stand_ins = () if world is None else world.stand_ins
+    standing = [to for one in stand_ins if not one.reads_are_real for to in one.at]
+    drafting = [to for one in stand_ins if one.reads_are_real for to in one.at]
+    return all(_is_stood_in(host, network, standing, drafting) for host in secret.to)
+
+
+def _is_stood_in(
+    host: HostPattern,
+    network: NetworkTerms,
+    standing: Sequence[Destination],
+    drafting: Sequence[Destination],
+) -> bool:
+    answering = [one for one in standing if one.host.covers(host)]
+    if not answering or any(one.host.overlaps(host) for one in drafting):
+        return False
+    return all(
+        any(one.has_port(real.first_port) and one.has_port(real.last_port) for one in answering)
+        for real in network.allow
+        if real.host.overlaps(host)
+    )
 
 
 def plain_world(world: WorldTerms) -> dict[str, Any]:

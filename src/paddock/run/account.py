@@ -52,6 +52,8 @@ class Account:
         self.spent: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
         self.drafts: list[str] = []
+        self._past_drafts: list[str] = []
+        self._under_way_again: set[int | None] = set()  # steps that are answered from a record
         self.exit_code: int | None = None
         self._ended_by: str | None = None
         self._is_closed = False
@@ -102,6 +104,7 @@ class Account:
             answers=self._answers(),
             files=self._files,
             drafts=tuple(self.drafts),
+            past_drafts=tuple(self._past_drafts),
             alerts=tuple(self._alerts.values()),
             spent=Spent(**self.spent),
             faults=dict(self.faults),
@@ -140,7 +143,7 @@ class Account:
             case "proposed":
                 self._proposed(step)
             case "decided":
-                self._decided(body)
+                self._decided(step, body)
             case "settled":
                 self._settled(step, body)
             case "asked":
@@ -159,18 +162,21 @@ class Account:
     def _proposed(self, step: int | None) -> None:
         self.steps += step is not None
 
-    def _decided(self, body: Mapping[str, Any]) -> None:
+    def _decided(self, step: int | None, body: Mapping[str, Any]) -> None:
         _count(self.verdicts, _text(body, "verdict") or "unknown")
         if "again" in body:
             self.again += 1
+            self._under_way_again.add(step)
         if body.get("verdict") == "fault":
             _count(self.faults, _text(body, "decided_by") or "unknown")
 
     def _settled(self, step: int | None, body: Mapping[str, Any]) -> None:
         _count(self.outcomes, _text(body, "outcome") or "unknown")
         draft = _text(body, "draft_id")
-        if draft is not None and len(self.drafts) < MAX_LISTED:
-            self.drafts.append(draft)
+        drafts = self._past_drafts if step in self._under_way_again else self.drafts
+        self._under_way_again.discard(step)
+        if draft is not None and len(drafts) < MAX_LISTED:
+            drafts.append(draft)
         if step == _AGENT_STEP:
             self.exit_code = _whole(mapping(body.get("result")).get("exit_code"))
         if cost := mapping(body.get("cost")):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, assert_never
 
-from paddock.gate.past import Departed, Met
+from paddock.gate.past import Departed, Edited, Met
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.reader import Reader
@@ -36,12 +36,13 @@ from paddock.run.matching.rows import (
 from paddock.run.matching.rules import Rules
 from paddock.run.matching.showing import visible
 from paddock.run.matching.view import row_view, view_of
+from paddock.run.patience import PATIENCE_S, Patience
 from paddock.run.tape import Tape, compared_arguments
 
 if TYPE_CHECKING:
     from paddock.gate.gate import Gate
 
-PATIENCE_S = 10.0  # for an action that has to come first; a busy machine may be slow to start one
+AGENT = 1  # the step of its own program
 _MAX_NOTED = 20
 GoLive = Callable[[], Awaitable[None]]
 
@@ -97,8 +98,9 @@ class Manner:
     rules: Rules
     until: int | None = None  # from this step on it is live
     epochs: tuple[Epoch, ...] = ()  # other terms, from their steps on
-    patience_s: float = PATIENCE_S
+    patience_s: float = PATIENCE_S  # beyond how long it took in the record
     is_stopped: bool = True  # at the first divergence
+    is_other_agent: bool = False  # its command was given anew, and is not compared
     go_live: GoLive | None = None
     stop: Callable[[], None] = field(default=lambda: None)
     pace: Callable[[], Awaitable[None]] = field(default=_at_once)  # before each answer
@@ -124,6 +126,8 @@ class LivedThrough:
         self._turning = asyncio.Lock()
         self._inner: set[int] = set()  # steps inside others that came again
         self._refused: set[int] = set()
+        self._patience = Patience(tape.moments(), manner.patience_s)
+        self._is_begun = False
         self._is_live = False
         self._gate: Gate | None = None
         self._own: Reader | None = None
@@ -133,7 +137,7 @@ class LivedThrough:
         """The gate whose past it is; what is new gets numbers behind those of the record."""
         self._gate = gate
         behind = self._manner.until or self._tape.last_step + 1
-        gate.count_from(behind)
+        gate.count_from(behind, self._tape.inside_from(behind))
 
     async def meet(self, action: Action) -> Met | None:
         try:
@@ -142,11 +146,10 @@ class LivedThrough:
             raise self._depart(_unusable(error), None) from None
 
     async def _meet(self, action: Action) -> Met | None:
-        view = self._view(action)
+        view = self._agent(action) or self._view(action)
         inner = self._tape.inner(action.parent or 0, action.kind)
         if inner is not None and inner.step not in self._inner:
             return self._met_inside(inner, view)
-        patience = _Patience(self._manner.patience_s)
         while True:
             match self._past.propose(view):
                 case Match(row, is_again):
@@ -161,11 +164,20 @@ class LivedThrough:
                     return None
                 case Diverged() as found:
                     raise self._depart(found, view)
-                case Early():
-                    if not await patience.waits(self._moved):
+                case Early(row, waits_for):
+                    limit_s = self._patience.for_turn(row, waits_for)
+                    if not await self._patience.waits(self._moved, limit_s):
                         raise self._depart(self._past.give_up(view), view)
                 case _ as never:
                     assert_never(never)
+
+    def _agent(self, action: Action) -> View | None:
+        """Another version of the agent is its first step, whatever its command is."""
+        first, self._is_begun = not self._is_begun, True
+        own = self._rows.get(AGENT)
+        if not first or own is None or not self._manner.is_other_agent:
+            return None
+        return row_view(own) if action.kind is own.kind else None
 
     def _met_beside(self, found: Beside, action: Action) -> Met:
         assert self._gate is not None
@@ -204,9 +216,9 @@ class LivedThrough:
         if met.beside is not None:
             return
         row = self._rows[met.step]
-        patience = _Patience(self._manner.patience_s)
+        limit_s = self._patience.for_answer(row)
         while row.is_within is None and not self._past.may_answer(row):
-            if not await patience.waits(self._moved):
+            if not await self._patience.waits(self._moved, limit_s):
                 raise self._depart(self._past.give_up_answer(row), None)
         # Who of several was answered first is seen by an agent only when it is left the time.
         await self._manner.pace()
@@ -250,10 +262,19 @@ class LivedThrough:
             answered_by=settled.answered_by,
             draft_id=settled.draft_id,
             is_repeat=is_repeat,
+            is_silent=row.is_silent,
+            edited=self._edited(step),
             within=() if row.kind is not Kind.MODEL else self._tape.within(step),
             departed=lambda at, recorded, proposed: self._unanswerable(row, at, recorded, proposed),
             unsealed=lambda: self._unsealed(settled.result),
         )
+
+    def _edited(self, step: int) -> Edited | None:
+        found = self._tape.edited(step)
+        if found is None:
+            return None
+        action, entries = found
+        return Edited(action, self._met(self._rows[action.step or 0]), entries)
 
     def _unsealed(self, result: Any) -> list[tuple[str, str]]:
         text = result.get("sealed") if isinstance(result, Mapping) else None
@@ -315,21 +336,6 @@ class LivedThrough:
     def _move(self) -> None:
         self._moved.set()
         self._moved = asyncio.Event()
-
-
-class _Patience:
-    """Waits as long as something moves, and so long after it has moved last."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-
-    async def waits(self, moved: asyncio.Event) -> bool:
-        """Whether something moved; False when it did not for long enough."""
-        try:
-            await asyncio.wait_for(moved.wait(), self._limit_s)
-        except TimeoutError:
-            return False
-        return True
 
 
 def _unusable(error: PaddockError) -> Diverged:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from paddock.gate.ledger import Deed
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.order import policy_in, policy_words
@@ -44,6 +45,25 @@ def order_at(order: Order, epochs: Iterable[Epoch], step: int) -> Order:
     return order
 
 
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """Under which terms each step was."""
+
+    first: Policy
+    epochs: tuple[Epoch, ...]
+
+    def at(self, step: int) -> Policy:
+        return [self.first, *(one.policy for one in self.epochs if one.at <= step)][-1]
+
+    def since(self, step: int) -> tuple[Policy, ...]:
+        """All terms from that step on."""
+        return (self.at(step), *(one.policy for one in self.epochs if one.at > step))
+
+
+def lived_under(tape: Tape) -> Lived:
+    return Lived(policy_in(tape.setting.get("policy") or {}), epochs_of(tape))
+
+
 class Epochs:
     """The terms of a run that is lived through again, changed when their step comes."""
 
@@ -71,12 +91,12 @@ class Epochs:
 
 async def change_terms(box: Box, gate: Gate, tape: Tape, epoch: Epoch, came: int) -> None:
     """The sandbox is under them from now on, and its journal says so. What came before counts for
-    limits that only they have."""
+    their limits, as they count."""
     before = gate.policy
     gate.note(epoch.as_note())
     if epoch.policy.digest == before.digest:
         return
     # An answer is on its way. Nothing of a past that is on record stays open but for requests.
     await box.network.change_terms(epoch.policy, cuts=False)
-    for action, outcome in tape.done_before(min(epoch.at, came + 1)):
-        gate.count_past(action, outcome, before)
+    lived, done = lived_under(tape), tape.done_before(min(epoch.at, came + 1))
+    gate.count_past(Deed(action, outcome, lived.at(action.step or 0)) for action, outcome in done)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,17 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.pacing import Pacer
 from paddock.fence.offload import offload
-from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
-from paddock.run.again import PATIENCE_S, LivedThrough, Manner
+from paddock.run.again import LivedThrough, Manner
 from paddock.run.epochs import Epoch, change_terms, epochs_of, order_at
+from paddock.run.lines import around_of
 from paddock.run.matching.besides import marked
 from paddock.run.matching.forkable import check_forkable, last_place
 from paddock.run.matching.rules import Rules
 from paddock.run.order import Order, changed, order_of, sets_of, with_sets
+from paddock.run.patience import PATIENCE_S
 from paddock.run.replaying import (
     STILL_S,
     lived_through,
@@ -35,10 +36,10 @@ from paddock.run.replaying import (
     rules_for,
     tokens_of,
 )
-from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
+from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher, called
 from paddock.run.tape import Tape
 from paddock.run.trusting import check_trusted
-from paddock.world.going_back import Past as WorldPast
+from paddock.run.worlds import note_world, past_world
 from paddock.world.world import World
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class ForkWords:
         return {name: value for name, value in known.items() if value is not None}
 
 
+Over = Callable[[ForkWords, Ended], None]
+
+
 def fork(
     directory: Path,
     words: ForkWords | Sequence[ForkWords],
@@ -88,9 +92,11 @@ def fork(
     count: int = 1,
     jobs: int | None = None,
     watch: Watcher | Sequence[Watcher] | None = None,
+    over: Over | None = None,
 ) -> list[Ended]:
     """Futures of one run, `count` of each kind, as many at once as there are cores (or `jobs`).
-    Raises InvalidInput where there is no such step, or no future can begin there."""
+    `over` is told of each when it has ended. Raises InvalidInput where there is no such step, or
+    no future can begin there."""
     kinds = [words] if isinstance(words, ForkWords) else list(words)
     wanted = [replace(kind, seed=_seed(kind, n)) for kind in kinds for n in range(count)]
     engine = Engine.current()
@@ -98,7 +104,7 @@ def fork(
     tape = Tape.read(directory)
     plans = [plan_of(tape, one) for one in wanted]
     watchers = list(watch) if isinstance(watch, Sequence) else [watch] * len(plans)
-    return engine.call(_all(engine, plans, watchers, jobs or os.cpu_count() or 1))
+    return called(engine, _all(engine, plans, watchers, jobs or os.cpu_count() or 1, over))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +168,20 @@ def _seed(words: ForkWords, number: int) -> int | str | None:
 
 
 async def _all(
-    engine: Engine, plans: Sequence[Plan], watchers: Sequence[Watcher | None], jobs: int
+    engine: Engine,
+    plans: Sequence[Plan],
+    watchers: Sequence[Watcher | None],
+    jobs: int,
+    over: Over | None,
 ) -> list[Ended]:
     slots = asyncio.Semaphore(jobs)
 
     async def one(plan: Plan, watch: Watcher | None) -> Ended:
         async with slots:
-            return await Fork(engine, plan, watch or Nobody()).play()
+            ended = await Fork(engine, plan, watch or Nobody()).play()
+            if over is not None:
+                over(plan.words, ended)
+            return ended
 
     pairs = zip(plans, watchers, strict=True)
     every = await asyncio.gather(*(one(*pair) for pair in pairs), return_exceptions=True)
@@ -194,6 +207,7 @@ class Fork:
             patience_s=words.patience_s,
             go_live=self._go_live,
             stop=lambda: self._performance.stop(),
+            is_other_agent=words.command is not None,
         )
         self._past: LivedThrough | None = None
         if not words.is_state_only:
@@ -209,6 +223,7 @@ class Fork:
             sandbox=plan.order.policy,
             begin=self._begin,
             inside=InsideState(_memory(plan), tape.run),
+            told=tape.setting.get("envs") or {},
         )
         self._performance = Performance(engine, before, watch, stage)
 
@@ -224,10 +239,11 @@ class Fork:
         self._manner.pace = Pacer(box.machine.init_pid, STILL_S).turn
         box.opens_world = self._open_world
         box.network.tokens = tokens_of(self._plan.tape)
-        box.network.secrets = self._plan.order.policy.secrets
+        box.network.live_policy = self._plan.order.policy
 
     def _ready(self, box: Box, gate: Gate, recorder: StateRecorder) -> None:
         self._gate, self._recorder = gate, recorder
+        note_world(box, gate)
         if self._past is not None:
             recorder.follows = self._plan.tape.trees_without(self._past.optional)
             self._past.attend(gate)
@@ -249,7 +265,7 @@ class Fork:
         if terms is None or not terms.stand_ins:
             return None
         plan, home = self._plan, self._engine.home
-        past = WorldPast(home.root, plan.tape.run, plan.at, _used(plan))
+        past = await offload(partial(past_world, home, plan))
         project = Path(plan.order.policy.terms.base or plan.order.cwd)
         directory = home.worlds / box.sandbox_id
         opening = partial(World.open, directory, box.sandbox_id, terms, project, past)
@@ -270,27 +286,10 @@ class Fork:
         tree = self._plan.tape.tree_at(self._plan.at)
         if tree is None:
             return 0
-        is_fresh = self._past is None
-        return await restore_files(box, tree, self._recorder, is_fresh=is_fresh)
-
-
-def _used(plan: Plan) -> frozenset[str]:
-    """The stand-ins that the past spoke to; what goes on beside it speaks at any moment."""
-    terms, network = plan.before.world, plan.before.network
-    if terms is None or network is None:
-        return frozenset()
-    found = set()
-    for row in marked(plan.tape.rows, plan.rules.beside):
-        host, port = row.arguments.get("host"), row.arguments.get("port")
-        if row.step >= plan.at or row.kind not in (Kind.HTTP, Kind.MODEL, Kind.CONNECT):
-            continue
-        if row.beside is not None:
-            continue
-        if isinstance(host, str) and isinstance(port, int):
-            where = network.stand_in(host, port)
-            if where is not None:
-                found.add(terms.at(where).place)
-    return frozenset(found)
+        if self._past is None:
+            return await restore_files(box, tree, self._recorder, is_fresh=True)
+        around = await around_of(self._plan.tape, self._plan.at, box.machine.init_pid)
+        return await restore_files(box, tree, self._recorder, around=around)
 
 
 def _memory(plan: Plan) -> dict[str, Any]:

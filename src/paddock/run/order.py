@@ -153,8 +153,6 @@ def _policy(where: str | os.PathLike[str] | Policy | None, sets: Mapping[str, An
 
 def with_sets(text: str, base: str | None, sets: Mapping[str, Any]) -> Policy:
     """The policy of a text in which some keys have other values."""
-    import yaml
-
     from paddock.policy.document import read
     from paddock.policy.emit import emit
 
@@ -163,7 +161,8 @@ def with_sets(text: str, base: str | None, sets: Mapping[str, Any]) -> Policy:
     if not isinstance(value, dict):
         raise InvalidInput("--set: the paddock file is empty")
     for key, new in sets.items():
-        _set(value, key.split("."), yaml.safe_load(new) if isinstance(new, str) else new, key)
+        said = read(new, f"--set {key}").value if isinstance(new, str) else new
+        _set(value, key.split("."), said, key)
     return load(emit(value), f"{DEFAULT_NAME} with --set", base)
 
 

@@ -21,13 +21,15 @@ from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.errors import InvalidInput
 from paddock.policy.beside import USUAL, beside_of
-from paddock.run.again import PATIENCE_S, Divergence, LivedThrough, Manner
+from paddock.run.again import AGENT, Divergence, LivedThrough, Manner
 from paddock.run.epochs import change_terms, epochs_of
 from paddock.run.matching.moments import SLACK_S, Moments
 from paddock.run.matching.rows import Difference, DivergedBy
 from paddock.run.matching.rules import Rules, vary_of
 from paddock.run.order import TIMEOUT_S, Order, policy_in
-from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher
+from paddock.run.patience import PATIENCE_S
+from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher, called
+from paddock.run.setting import stdin_in
 from paddock.run.tape import Tape
 from paddock.run.trusting import check_trusted
 from paddock.state.home import Home
@@ -36,13 +38,13 @@ from paddock.world.world import World
 if TYPE_CHECKING:
     from paddock.gate.gate import Gate
     from paddock.run.recording import StateRecorder
+    from paddock.state.trees.finished import Around
 
 Begin = Callable[[Box], Awaitable[None]]
 MODES = ("stop", "block", "live")
 RECORDED = "recorded"
 CLOCKS = (RECORDED, "real")
 STILL_S = 0.5  # that an agent is left to take an answer
-_AGENT = 1
 _LONGEST_S = 24 * 3600.0
 
 
@@ -55,14 +57,14 @@ def replay(
     beside: Sequence[str] = (),
     drops_beside: bool = False,
     patience_s: float = PATIENCE_S,
-    cwd: Path | None = None,
     clock: str = RECORDED,
     watch: Watcher | None = None,
 ) -> Ended:
-    """Plays it again, to its end or to where it leaves its record; in `cwd`, if its project lies
-    elsewhere now. The clock inside begins at the recorded moment where libfaketime is installed,
-    unless it is to be the real one. Only `beside` goes on beside it, if it `drops_beside` what is
-    usual and what its file says. Raises InvalidInput."""
+    """Plays it again, to its end or to where it leaves its record. The clock inside begins at the
+    recorded moment where libfaketime is installed, unless it is to be the real one; what goes on
+    as a fork has the real one. `patience_s` is beyond how long things took in the record.
+    Only `beside` goes on beside it, if it `drops_beside` what is usual and what its file says.
+    Raises InvalidInput."""
     if on_divergence not in MODES:
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
     if clock not in CLOCKS:
@@ -75,15 +77,23 @@ def replay(
         epochs=epochs_of(tape),
         patience_s=patience_s,
         is_stopped=on_divergence != "block",
+        is_other_agent=command is not None,
     )
-    order = order_again(tape, command, cwd)
+    order = order_again(tape, command)
     envs = faketime_envs(tape.window[0]) if clock == RECORDED else {}
     played = Replay(engine, tape, order, manner, watch or Nobody(), envs=envs)
-    ended = engine.call(played.play())
-    if on_divergence == "live" and ended.divergence is not None:
+    ended = called(engine, played.play())
+    if on_divergence == "live" and _is_left(ended):
         past = {"vary": tuple(vary), "beside": tuple(beside), "drops_beside": drops_beside}
+        past |= {"patience_s": patience_s}
         return _go_on(directory, tape, ended, command, past, watch)
     return ended
+
+
+def _is_left(ended: Ended) -> bool:
+    """Whether there is a step to go on from: with another exit code alone all was done."""
+    found = ended.divergence
+    return found is not None and (found.step is not None or found.kind != DivergedBy.CHANGED)
 
 
 def _go_on(
@@ -100,7 +110,7 @@ def _go_on(
     assert ended.divergence is not None
     at = ended.divergence.step or tape.last_step + 1
     words = ForkWords(at, command=None if command is None else tuple(command), **past)
-    return fork(directory, words, watch=watch)[0]
+    return replace(fork(directory, words, watch=watch)[0], left=ended.divergence)
 
 
 class Replay:
@@ -132,6 +142,7 @@ class Replay:
             begin=begin or self._begin,
             inside=InsideState(run=tape.run),
             envs=envs or {},
+            told=tape.setting.get("envs") or {},
         )
         self._performance = Performance(engine, order, watch, stage)
 
@@ -146,7 +157,7 @@ class Replay:
         was = self._tape.exit_code
         if self._past.end() is None and was is not None and ended.exit_code != was:
             found = Difference("exit_code", was, ended.exit_code)
-            self._past.note(Divergence(str(DivergedBy.CHANGED), _AGENT, (found,), None, None))
+            self._past.note(Divergence(str(DivergedBy.CHANGED), None, (found,), None, None))
 
     def _prepare(self, box: Box) -> None:
         box.opens_world = _no_world
@@ -162,7 +173,7 @@ class Replay:
     async def _begin(self, box: Box) -> None:
         """What was put into the workspace before the agent began is there again."""
         await self._past.epochs.come(0, is_answered=False)
-        tree = self._tape.tree_at(_AGENT)
+        tree = self._tape.tree_at(AGENT)
         if tree is not None:
             await restore_files(box, tree, self._recorder, is_fresh=True)
 
@@ -176,7 +187,12 @@ class Replay:
 
 
 async def restore_files(
-    box: Box, tree: str, recorder: StateRecorder | None, *, is_fresh: bool = False
+    box: Box,
+    tree: str,
+    recorder: StateRecorder | None,
+    *,
+    is_fresh: bool = False,
+    around: Around | None = None,
 ) -> int:
     """Makes the files of the sandbox that tree. Gives how many were other. Raises HostCannot."""
     from paddock.run.files import restore_into
@@ -186,7 +202,9 @@ async def restore_files(
         return 0
     files = None if recorder is None else recorder.files
     async with box.still():
-        restored = await offload(partial(restore_into, box, tree, files, is_fresh=is_fresh))
+        restored = await offload(
+            partial(restore_into, box, tree, files, is_fresh=is_fresh, around=around)
+        )
     return len(restored.changed)
 
 
@@ -217,16 +235,15 @@ def rules_for(
     )
 
 
-def order_again(tape: Tape, command: Sequence[str] | None, project: Path | None = None) -> Order:
+def order_again(tape: Tape, command: Sequence[str] | None) -> Order:
     """The order of the recorded run. Raises InvalidInput where it cannot be given again."""
     policy = tape.setting.get("policy") or {}
     words = tuple(command) if command else tape.command
     if not words:
         raise InvalidInput(f"{tape.run} does not say what was run", hint="say -- COMMAND")
-    cwd = project or Path(str(tape.opened.get("cwd") or "."))
+    cwd = Path(str(tape.opened.get("cwd") or "."))
     if not cwd.is_dir():
         raise InvalidInput(f"the project of {tape.run} is not there any more: {cwd}")
-    stdin = tape.setting.get("stdin")
     return Order(
         command=words,
         cwd=cwd,
@@ -235,7 +252,7 @@ def order_again(tape: Tape, command: Sequence[str] | None, project: Path | None 
         envs=dict(tape.setting.get("own_envs") or {}),
         seed=str(tape.opened.get("seed") or ""),
         timeout_s=float(tape.setting.get("timeout_s") or TIMEOUT_S),
-        stdin=None if stdin is None else str(stdin).encode("utf-8", "surrogateescape"),
+        stdin=stdin_in(tape.setting),
     )
 
 

@@ -113,6 +113,12 @@ class Report:
     beside: int = 0  # what went on beside a past that was lived through again
     policy_digest: str | None = None
     template: str | None = None
+    past_drafts: tuple[str, ...] = ()  # of the run whose answers it got again
+
+    @property
+    def drafted(self) -> int:
+        """How much became a draft, in its past as well."""
+        return len(self.drafts) + len(self.past_drafts)
 
     @property
     def is_whole(self) -> bool:

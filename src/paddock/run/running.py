@@ -8,11 +8,12 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
@@ -35,14 +36,20 @@ from paddock.run.order import Order
 from paddock.run.proving import prove
 from paddock.run.recording import StateRecorder
 from paddock.run.setting import chance_envs, setting_of
-from paddock.run.surroundings import Surroundings, find
+from paddock.run.surroundings import Surroundings, find, told_again
 
 if TYPE_CHECKING:
     from paddock.doors.network.inside_state import InsideState
     from paddock.gate.gate import Gate
     from paddock.run.again import Divergence
 
-
+T = TypeVar("T")
+TIMED_OUT = ("timeout", "time limit")  # as a sandbox says it whose time is over
+INTERRUPTED = "interrupted"
+LEFT_RECORD = "stopped: it left its record"
+_ENDS_S = 20.0  # for an agent that is interrupted: its steps settle, its journal is closed
+# Nobody reads along otherwise: into a pipe Python writes when it is done. The file may say other.
+_READ_ALONG = {"PYTHONUNBUFFERED": "1"}
 # What the first step needs.
 _SOON = (
     "paddock.doors.machine.inside_door",
@@ -88,6 +95,7 @@ class Ended:
     error: str | None = None  # why the agent was not even started
     differs: tuple[str, ...] = ()  # of a replay: what is not as it was, and may be so
     beside: int = 0  # of a past that was lived through again: what went on beside it
+    left: Divergence | None = None  # of a replay that went on as a fork: where it left its record
 
 
 @dataclass(slots=True)
@@ -101,6 +109,7 @@ class Stage:
     prepare: Callable[[Box], None] | None = None
     ready: Callable[[Box, Gate, StateRecorder], None] | None = None
     envs: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] | None = None  # what a recorded run was told of its host
     sandbox: Policy | None = None  # whose limits and mounts hold, if not those of the order
     begin: Callable[[Box], Awaitable[None]] | None = None  # before the agent does
     inside: InsideState | None = None  # what its agent has declared before
@@ -109,7 +118,25 @@ class Stage:
 def run(order: Order, watch: Watcher | None = None, stage: Stage | None = None) -> Ended:
     """Runs it to its end. An interrupt of the caller ends the agent."""
     engine = Engine.current()
-    return engine.call(Performance(engine, order, watch or Nobody(), stage or Stage()).play())
+    performance = Performance(engine, order, watch or Nobody(), stage or Stage())
+    return called(engine, performance.play())
+
+
+def called(engine: Engine, work: Coroutine[Any, Any, T]) -> T:
+    """Waits for it. An interrupt of the caller goes on to the caller when it is all on record."""
+    is_over = threading.Event()
+
+    async def to_its_end() -> T:
+        try:
+            return await work
+        finally:
+            is_over.set()
+
+    try:
+        return engine.call(to_its_end())
+    except KeyboardInterrupt:
+        is_over.wait(_ENDS_S)
+        raise
 
 
 class Performance:
@@ -122,17 +149,19 @@ class Performance:
         self._stage = stage
         self._recorder: StateRecorder | None = None
         self._running: Running | None = None
+        self._cut_off: str | None = None  # why it did not come to its own end
         self.result: CommandResult | None = None
 
     async def play(self, conclude: Callable[[Ended], None] | None = None) -> Ended:
         """To its end. `conclude` is told of it while the journal is still open."""
         order, stage = self._order, self._stage
-        around = await offload(find, order.command, order.cwd, os.environ)
+        environ = os.environ if stage.told is None else told_again(os.environ, stage.told)
+        around = await offload(find, order.command, order.cwd, environ)
         envs = {**around.envs, **chance_envs(order.seed), **stage.envs, **order.envs}
         of_file = (stage.sandbox or order.policy).sandbox.words
         words = {
             "mounts": [*(of_file.get("mounts") or ()), *around.mount_words()],
-            "envs": {**(of_file.get("envs") or {}), **envs},
+            "envs": {**_READ_ALONG, **(of_file.get("envs") or {}), **envs},
             "timeout": order.timeout_s,
         }
         _, spec = terms_of(stage.sandbox or order.policy, words)
@@ -145,11 +174,16 @@ class Performance:
             if conclude is not None:
                 conclude(ended)
             return ended
+        except asyncio.CancelledError:
+            self._cut_off = self._cut_off or INTERRUPTED
+            raise
         finally:
             await box.end(self._ending())
 
     def _ending(self) -> str:
         """For the journal: why it is over."""
+        if self._cut_off is not None:
+            return self._cut_off
         killed_by = None if self.result is None else self.result.killed_by
         return f"the agent was beyond its {killed_by} limit" if killed_by else "the agent has ended"
 
@@ -240,7 +274,9 @@ class Performance:
         return result
 
     def stop(self) -> None:
-        """Ends the agent, whatever it does."""
+        """Ends the agent, which has left its record, whatever it does."""
+        if self.result is None:
+            self._cut_off = LEFT_RECORD
         if self._running is not None:
             with contextlib.suppress(PaddockError):
                 self._running.signal(signal.SIGKILL)

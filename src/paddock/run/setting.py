@@ -3,13 +3,17 @@ From it the same run can be set up again. Values of secrets are in none of it.""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import os
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.inside_envs import seed_envs
+from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -47,8 +51,27 @@ def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
         "own_envs": dict(order.envs),
         **({"vary": list(terms.vary)} if terms.vary else {}),
         **({} if terms.beside is None else {"beside": list(terms.beside)}),
-        **({"stdin": order.stdin.decode("utf-8", "surrogateescape")} if order.stdin else {}),
+        **({} if order.stdin is None else stdin_words(order.stdin)),
     }
+
+
+def stdin_words(stdin: bytes) -> dict[str, str]:
+    """What the agent reads, for a journal; `stdin_in` reads it."""
+    try:
+        return {"stdin": stdin.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"stdin_base64": base64.b64encode(stdin).decode()}
+
+
+def stdin_in(setting: Mapping[str, Any]) -> bytes | None:
+    """From what a journal has of it. Raises InvalidInput."""
+    text, coded = setting.get("stdin"), setting.get("stdin_base64")
+    if coded is None:
+        return None if text is None else str(text).encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(str(coded), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("what the agent read from stdin is not on record as it was") from None
 
 
 def template_digest(name: str) -> str | None:

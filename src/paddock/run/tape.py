@@ -15,11 +15,14 @@ from paddock.gate.recorded import action_of, decision_of
 from paddock.journal.conversations import request_of, whole_arguments
 from paddock.journal.reader import Reader, Step
 from paddock.journal.records import Record, Type
+from paddock.journal.traffic import mapping
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Kind, Outcome
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.values import dataclass
+from paddock.run.edits import edited_as
 from paddock.run.matching.rows import Row
+from paddock.run.silence import is_silent
 
 _BY_DOOR = ("protocol", "mismatch", "secrets")  # who refused, in journals that do not say it
 # What is said of a question to a model besides the question itself.
@@ -63,6 +66,8 @@ class Tape:
     _steps: Mapping[int, Step] = field(repr=False)
     _rows: Mapping[int, Row] = field(repr=False)
     _inside: Mapping[int, Sequence[Row]] = field(repr=False)  # steps that are parts of answers
+    # Where the stand-ins had come to after a step, one after the other; at first without a step.
+    moved: Sequence[tuple[int | None, Mapping[str, int]]] = ()
 
     @classmethod
     def read(cls, directory: Path) -> Tape:
@@ -100,6 +105,7 @@ class Tape:
             _steps=steps,
             _rows={row.step: row for row in rows},
             _inside=_by_outer(rows),
+            moved=reading.moved,
         )
 
     @property
@@ -194,11 +200,13 @@ class Tape:
         """What was carried out before a step, and what came of it."""
         for row in self.rows:
             record = self._steps[row.step].settled
-            if row.step < step and record is not None:
-                proposed = self._steps[row.step].proposed
-                assert proposed is not None
-                action = action_of(row.step, self._reader.body(proposed))
-                yield action, Outcome(record.body["outcome"])
+            if row.step >= step or (record is None and not row.is_contained):
+                continue
+            proposed = self._steps[row.step].proposed
+            assert proposed is not None
+            action = action_of(row.step, self._reader.body(proposed))
+            outcome = _UNDER_WAY.outcome if record is None else Outcome(record.body["outcome"])
+            yield action, outcome
 
     def within(self, step: int) -> tuple[Entry, ...]:
         """The records of steps that were part of the answer of this one."""
@@ -208,6 +216,28 @@ class Tape:
     def inner(self, step: int, kind: Kind) -> Row | None:
         """The step inside this one."""
         return next((row for row in self._inside.get(step, ()) if row.kind is kind), None)
+
+    def moments(self) -> dict[int, float]:
+        """When steps were proposed and settled, in seconds, by record and in their order."""
+        found = (one for step in self._steps.values() for one in (step.proposed, step.settled))
+        return dict(sorted((one.n, one.at / 1e6) for one in found if one is not None))
+
+    def inside_from(self, step: int) -> frozenset[int]:
+        """The steps from this one on that were part of earlier answers, and come with those."""
+        outer: dict[int, int] = {}
+        for row in self.rows:
+            outer[row.step] = outer.get(row.is_within or 0, row.step)
+        return frozenset(one for one, first in outer.items() if first < step <= one)
+
+    def edited(self, step: int) -> tuple[Action, tuple[Entry, ...]] | None:
+        """What an approver made of this one: the action, its proposal and its decision."""
+        new = edited_as(self._steps[step], self._steps)
+        proposed = None if new is None else new.proposed
+        if new is None or proposed is None:
+            return None
+        entries = [one for one in self._entries(new.number) if one.type is not Type.SETTLED]
+        with _readable(self.run, new.number):
+            return action_of(new.number, self._reader.body(proposed)), tuple(entries)
 
     def _entries(self, step: int) -> Iterator[Entry]:
         source = {"run": self.run, "step": step}
@@ -248,6 +278,7 @@ class _Reading:
         self.last_tree: str | None = None
         self.memory: list[tuple[int, dict[str, Any]]] = []
         self.terms: list[tuple[int, Mapping[str, Any]]] = []
+        self.moved: list[tuple[int | None, dict[str, int]]] = []
         self.last_at = 0
 
     def take(self, record: Record) -> None:
@@ -264,6 +295,10 @@ class _Reading:
             case "terms":
                 body = self._reader.body(record)
                 self.terms.append((int(body["at"]), body["policy"]))
+            case "world moved":
+                said = mapping(self._reader.body(record).get("positions"))
+                known = {str(name): one for name, one in said.items() if type(one) is int}
+                self.moved.append((record.step, known))
             case "memory":
                 self.memory.append((record.n, self._reader.body(record)))
 
@@ -277,7 +312,10 @@ def _by_outer(rows: Iterable[Row]) -> dict[int, list[Row]]:
 
 
 def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
-    proposed, decided, settled = step.proposed, step.decided, step.settled
+    proposed, decided, last = step.proposed, step.decided, step
+    while new := edited_as(last, steps):
+        last = new
+    settled = last.settled
     assert proposed is not None
     body = reader.body(proposed)
     action = action_of(step.number, body)
@@ -295,7 +333,8 @@ def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
         is_within=_within(action, steps),
         is_contained=action.is_contained,
         is_kept=settled is not None and _is_kept(action, settled),
-        begun_n=_begun(step, steps),
+        begun_n=_begun(last, steps),
+        is_silent=is_silent(last, steps, _begun(last, steps)),
     )
 
 
@@ -325,6 +364,9 @@ def _within(action: Action, steps: Mapping[int, Step]) -> int | None:
     outer = steps.get(action.parent or 0)
     if outer is None:
         return None
+    new = edited_as(outer, steps)
+    if new is not None and new.number == action.step:
+        return action.parent
     if action.kind is Kind.TOOL and "proposed_by" in action.context:
         return action.parent
     if action.kind is Kind.MODEL and outer.proposed is not None:

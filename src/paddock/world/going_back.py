@@ -1,16 +1,16 @@
 """The world of an earlier run as it was before one of its steps: copies of its stores, in which all
-that came later is undone."""
+that came later is undone. What a fork needs and cannot have back is refused, never begun anew."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.values import dataclass
-from paddock.policy.world import WorldTerms
+from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
 from paddock.world.kept import KeptService, KeptWorld, open_kept
 from paddock.world.service import load
@@ -18,57 +18,91 @@ from paddock.world.store import Store
 
 
 @dataclass(frozen=True, slots=True)
+class Life:
+    """A run that lived through the moment, as its journal tells it: the stand-ins (place and
+    service) whose stores in its world go back to it, and how far each had come by then."""
+
+    run: str
+    keeps: frozenset[tuple[str, str]]
+    positions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
-    """A moment of an earlier run. `used` are the stand-ins that its steps before that spoke to."""
+    """A moment before a step of an earlier run. Of the stand-ins that it spoke to, and of those
+    that are known to have had a state, `needed` says what stood at each place; `used` are those
+    that it spoke to in its own order."""
 
     home: Path
-    run: str
     step: int
+    lives: tuple[Life, ...]  # the nearest first
+    needed: Mapping[str, str]
     used: frozenset[str]
 
     @property
     def start(self) -> float:
         """When its clock began."""
-        try:
-            with open_kept(self.home, self.run) as world:
-                return next((one.context.start for one in world.services), START)
-        except NotFound:
-            return START
+        with self._worlds() as worlds:
+            found = (one.context.start for _, world in worlds for one in world.services)
+            return next(found, START)
 
     def copy_into(
         self, directory: Path, terms: WorldTerms, file_of: Callable[[str], str]
     ) -> frozenset[str]:
         """Copies the stores of stand-ins that there are again; gives their places. Raises
         InvalidInput where one had a state that cannot be had back."""
-        try:
-            world = open_kept(self.home, self.run)
-        except NotFound:
-            return frozenset()
-        with world:
-            return frozenset(self._copied(world, directory, terms, file_of))
+        with self._worlds() as worlds:
+            return frozenset(
+                one.place
+                for one in terms.stand_ins
+                if self._copied(one, worlds, directory / file_of(one.place))
+            )
 
     def _copied(
-        self, world: KeptWorld, directory: Path, terms: WorldTerms, file_of: Callable[[str], str]
-    ) -> list[str]:
-        wanted = {one.place: one.service for one in terms.stand_ins}
-        done = []
-        for one in world.services:
-            if wanted.get(one.name) != one.service:
+        self, one: StandInTerms, worlds: list[tuple[Life, KeptWorld]], target: Path
+    ) -> bool:
+        is_needed = self.needed.get(one.place) == one.service
+        if not load(one.service).is_rewindable:
+            if is_needed and one.place in self.used:
+                raise self._lost(one, f"({one.service}) keeps no past")
+            return False
+        is_short = False
+        for life, world in worlds:
+            found = _store(world, one)
+            if found is None or (is_needed and (one.place, one.service) not in life.keeps):
                 continue
-            if not load(one.service).is_rewindable:
-                self._check_unused(one)
-                continue
-            _copy(one, directory / file_of(one.name), self.step)
-            done.append(one.name)
-        return done
+            if found.store.position() >= life.positions.get(one.place, 0):
+                _copy(found, target, self.step)
+                return True
+            is_short = True
+        if is_short:
+            raise self._lost(one, "was reset since, or has lost what it held")
+        if is_needed:
+            raise self._lost(one, "is not there any more with what it held")
+        return False
 
-    def _check_unused(self, one: KeptService) -> None:
-        if one.name in self.used:
-            raise InvalidInput(
-                f"the stand-in {one.name} ({one.service}) keeps no past: its state at step "
-                f"{self.step} cannot be had back",
-                hint=f"fork before the first step that speaks to {one.host}",
-            )
+    def _lost(self, one: StandInTerms, why: str) -> InvalidInput:
+        return InvalidInput(
+            f"the stand-in {one.place} {why}: its state at step {self.step} cannot be had back",
+            hint=f"fork before the first step that speaks to {one.place}",
+        )
+
+    @contextmanager
+    def _worlds(self) -> Iterator[list[tuple[Life, KeptWorld]]]:
+        """Of the lives that have one."""
+        found = []
+        with ExitStack() as stack:
+            for life in self.lives:
+                try:
+                    found.append((life, stack.enter_context(open_kept(self.home, life.run))))
+                except NotFound:
+                    continue
+            yield found
+
+
+def _store(world: KeptWorld, one: StandInTerms) -> KeptService | None:
+    known = (kept for kept in world.services if kept.name == one.place)
+    return next((kept for kept in known if kept.service == one.service), None)
 
 
 def _copy(one: KeptService, target: Path, step: int) -> None:

@@ -28,6 +28,7 @@ _MAX_LISTING = 4 << 20
 _MAX_SERVICES = 1000
 _MAX_PORT = 65535
 _BUSY_S = 5.0
+_INNER: Mapping[str, Mapping[str, str]] = {"model": {"moments": "turn"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class KeptService:
     service: str
     store: Store
     context: Context
+
+    @property
+    def inner(self) -> Mapping[str, str]:
+        """Kinds of documents by which it only remembers where it is, and what one of them is."""
+        return _INNER.get(self.service, {})
 
     @property
     def invariants(self) -> list[str]:

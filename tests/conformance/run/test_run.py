@@ -179,8 +179,8 @@ def test_a_fork_of_the_state_alone_has_files_world_and_memory_of_the_step(projec
 def test_an_agent_of_another_kind_cannot_be_played_against_the_record(project: Path) -> None:
     ended, _ = ran(project, "python3", "one_by_one.py")
     again = replay(ended.directory, command=["python3", "with_clock.py"])
-    assert again.divergence is not None and again.divergence.step == 1
-    assert again.divergence.differences
+    assert again.divergence is not None and again.divergence.step != 1
+    assert again.divergence.kind in ("changed", "extra", "missing")
 
 
 def test_a_journal_that_is_no_run_is_refused_with_a_word_on_why(tmp_path: Path) -> None:

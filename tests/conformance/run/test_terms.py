@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.run.listening import Listening
 from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
 from paddock.run.replaying import replay
@@ -38,24 +39,6 @@ world: {api.openai.com: {service: model, script: {otherwise: "so {{user}}"}}}
 NO_MODELS = "rules=[{id: no-models, match: {kind: http, path: /v1/chat/*}, decide: block}]"
 HELLO = "{service: model, script: {otherwise: hello}}"
 ONE_MORE = f"world={{api.openai.com: {HELLO}, model.example: {HELLO}}}"
-
-
-class Listening:
-    """What the agent printed."""
-
-    def __init__(self) -> None:
-        self.out = b""
-
-    def began(self, run: str, setting: object) -> None: ...
-
-    def told(self, record: object) -> None: ...
-
-    def said(self, stream: str, data: bytes) -> None:
-        self.out += data
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.decode().splitlines()
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.main import _run
+from paddock.run.touched import report_with_files
+from paddock.state.home import Home
 from unit.cli.conftest import Said
 from unit.cli.recorded_files import TARGET, make_project, make_recorded
 
 Say = Callable[..., Said]
 SCRIPT = (
     f"cd {TARGET}; rm gone.txt; sed -i s/two/TWO/ a.txt; echo new > n; touch sub/b.txt;"
-    "printf '\\000\\001' > bin; rm -r sub; mkdir sub; echo z > sub/z"
+    "printf '\\000\\001' > bin; rm -r sub; mkdir sub; echo z > sub/z; mkdir made"
 )
 
 
@@ -53,6 +55,7 @@ def test_every_change_is_listed_as_the_agent_saw_it(say: Say, run: str) -> None:
         f"{TARGET}/bin": "added",
         f"{TARGET}/gone.txt": "deleted",
         f"{TARGET}/last.txt": "added",
+        f"{TARGET}/made": "added",
         f"{TARGET}/n": "added",
         f"{TARGET}/sub/b.txt": "deleted",
         f"{TARGET}/sub/z": "added",
@@ -74,6 +77,15 @@ def test_diff_shows_lines_and_no_binary(say: Say, run: str) -> None:
     assert "\n+new\n" in out
     assert f"{TARGET}/bin: not text" in out
     assert "added 5, modified 1, deleted 2" in out
+
+
+def test_directories_are_listed_and_no_report_counts_them(say: Say, run: str) -> None:
+    lines = say(run).out.splitlines()
+    assert f"added     {TARGET}/made/" in lines
+    assert lines[-1] == "added 5, modified 1, deleted 2"
+    files = report_with_files(Home.find().runs / run).files
+    assert files is not None
+    assert (files.changed, len(files.added)) == (8, 5)
 
 
 def test_hidden_file_is_marked_as_never_written(say: Say, run: str) -> None:

@@ -14,6 +14,7 @@ from paddock.cli.compare_text import comparison_lines
 from paddock.cli.main import _run
 from paddock.run.compare.comparison import compare
 from unit.cli.conftest import Said
+from unit.cli.test_world import make_model
 from unit.run.compare.journeys import Deed, fork_of, model, request, tool, write_run
 
 Say = Callable[..., Said]
@@ -112,6 +113,19 @@ def test_words_of_an_agent_cannot_act_on_the_terminal(
         found = compare(some)
         lines = list(comparison_lines(found, width, False, is_full=is_full))
         assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in lines)
+
+
+def test_turns_of_a_scripted_model_are_a_number_until_they_are_asked_for(home: Path) -> None:
+    runs = []
+    for name, turns in (("a", ("t1",)), ("b", ("t1", "t2", "t3"))):
+        make_model(home, name, *turns)
+        world = {"what": "world", "digest": name, "changes": {"m": 1}}
+        runs.append(write_run(home, name, [tool("x")], notes=[world]))
+    found = compare(runs)
+    lines = list(comparison_lines(found, 100, False))
+    said = "world     m: 1 document differs; 2 turns otherwise (moments: --full)"
+    assert said in lines and not any("t3" in line for line in lines)
+    assert any("moments t3" in line for line in comparison_lines(found, 100, False, is_full=True))
 
 
 def test_lines_fit_the_screen_whatever_is_in_them(home: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -174,6 +176,24 @@ def test_words_of_an_agent_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "gone" in out
     assert not {"\033", "\x07", "\u202e"} & set(out)
+
+
+def test_commands_to_go_on_with_can_be_typed_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = {"runs": {"first": "r1"}, "took_s": 1.0}
+    page = Page(is_quiet=False, is_coloured=False, pause_s=0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page.end(found)
+    first = next(line for line in capsys.readouterr().out.splitlines() if " show r1" in line)
+    typed = Path(shlex.split(first)[0])
+    assert typed.is_absolute()
+    assert os.access(typed, os.X_OK)
+
+    (tmp_path / "paddock").write_text("#!/bin/sh\n")
+    (tmp_path / "paddock").chmod(0o755)
+    page.end(found)
+    assert "    paddock show r1  " in capsys.readouterr().out
 
 
 def test_page_is_silent_when_json_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,26 @@ def test_cat_of_what_is_no_recorded_file_is_a_sentence(say: Say, run: str, path:
     assert said.err.startswith("paddock: ")
 
 
+@pytest.mark.parametrize("path", ["n", "./n", "sub/../n"])
+def test_path_without_a_slash_at_its_front_is_below_the_project(
+    say: Say, run: str, path: str
+) -> None:
+    assert say(run, path, "--cat").out == "new"
+    assert [one["path"] for one in say(run, path, "--json").json["files"]] == [f"{TARGET}/n"]
+
+
+def test_path_below_the_project_of_a_run_without_one_is_a_sentence(
+    say: Say, tmp_path: Path
+) -> None:
+    from paddock.state.home import Home
+    from unit.cli.past import make_run
+
+    make_run(Home.find().root, "no-project")
+    said = say("no-project", "n", "--cat")
+    assert said.code == 2
+    assert "say the whole PATH" in said.err
+
+
 def test_cat_needs_a_path(say: Say, run: str) -> None:
     assert say(run, "--cat").code == 2
 

@@ -170,6 +170,90 @@ def test_next_step_reads_secrets_only_from_a_file_that_is_there(
     assert "set -a; . ./.env; set +a" in capsys.readouterr().out
 
 
+AGENT = """from openai import OpenAI
+from .near import stripe
+def main(): import slack_sdk.web, google.genai
+if __name__ == "__main__": main()
+"""
+
+
+def test_scripts_tell_what_is_used_where_no_list_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    make(tmp_path, agent__py=AGENT, notes__py="import json", __env="OPENAI_API_KEY=sk-the-value\n")
+    installed = tmp_path / ".venv" / "lib"
+    installed.mkdir(parents=True)
+    make(installed, anthropic__py="import cohere")
+    assert init.main([str(tmp_path)]) == 0
+    text = written(tmp_path)
+    assert "- api.openai.com:443" in text and "# openai, in agent.py" in text
+    assert "- slack.com:443" in text and "generativelanguage.googleapis.com:443" in text
+    assert "stripe" not in text and "cohere" not in text
+    assert "  OPENAI_API_KEY:" in text and "sk-the-value" not in text
+    assert check(tmp_path, capsys).endswith("paddock.yaml: ok\n")
+
+
+def test_a_key_of_a_known_name_tells_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, talk__py="import requests", __env="OPENAI_API_KEY=sk-the-value\n")
+    assert init.main([str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["services"] == [{"name": "OpenAI", "package": "OPENAI_API_KEY", "file": ".env"}]
+    assert found["script"] == "talk.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"zeta__py": "import openai", "main__py": "import json"}, "python zeta.py"),
+        ({"main__py": "import json", "aaa__py": "import json"}, "python main.py"),
+        ({"setup__py": "", "test_x__py": "", "only__py": ""}, "python only.py"),
+        ({"bot__mjs": "import OpenAI from 'openai'"}, "node bot.mjs"),
+        ({}, "python my_agent.py"),
+    ],
+)
+def test_the_script_that_is_there_is_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, str],
+    command: str,
+) -> None:
+    make(tmp_path, **files)
+    assert init.main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"  paddock run -- {command}"
+
+
+def test_the_python_of_the_project_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    make(tmp_path, agent__py="import openai")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to("/bin/sh")
+    assert init.main([str(tmp_path)]) == 0
+    assert "paddock run -- .venv/bin/python agent.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 100_000, "import", "import openai\0", "x = " + "-" * 50_000 + "1", "a" * 300_000]
+)
+def test_a_script_that_cannot_be_read_tells_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    make(tmp_path, agent__py=text)
+    (tmp_path / "evil\nnetwork: {}.py").write_text("import openai")
+    assert init.main([str(tmp_path)]) == 0
+    assert "api.openai.com" not in written(tmp_path)
+
+
+def test_a_module_of_the_project_hides_a_package(tmp_path: Path) -> None:
+    make(tmp_path, agent__py="import stripe, openai", stripe__py="")
+    assert init.main([str(tmp_path)]) == 0
+    assert "api.stripe.com" not in written(tmp_path) and "api.openai.com" in written(tmp_path)
+
+
 def test_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no directory"):
         init.main([str(tmp_path / "missing")])

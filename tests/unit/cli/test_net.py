@@ -121,6 +121,28 @@ def test_each_step_of_the_network_is_a_line_and_no_other_is(run: Path, call: Cal
     assert rows["2"][3:7] == ["dns", "A", "api.example", "-"]
 
 
+def test_what_a_stand_in_got_was_sent_and_what_nobody_got_was_not(home: Path, call: Call) -> None:
+    journal = begin_run(home, "r1")
+    put(
+        journal,
+        1,
+        "http",
+        http(method="PUT"),
+        {"outcome": "simulated", "result": {"status": 200, "sent": {"bytes": 50}, "stand_in": "s"}},
+    )
+    put(
+        journal,
+        2,
+        "http",
+        http(method="POST", body_bytes=9),
+        {"outcome": "simulated", "result": {"status": 200, "stand_in": "s"}},
+    )
+    put(journal, 3, "http", http(method="POST", body_bytes=7), {"outcome": "simulated"})
+    journal.close({})
+    found = [json.loads(line) for line in call("net", "r1", "--json").out.splitlines()]
+    assert [one["bytes_out"] for one in found] == [50, 9, 0]
+
+
 def test_model_call_has_its_model_and_tokens_and_the_sum_what_it_cost(
     run: Path, call: Call
 ) -> None:

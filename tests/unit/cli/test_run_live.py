@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
-import sys
-import time
 from pathlib import Path
+
+from unit.cli.terminals import in_terminal
 
 FILE = """\
 version: 1
@@ -27,40 +24,13 @@ AGENT = (
 )
 
 
-def in_terminal(words: list[str], cwd: Path, home: Path, answer: bytes) -> tuple[str, int]:
-    """Runs the command, answers its one question, and gives all that was written."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.environ.update(PADDOCK_HOME=str(home), TERM="xterm", NO_COLOR="1")
-        os.execv(sys.executable, [sys.executable, "-m", "paddock.cli.main", *words])
-    data, end = b"", time.monotonic() + 90
-    is_answered = False
-    while time.monotonic() < end:
-        if select.select([fd], [], [], 0.2)[0]:
-            try:
-                piece = os.read(fd, 65536)
-            except OSError:  # the other side has closed
-                break
-            if not piece:
-                break
-            data += piece
-        if not is_answered and b"left) > " in data:
-            time.sleep(0.8)  # long enough for what the agent writes meanwhile
-            os.write(fd, answer)
-            is_answered = True
-    _, status = os.waitpid(pid, 0)
-    os.close(fd)
-    return data.decode(errors="replace"), os.waitstatus_to_exitcode(status)
-
-
 def test_person_is_asked_and_the_agent_cannot_write_over_the_question(
     home: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "paddock.yaml").write_text(FILE)
-    shown, code = in_terminal(["run", "--", "sh", "-c", AGENT], project, home, b"a\n")
+    shown, code = in_terminal(["run", "--", "sh", "-c", AGENT], project, home, b"a\n", wait_s=0.8)
 
     assert code == 3, shown
     question, _, rest = re.split(r"(\[a\]pprove.*?> )", shown, maxsplit=1)

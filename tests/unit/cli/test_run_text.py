@@ -15,15 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.harmless import Harmless
-from paddock.cli.run_lines import Manner, money, thousands
+from paddock.cli.run_lines import StepSeen, plain_step
 from paddock.cli.run_screen import Screen
 from paddock.cli.run_steps import MAX_LINES_A_SECOND
-from paddock.cli.run_summary import summary_lines
 from paddock.cli.run_text import MAX_WAITING_BYTES, LiveText
 from paddock.journal.reader import Reader
 from paddock.journal.records import Record, Type
-from paddock.run.report import report_of
-from unit.cli.conftest import Call
 from unit.run.recorded import Crossed, agent, ask_model, post, record, refund, search
 
 COST = {"input_tokens": 1200, "output_tokens": 340, "usd_micros": 8700}
@@ -111,7 +108,7 @@ def test_each_step_is_a_line_with_its_decision_and_rule(tmp_path: Path) -> None:
     assert re.match(r" +2 → POST api.stripe.com/v1/refunds +allow ", lines[1])
     assert re.match(r" +3 ✦ claude-x 1.2k→340 tok +allow ", lines[2])
     assert re.match(r" +4 ƒ refund\(amount=700\) +block +no-large-refunds ", lines[3])
-    assert lines[4].strip().startswith("Refunds over a dollar are for people.")
+    assert lines[4].strip().startswith("Refunds over a dollar are for people; refused")
     assert lines[5:] == [""]
 
 
@@ -139,6 +136,34 @@ def test_without_a_terminal_lines_are_plain_and_on_the_error_output(tmp_path: Pa
     assert "\x1b" not in err.text
     assert "\r" not in err.text
     assert "paddock: step 4 tool refund(amount=700): block by no-large-refunds" in err.text
+
+
+def test_without_a_terminal_each_line_of_ours_begins_as_all_do() -> None:
+    err = Output(is_tty=False)
+    live = LiveText(Screen(Output(is_tty=False), err), is_coloured=False)
+    live.began(
+        "r1", {"mounts": [{"target": "/a", "mode": "read"}, {"target": "/b", "mode": "read"}]}
+    )
+    live.told(told(4, Type.NOTED, {"what": "alert", "alert": "egress.denied", "host": "evil"}))
+    live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
+    live.finish()
+
+    assert len(err.text.splitlines()) == 4
+    for line in err.text.splitlines():
+        assert line.startswith("paddock: "), line
+    assert "paddock: ! ALERT egress.denied: host evil (step 4)" in err.text
+    assert "paddock: ? step 2 waits for a person" in err.text
+
+
+def test_host_that_is_not_allowed_is_told_in_one_sentence_with_the_way_to_allow_it() -> None:
+    body = {"kind": "connect", "name": "x.example:443", "arguments": {}}
+    why = "x.example:443 is not in network.allow."
+    step = StepSeen(2, 0, body, "block", "network", why, outcome="refused", error=why)
+
+    assert plain_step(step).endswith(
+        ": x.example:443 is not in network.allow; refused; add it to network.allow in the paddock"
+        " file to let it out"
+    )
 
 
 def test_escape_sequences_in_steps_never_reach_the_terminal(tmp_path: Path) -> None:
@@ -382,49 +407,3 @@ def test_no_color_of_the_environment_is_respected(monkeypatch: pytest.MonkeyPatc
     live.finish()
 
     assert not re.search(r"\x1b\[[0-9;]*m", tty.text)
-
-
-def test_summary_has_counts_money_proof_and_what_to_do_next(tmp_path: Path) -> None:
-    notes = [{"what": "alert", "alert": "egress.denied", "host": "x\x1b[2J"}]
-    last = [
-        {"what": "files", "tree": "a", "changed": 3, "is_last": True},
-        {"what": "world", "changes": {"payments": 2}, "broken": {"payments": ["Too much."]}},
-    ]
-    crossed = [*USUAL, Crossed(refund(7), after=notes)]
-    report = report_of(record(tmp_path, "r1", crossed, last=last))
-    text = "\n".join(summary_lines(report, Manner(100)))
-
-    for said in (
-        "decided   allow 3, simulate 1, block 1",
-        "spent     1 model call: 1.2k tokens in, 340 out, $0.0087",
-        "files     3 changed",
-        "world     changes: payments 2",
-        "broken    payments: Too much.",
-        "proved    network (nftables in its own namespace): a connection outside",
-        "exit code 0",
-        "paddock show r1",
-        "paddock fork r1 --at 5",
-    ):
-        assert said in text
-    assert "\x1b" not in text
-    assert max(map(len, text.split("\n"))) <= 100
-
-
-def test_show_ends_with_what_the_run_came_to(home: Path, call: Call) -> None:
-    record(home, "r1", USUAL)
-    said = call("show", "r1").out
-
-    assert said.rstrip().endswith("spent     1 model call: 1.2k tokens in, 340 out, $0.0087")
-    assert "command   python agent.py" in said
-
-
-@pytest.mark.parametrize(
-    ("count", "said"), [(0, "0"), (999, "999"), (1000, "1.0k"), (2_500_000, "2.5M")]
-)
-def test_large_counts_are_short(count: int, said: str) -> None:
-    assert thousands(count) == said
-
-
-@pytest.mark.parametrize(("micros", "said"), [(0, "$0.00"), (420, "$0.0004"), (1_300_000, "$1.30")])
-def test_small_amounts_keep_their_digits(micros: int, said: str) -> None:
-    assert money(micros) == said

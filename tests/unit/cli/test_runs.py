@@ -8,22 +8,50 @@ from pathlib import Path
 
 import pytest
 
+from paddock.cli.runs_text import run_table
+from paddock.journal.index import Index
 from paddock.policy.file import load
 from unit.cli.conftest import Call
 from unit.cli.past import begin_run, make_run, search
+from unit.run.compare.journeys import fork_of, tool, write_run
 
 
-def test_runs_are_listed_newest_first_with_what_came_of_them(home: Path, call: Call) -> None:
+def test_runs_are_listed_newest_first_with_what_was_not_ordinary(home: Path, call: Call) -> None:
     make_run(home, "older")
     make_run(home, "newer", [search("x")])
     said = call("runs")
     assert said.code == 0
     header, first, second = said.out.splitlines()
-    assert header.split() == ["ID", "AGENT", "STAGE", "STARTED", "TOOK", "STEPS", "OUTCOMES",
-                              "STATE"]  # fmt: skip
-    assert first.startswith("newer  support-bot  draft ")
-    assert first.endswith("done 1                        ended")
-    assert "4      done 2, refused 1, drafted 1  ended" in second
+    assert header.split() == ["ID", "WHAT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES",
+                              "COMMAND"]  # fmt: skip
+    assert first.startswith("newer  run ")
+    assert first.endswith("1      -     -                     -")
+    assert "4      -     refused 1, drafted 1  -" in second
+
+
+def test_a_run_is_found_by_its_command_its_end_and_its_origin(home: Path, call: Call) -> None:
+    write_run(home, "root-of-all", [tool("x")], exit_code=3)
+    write_run(home, "other", [tool("x")], opened={"command": ["sh", "-c", "echo 'a b'"]})
+    write_run(home, "fork", [tool("x")], opened=fork_of("root-of-all", 2), is_closed=False)
+    found = {line.split()[0]: line for line in call("runs").out.splitlines()}
+    assert found["root-of-all"].split()[-4:] == ["3", "-", "python", "agent.py"]
+    assert found["other"].endswith("""sh -c 'echo '"'"'a b'"'"''""")
+    assert " fork of root-o " in found["fork"] and " interrupted " in found["fork"]
+    told = {one["run"]: one for one in call("runs", "--json").json}
+    assert (told["root-of-all"]["exit_code"], told["other"]["exit_code"]) == (3, 0)
+    assert told["root-of-all"]["command"] == "python agent.py"
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 120])
+def test_the_table_is_no_wider_than_the_terminal(home: Path, call: Call, width: int) -> None:
+    long = ["python", "-m", "agent", "x" * 300]
+    write_run(home, "one", [tool("x")] * 3, opened={"command": long})
+    write_run(home, "two", [], opened={"command": long, "agent": "b", **fork_of("one", 2)})
+    with Index(home / "index.sqlite") as index:
+        index.update_all(home / "runs")
+        shown = run_table(index.runs(), width).splitlines()
+    assert max(map(len, shown)) <= width and len(shown) == 3
+    assert ("python -m" in shown[1]) == (width >= 60)
 
 
 def test_run_says_whether_it_runs_ended_or_has_no_end(home: Path, call: Call) -> None:

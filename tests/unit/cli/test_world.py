@@ -95,6 +95,7 @@ def test_faults_are_counted_from_the_journal(say: Say, home: Path, world: Path) 
 
 def test_a_run_is_named_as_in_other_commands(say: Say, home: Path, world: Path) -> None:
     make_world(home, "run-b")
+    make_run(home, "run-b")
     assert say("diff", "last", "shop").out == say("diff", "run-b", "shop").out
     assert "could be run-a, run-b" in say("list", "run").err
     assert say("list", "run-a").code == 0
@@ -129,6 +130,28 @@ def test_diff_tells_field_by_field_what_became_of_each_document(say: Say, world:
         "      total: 20 -> (gone)",
         '      by: {"name": "Ada"} -> (gone)',
     ]
+
+
+def make_model(home: Path, run: str, *turns: str) -> None:
+    place = home / "worlds" / run
+    place.mkdir(parents=True)
+    with Store.open(place / "m.sqlite") as store:
+        store.seal()
+        for turn in turns:
+            store.put("moments", turn, {"turn": 1, "given": [turn]})
+        store.put("unmatched", "u1", {"said": run})
+    one = {"name": "m", "host": "m.example", "port": 443, "service": "model", "file": "m.sqlite"}
+    listing = {"run": run, "services": [one], "seed": 1, "clock": 0, "ended": True}
+    (place / "world.json").write_text(json.dumps(listing))
+
+
+def test_what_a_model_remembers_by_is_a_number_until_it_is_asked_for(say: Say, home: Path) -> None:
+    make_model(home, "r", "t1", "t2", "t3")
+    assert say("diff", "r").out.splitlines() == [
+        "m", "  3 turns used (moments: --full)", "  + unmatched/u1", '      said: "r"',
+    ]  # fmt: skip
+    assert "  + moments/t2" in say("diff", "r", "--full").out.splitlines()
+    assert len(say("diff", "r", "--json").json["m"]) == 4
 
 
 def test_diff_of_some_steps_is_what_they_changed(say: Say, world: Path) -> None:
@@ -181,27 +204,35 @@ def test_show_says_how_many_more_there_are(say: Say, world: Path) -> None:
     assert "    (30 more, older)" in say("show", "run-a", "crm").out.splitlines()
 
 
-def test_reset_comes_back_to_the_beginning_exactly(say: Say, world: Path) -> None:
-    assert say("reset", "run-a", "shop").out == "shop: back to the beginning, 3 changes undone\n"
-    assert say("diff", "run-a").out == "nothing changed\n"
+def test_reset_of_one_that_lives_comes_back_to_the_beginning_exactly(say: Say, home: Path) -> None:
+    world = make_world(home, "going", ended=False)
+    said = say("reset", "going", "shop", "--force")
+    assert said.out == "shop: back to the beginning, 3 changes undone\n"
+    assert say("diff", "going").out == "nothing changed\n"
     with Store.open(world / "shop.sqlite") as shop, Store.open(world / "crm.sqlite") as crm:
         assert shop.digest() == crm.digest()
-    assert say("reset", "run-a", "--json").json == {"run": "run-a", "undone": {"shop": 0, "crm": 0}}
+    undone = say("reset", "going", "--force", "--json").json
+    assert undone == {"run": "going", "undone": {"shop": 0, "crm": 0}}
 
 
-def test_reset_of_a_run_that_goes_on_is_refused_unless_forced(say: Say, home: Path) -> None:
+def test_reset_of_one_that_goes_on_wants_to_be_forced(say: Say, home: Path) -> None:
     make_world(home, "going", ended=False)
     said = say("reset", "going")
-    assert said.code == 1 and "may be going on" in said.err
+    assert said.code == 1 and "going on" in said.err
     assert say("diff", "going").out != "nothing changed\n"
-    assert say("reset", "going", "--force").code == 0
-    assert say("diff", "going").out == "nothing changed\n"
 
 
-def test_reset_needs_no_force_when_the_process_of_the_run_is_gone(say: Say, home: Path) -> None:
-    make_world(home, "dead", ended=False)
-    make_run(home, "dead")
-    assert say("reset", "dead").code == 0
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_world_of_a_run_that_is_over_is_never_reset(
+    say: Say, home: Path, ended: bool, force: tuple[str, ...]
+) -> None:
+    make_world(home, "over", ended=ended)
+    make_run(home, "over")
+    before = say("diff", "over").out
+    said = say("reset", "over", *force)
+    assert said.code == 1 and "part of its record" in said.err and "paddock fork over" in said.err
+    assert say("diff", "over").out == before != "nothing changed\n"
 
 
 def test_nothing_that_an_agent_wrote_acts_on_the_terminal(say: Say, world: Path) -> None:

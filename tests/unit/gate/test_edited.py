@@ -14,6 +14,7 @@ import pytest
 from paddock.gate.approvals import Approval
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
+from paddock.journal.reader import Reader
 from paddock.model.action import Action, Effect, Outcome, Receipt
 from paddock.model.errors import InvalidInput
 from unit.gate.conftest import Opener
@@ -169,3 +170,29 @@ def test_an_answer_to_a_question_that_the_terms_outlived_is_refused_and_says_so(
     assert (receipt.outcome, tool.calls) == (Outcome.REFUSED, [])
     assert receipt.error == "The terms changed while it was asked. Try it again."
     assert _settled(tmp_path) == {1: 1}
+
+
+def test_what_runs_inside_cannot_be_edited_because_its_door_runs_it_as_it_stands(
+    opener: Opener,
+) -> None:
+    gate, tool = opener(), Tool()
+    crossing = gate.cross(replace(refund(9000), is_contained=True), tool)
+    receipt = asyncio.run(answered(gate, crossing, _edit(gate, amount=300)))
+    assert (receipt.outcome, tool.calls) == (Outcome.REFUSED, [])
+    assert receipt.error == "'issue_refund' runs inside and cannot be edited."
+
+
+def test_the_record_of_an_edited_action_names_the_step_that_was_made_of_it(
+    opener: Opener, tmp_path: Path
+) -> None:
+    gate = opener()
+    assert _cross(gate, Tool(), amount=300).step == 2
+    settled = [one for one in Reader(gate.writing.journal.directory).records() if one.step == 1][-1]
+    assert (settled.body["outcome"], settled.body["result"]) == ("refused", {"edited_as": 2})
+
+
+def test_new_steps_get_no_number_that_is_taken(opener: Opener) -> None:
+    gate, tool = opener(), Tool()
+    gate.count_from(4, taken={5, 6})
+    steps = [asyncio.run(gate.cross(refund(1), tool)).step for _ in range(3)]
+    assert steps == [4, 7, 8]

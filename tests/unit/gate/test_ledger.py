@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from paddock.gate.approvals import Approval
-from paddock.gate.ledger import Ledger
+from paddock.gate.ledger import Accounts, Deed, Ledger
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
 from paddock.model.action import Action, Kind, Outcome
-from paddock.policy.decide import Charge
+from paddock.policy.decide import Charge, Policy
+from paddock.policy.file import load
 from unit.gate.conftest import Opener
 from unit.gate.gates import Tool, answered, finished, python
 
@@ -202,3 +203,125 @@ def test_release_gives_back_exactly_its_own(store: GateStore) -> None:
 def test_accounts_of_two_agents_are_apart(store: GateStore) -> None:
     Ledger(store, "a", "run-a").reserve([Charge("r", 5, 60.0)])
     assert Ledger(store, "b", "run-b").reserve([Charge("r", 1, 60.0)]).spent == {"r": 0}
+
+
+COUNTED = """\
+version: 1
+agent: spender
+stage: broad
+tools: {spend: {effect: write}}
+rules:
+  - id: budget
+    match: {kind: tool, name: spend}
+    limit: {LIMIT}
+    decide: block
+"""
+UNLIMITED = load("version: 1\nagent: spender\nstage: broad\ntools: {spend: {effect: write}}\n")
+
+
+def limited(limit: str) -> Policy:
+    return load(COUNTED.replace("LIMIT", limit))
+
+
+class Fork:
+    """The accounts of a fork that lived through what a run spent really, under one terms after
+    the other."""
+
+    def __init__(self, store: GateStore, *amounts: int) -> None:
+        self._store = store
+        self._actions = [spend(amount) for amount in amounts]
+        self.accounts = Accounts(store, "spender", "fork")
+
+    def past(self, terms: Policy) -> Fork:
+        run = Accounts(self._store, "spender", "run")
+        for action in self._actions:
+            run.reserve(terms, action)
+            self.accounts.count_again(terms, action, Outcome.DONE)
+        self._terms = terms
+        return self
+
+    def come_under(self, terms: Policy) -> Fork:
+        done = (Deed(action, Outcome.DONE, self._terms) for action in self._actions)
+        self.accounts.count_anew(terms, done)
+        return self
+
+    def spent(self, terms: Policy) -> int:
+        """Before the next action, in this run or in this window."""
+        held = self.accounts.reserve(terms, spend(0))
+        self.accounts.release(held)
+        return held.spent["budget"]
+
+
+@pytest.mark.parametrize("per", ["run", "24h"])
+def test_a_limit_that_only_a_fork_has_counts_what_its_past_spent(
+    store: GateStore, per: str
+) -> None:
+    new = limited(f"count: 1, max: 2, per: {per}")
+    assert Fork(store, 60, 60, 60).past(UNLIMITED).come_under(new).spent(new) == 3
+
+
+@pytest.mark.parametrize("per", ["run", "24h"])
+def test_a_limit_of_the_same_name_that_counts_something_else_counts_anew(
+    store: GateStore, per: str
+) -> None:
+    old = limited("count: 1, max: 100, per: run")
+    new = limited(f"sum: args.amount, max: 100, per: {per}")
+    assert Fork(store, 60, 60, 60).past(old).come_under(new).spent(new) == 180
+
+
+def test_what_the_earlier_run_paid_of_the_budget_of_its_agent_is_not_paid_twice(
+    store: GateStore,
+) -> None:
+    old, new = (limited(f"sum: args.amount, max: {most}, per: 24h") for most in (100, 200))
+    fork = Fork(store, 40, 20).past(old)
+    assert fork.spent(old) == 60
+    assert fork.come_under(new).spent(new) == 60
+    of_run = limited("sum: args.amount, max: 100, per: run")
+    assert fork.come_under(of_run).spent(of_run) == 60
+
+
+def test_however_often_terms_change_the_past_counts_once(store: GateStore) -> None:
+    first, second = limited("count: 1, max: 9, per: 24h"), limited("count: 1, max: 9, per: run")
+    fork = Fork(store, 1, 1).past(UNLIMITED)
+    for terms in (first, UNLIMITED, second, first):
+        fork.come_under(terms)
+    assert fork.spent(first) == fork.come_under(second).spent(second) == 2
+
+
+def test_what_an_earlier_run_spent_counts_for_no_other_run_than_the_fork(
+    store: GateStore,
+) -> None:
+    new = limited("count: 1, max: 2, per: 24h")
+    Fork(store, 1, 1).past(UNLIMITED).come_under(new)
+    other = Accounts(store, "spender", "other")
+    assert other.reserve(new, spend(1)).spent == {"budget": 0}
+
+
+WORLD = """\
+version: 1
+agent: spender
+stage: broad
+world: {api.stripe.com: payments}
+rules:
+  - id: budget
+    match: {kind: http}
+    limit: {count: 1, max: 5, per: PER}
+    decide: block
+"""
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SIMULATED, Outcome.FAILED])
+@pytest.mark.parametrize("per", ["run", "24h"])
+def test_what_was_spent_in_a_world_counts_anew_in_that_world_only(
+    store: GateStore, per: str, outcome: Outcome
+) -> None:
+    terms = load(WORLD.replace("PER", per))
+    words = {"host": "api.stripe.com", "port": 443, "method": "POST", "path": "/", "headers": {}}
+    post = Action(Kind.HTTP, "POST api.stripe.com/", words)
+    accounts = Accounts(store, "spender", "fork")
+    accounts.count_again(terms, post, outcome)
+    accounts.count_anew(terms, [Deed(post, outcome, terms)] * 2)
+    assert accounts.reserve(terms, post).spent == {"budget": 2}
+    real = load(WORLD.replace("PER", per).replace("world: {api.stripe.com: payments}", ""))
+    accounts.count_anew(real, [Deed(post, outcome, terms)] * 2)
+    assert accounts.reserve(real, post).spent == {"budget": 0}

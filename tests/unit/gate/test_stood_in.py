@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.executors import Done
+from paddock.gate.showing import question_lines
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from unit.gate.conftest import Opener
 
@@ -50,6 +52,42 @@ def test_what_a_stand_in_answers_passes(opener: Opener) -> None:
     gate = opener(HEAD)
     assert gate.lets_pass(post("fake.example"))
     assert not gate.lets_pass(post("nowhere.example"))
+
+
+def test_only_what_a_fault_is_about_has_to_cross_for_it(opener: Opener) -> None:
+    faults = """\
+faults:
+  - {id: down, match: {kind: http, host: real.example}, fault: {status: 503}, every: 9}
+  - {id: full, match: {kind: exec, program: "**/touch"}, fault: {disk_full: true}}
+"""
+    gate, plain = opener(HEAD + faults), opener(HEAD, run="run-2")
+    assert plain.lets_pass(post("real.example"))
+    assert not gate.lets_pass(post("real.example"))  # though it is the ninth that is struck
+    assert gate.lets_pass(post("fake.example"))
+    assert not gate.lets_pass(program("touch"))
+    assert gate.lets_pass(program("ls"))
+    assert gate.faults is not None and not gate.faults.counts()["matches"]
+
+
+@pytest.mark.parametrize(("host", "is_stood_in"), [("fake.example", True), ("real.example", False)])
+def test_person_is_told_whether_a_stand_in_answers(
+    opener: Opener, host: str, is_stood_in: bool
+) -> None:
+    told = []
+
+    class Reader:
+        async def consider(self, approval: Approval, approvals: Approvals) -> None:
+            told.append(" ".join(question_lines(approval)))
+            approvals.deny(approval.approval_id, "ann", "")
+
+    async def live(action: Action) -> Done:
+        return Done()
+
+    rule = "  - {id: ask, match: {kind: http, method: POST}, decide: ask}\n"
+    gate = opener(HEAD + rule, approvers=(Reader(),))
+    asyncio.run(gate.cross(post(host), live))
+    assert ("a stand-in answers; nothing real happens" in told[0]) is is_stood_in
+    assert ("be undone" in told[0]) is not is_stood_in
 
 
 @pytest.mark.parametrize("per", ["run", "24h"])

@@ -92,7 +92,16 @@ def test_question_shows_all_that_an_answer_needs(tmp_path: Path, key: SigningKey
         assert calls == [{"amount": 9000, "customer": "ada", "note": "for Ada"}]
 
 
-@pytest.mark.parametrize("keys", ["d too much\n", "d\n"])
+@pytest.mark.parametrize("keys", ["y\n", "yes\n"])
+def test_yes_approves(tmp_path: Path, key: SigningKey, keys: str) -> None:
+    with at_terminal(*run(tmp_path, key)) as screen:
+        screen.wait_for("left) > ")
+        screen.press(keys)
+        came, calls = outcome(screen)
+        assert (came[0][0], len(calls)) == ("done", 1)
+
+
+@pytest.mark.parametrize("keys", ["d too much\n", "d\n", "n too much\n", "no too much\n"])
 def test_deny_with_a_reason(tmp_path: Path, key: SigningKey, keys: str) -> None:
     with at_terminal(*run(tmp_path, key)) as screen:
         screen.wait_for("left) > ")
@@ -106,7 +115,7 @@ def test_deny_with_a_reason(tmp_path: Path, key: SigningKey, keys: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", ["\n", "y\n", "yes\n", "\x1b[A\n", "\x1b[A\x1b[A\n", "aa\n", "AA\n", " \n", "approv\n"]
+    "keys", ["\n", "ye\n", "yy\n", "\x1b[A\n", "\x1b[A\x1b[A\n", "aa\n", "AA\n", " \n", "approv\n"]
 )
 def test_keys_that_are_no_answer_approve_nothing(
     tmp_path: Path, key: SigningKey, keys: str

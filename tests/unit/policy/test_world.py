@@ -164,6 +164,31 @@ def test_no_network_and_a_world_exclude_each_other() -> None:
         policy("world: {a.example: chat}\nnetwork: {mode: none}\n")
 
 
+@pytest.mark.parametrize(
+    ("to", "more", "is_real"),
+    [
+        ("[a.x.example]", "", False),
+        ("[a.x.example, b.example]", "", False),
+        ("[a.x.example, real.example]", "", True),
+        ("[a.x.example]", '"a.x.example:443"', False),
+        ("[a.x.example]", '"a.x.example:8443"', True),  # there nobody stands in
+        ("[a.x.example]", '"a.x.example:1-65535"', True),
+        ("[a.x.example]", '"*.x.example:443"', False),
+        ("[a.x.example]", '"*.x.example:80-443"', True),
+        ("[drafted.example]", "", True),  # what it reads is real
+    ],
+)
+def test_a_secret_is_real_where_a_request_can_carry_it_out(
+    to: str, more: str, is_real: bool
+) -> None:
+    found = policy(f"""\
+secrets: {{K: {{from: env:K, to: {to}}}}}
+world: {{a.x.example: payments, b.example: chat, drafted.example: draft}}
+network: {{allow: [{more + "," if more else ""} "real.example:443"]}}
+""")
+    assert list(found.real_secrets) == (["K"] if is_real else [])
+
+
 def test_a_secret_may_go_to_a_host_of_the_world() -> None:
     text = "secrets: {K: {from: env:K, to: [a.example]}}\nworld: {a.example: payments}\n"
     assert policy(text).secrets["K"].is_for("a.example")

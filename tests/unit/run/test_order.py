@@ -54,6 +54,16 @@ def test_sets_reach_into_lists_and_names_with_dots(project: Path) -> None:
     assert policy.world is not None and policy.world.stand_ins[0].service == "mail"
 
 
+@pytest.mark.parametrize(
+    "value", ["[1", "!!python/x 1", "&a [*a]", "[" * 5000, "2024-99-99: {", "a: b: c", "*x"]
+)
+def test_a_set_that_is_no_value_of_a_file_is_refused_in_a_sentence(
+    project: Path, value: str
+) -> None:
+    with pytest.raises(InvalidInput, match="--set stage"):
+        order_of(["true"], cwd=project, sets=[f"stage={value}"])
+
+
 @pytest.mark.parametrize("text", ["sandbox", "=1", "rules.7.why=x", "stage=nowhere", "nothing=1"])
 def test_a_set_that_fits_nowhere_is_refused(project: Path, text: str) -> None:
     with pytest.raises(InvalidInput):

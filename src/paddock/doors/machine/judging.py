@@ -112,7 +112,7 @@ class ExecJudge:
         if self.commanders is None:
             return False
         if attempt.is_first:
-            self.commanders.begins(attempt.event.pid)
+            self.commanders.begins(attempt.event.pid, attempt.host_pid)
             return False  # it has crossed, or is ours
         return self.commanders.is_command(attempt)
 
@@ -138,7 +138,8 @@ class ExecJudge:
         killing: list[float] = []
         for action in actions:
             spoil = self._killer.watch(killing)
-            receipt = await self._passage.gate.cross(action, _let_through, spoil=spoil)
+            with self._passage.under_way():
+                receipt = await self._passage.gate.cross(action, _let_through, spoil=spoil)
             if self.commanders is not None and action is actions[0]:
                 self._passage.belongs_to(attempt.event.pid, receipt.step)
             if receipt.outcome is Outcome.FAULTED:

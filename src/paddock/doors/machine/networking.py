@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
-from paddock.model.errors import HostCannot
+from paddock.model.errors import HostCannot, InvalidInput
 from paddock.policy.network import Mode, NetworkTerms, SecretTerms, plain_network
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ class BoxNetwork:
         self._door: NetworkDoor | None = None
         self._keeper: SecretKeeper | None = None
         self._inside: InsideDoor | None = None
+        self._rehearsed: frozenset[str] = frozenset()  # secrets without a value
         self.environment: dict[str, str] = {}
         # Of a run that is lived through again: the chance in its placeholders, by secret.
         self.tokens: Mapping[str, str] = {}
-        self.secrets: Mapping[str, SecretTerms] | None = None  # whose values there are from now on
+        self.live_policy: Policy | None = None  # that holds where a past is over: its secrets count
         self.is_dry = False  # no value of a secret is needed, because nothing goes out
 
     @property
@@ -99,7 +100,9 @@ class BoxNetwork:
         """Other terms for a sandbox that runs. Its stand-ins stay where they are."""
         passage = self._box.passage
         _ = self._box.channel
-        passage.change_policy(passage.policy.with_network(network))
+        changed = passage.policy.with_network(network)
+        self._check_values(changed)
+        passage.change_policy(changed)
         reached = passage.policy.network or network
         if self._door is not None:
             self._door.update(reached)
@@ -127,25 +130,34 @@ class BoxNetwork:
         elif self._keeper is not None:
             self._keeper.close()
 
+    def _check_values(self, policy: Policy) -> None:
+        """What only stand-ins were to get was not loaded, and cannot be now: it may take seconds,
+        or a person. Raises InvalidInput."""
+        for name in sorted(self._rehearsed & policy.real_secrets.keys()):
+            raise InvalidInput(
+                f"the secret {name} has no value here: only stand-ins were to get it",
+                hint="allow its real hosts when the sandbox is made",
+            )
+
     async def _load_secrets(self, parent: BoxNetwork | None) -> None:
         from paddock.doors.network.secrets import SecretKeeper
 
-        terms = self._box.passage.policy.secrets
-        if self.secrets is not None:
-            without = {name: one for name, one in terms.items() if name not in self.secrets}
-            terms = self.secrets
-        else:
-            without = {}
+        past = self._box.passage.policy
+        live = self.live_policy or past
+        terms, without = _with_values(live, {**past.secrets, **live.secrets})
         if parent is not None and parent._keeper is not None:
-            self._keeper = parent._keeper.fork()
-        elif terms and self.is_dry:
-            self._keeper = SecretKeeper.without_values(self._box.engine.home, terms, self.tokens)
+            self._keeper, self._rehearsed = parent._keeper.fork(), parent._rehearsed
+            without = {}
+        elif self.is_dry and (terms or without):
+            every = {**terms, **without}
+            self._keeper = SecretKeeper.without_values(self._box.engine.home, every, self.tokens)
         elif terms or without:
             home = self._box.engine.home
             loading = partial(SecretKeeper.load, tokens=self.tokens, without=without)
             self._keeper = await offload(loading, home, terms)
         else:
             self._keeper = SecretKeeper(self._box.engine.home)
+        self._rehearsed |= without.keys() & live.secrets.keys()
         self._keeper.enlist(self._box.sandbox_id)
 
     async def _open(self, network: NetworkTerms) -> None:
@@ -263,6 +275,18 @@ def _made() -> Credentials:
 
 def wants_network(network: NetworkTerms | None) -> bool:
     return network is not None and network.mode is not Mode.NONE
+
+
+def _with_values(
+    live: Policy, every: Mapping[str, SecretTerms]
+) -> tuple[dict[str, SecretTerms], dict[str, SecretTerms]]:
+    """Secrets whose values are loaded, and those that are placeholders only. What only stand-ins
+    get needs no value; one that is at hand is kept off the journal all the same."""
+    from paddock.doors.network.secret_sources import is_at_hand
+
+    real = live.real_secrets
+    loaded = {n: one for n, one in live.secrets.items() if n in real or is_at_hand(one)}
+    return loaded, {name: one for name, one in every.items() if name not in loaded}
 
 
 def _enforced(network: NetworkTerms) -> str:

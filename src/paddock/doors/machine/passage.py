@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -255,6 +255,16 @@ class Passage:
             case kind:
                 raise InvalidInput(f"{kind} is no action of a machine")
 
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Something that has to settle before the journal is closed."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._quiet.set()
+
     async def close(self, why: str) -> None:
         """Ends the journal when what is under way has been settled; what comes later is refused."""
         deadline = time.monotonic() + _SETTLE_S
@@ -282,12 +292,8 @@ class Passage:
             gate = self.gate
         except (JournalBroken, OSError) as error:
             raise Blocked(f"it could not be recorded, so it was not done: {error}") from error
-        self._under_way += 1
-        try:
+        with self.under_way():
             receipt = await gate.cross(action, live, spoil=spoil)
-        finally:
-            self._under_way -= 1
-            self._quiet.set()
         if isinstance(receipt.exception, JournalBroken):
             _ = self._box.channel  # the journal of an ended sandbox is closed: say that it ended
         return value_of(receipt)

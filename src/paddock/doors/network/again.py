@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paddock.doors.network.answers import failed
 from paddock.doors.network.conn import ConnLost
-from paddock.doors.network.exchange import BadMessage, Exchange, Headers
+from paddock.doors.network.exchange import BadMessage, Exchange, Headers, without
 from paddock.doors.network.kept import Kept
+from paddock.doors.network.leaving import ClientGone, be_silent, watched
 from paddock.doors.network.requests import Proposal
 from paddock.gate.executors import Done
 from paddock.gate.past import Met
@@ -39,8 +41,9 @@ class Answering:
         self._check_kept()
         begun = self._position()
         try:
-            await self._answer()
-        except ConnLost:
+            with watched(self._exchange):
+                await self._answer()
+        except (ConnLost, ClientGone):
             self._exchange.abort()
         met = self._met
         record = {**self._known, "begun": begun}
@@ -52,18 +55,24 @@ class Answering:
             return
         if self._exchange.request.expects_continue:
             await self._exchange.proceed()
-        sent = Kept()
-        try:
-            while data := await self._proposal.body.read():
-                sent.feed(data)
-        except (ConnLost, BadMessage):
-            pass  # then it is not whole, and not the recorded one
+        recorded = self._known.get("sent") or {"bytes": 0, "is_part": self._is_failed}
+        came = await self._came(recorded["bytes"] if recorded.get("is_part") else None)
         if self._met.beside is not None:
             return  # what it says is not compared
-        recorded = self._known.get("sent") or {"bytes": 0}
-        came = sent.record()
         if any(came.get(name) != recorded.get(name) for name in ("bytes", "sha256")):
             raise self._met.departed("body", recorded, came)
+
+    async def _came(self, most: int | None) -> dict[str, Any]:
+        """What came of a body; where only a part was taken then, as much of it."""
+        sent = Kept()
+        with contextlib.suppress(ConnLost, BadMessage):  # then it is shorter than the recorded one
+            while (most is None or sent.size < most) and (data := await self._proposal.body.read()):
+                sent.feed(data if most is None else data[: most - sent.size])
+        return sent.record()
+
+    @property
+    def _is_failed(self) -> bool:
+        return self._met.outcome is Outcome.FAILED
 
     def _check_kept(self) -> None:
         if "websocket" in self._known:
@@ -74,31 +83,38 @@ class Answering:
 
     async def _answer(self) -> None:
         status = self._known.get("status")
+        is_told = isinstance(status, int) and not self._met.is_silent
+        if not is_told and (self._met.is_silent or self._known.get("left")):
+            self.is_answered = True
+            await be_silent(self._exchange)
+            return
         if not isinstance(status, int):
             self.is_answered = True
             self._exchange.abort()  # whatever the agent saw then, it was no whole answer
             return
-        if self._met.outcome is Outcome.FAILED and "headers" not in self._known:
+        if self._is_failed and "headers" not in self._known:
             self.is_answered = True
-            await failed(self._exchange, status, self._met.error or "")
+            said = self._known.get("said") or self._met.error or ""
+            await failed(self._exchange, status, str(said))
             return
         await self._tell(status, _body(self._known))
 
     async def _tell(self, status: int, body: bytes) -> None:
         is_bodyless = self._exchange.request.method == "HEAD" or status in _BODYLESS
         headers = list(_headers(self._met, self._known))
-        if not is_bodyless:
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
-            if not _is_stream(headers):
-                headers.append((b"content-length", str(len(body)).encode()))
+        if not is_bodyless and not self._is_failed:
+            headers = _of_length(headers, len(body))
         self.is_answered = True
-        await self._exchange.begin(status, headers)
+        reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
+        await self._exchange.begin(status, headers, reason)
         for part in _parts(headers, body) if not is_bodyless else ():
             await self._exchange.send(part)
-        if self._met.outcome is Outcome.FAILED:
-            await self._exchange.cut()
+        if self._known.get("left"):
+            await be_silent(self._exchange)
+        elif self._is_failed:
+            await self._exchange.break_off()
         else:
-            await self._exchange.finish()
+            await self._exchange.finish(_trailers(self._known))
 
 
 def _body(known: Mapping[str, Any]) -> bytes:
@@ -120,6 +136,18 @@ def _headers(met: Met, known: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]
             yield str(name).encode("latin-1"), str(value).encode("latin-1", "replace")
     for name, value in sealed:
         yield name.encode("latin-1"), value.encode("latin-1", "replace")
+
+
+def _of_length(headers: Headers, size: int) -> Headers:
+    """An answer says how long it is where it said so."""
+    kept = without(headers, b"content-length")
+    return kept if len(kept) == len(headers) else [*kept, (b"content-length", b"%d" % size)]
+
+
+def _trailers(known: Mapping[str, Any]) -> Headers:
+    said = known.get("trailers")
+    pairs = said.items() if isinstance(said, Mapping) else ()
+    return [(str(k).encode("latin-1"), str(v).encode("latin-1", "replace")) for k, v in pairs]
 
 
 def _is_stream(headers: Headers) -> bool:

@@ -6,9 +6,11 @@ in on the way out and taken out on the way back; the journal gets neither.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Awaitable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from paddock.doors.network.answers import failed
@@ -23,9 +25,11 @@ from paddock.doors.network.exchange import (
 )
 from paddock.doors.network.filtering import AnswerFilter
 from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.http1_exchange import REASONS
 from paddock.doors.network.http1_messages import end_to_end
 from paddock.doors.network.http2_client import NotProcessed
 from paddock.doors.network.kept import MAX_HASHED, Kept
+from paddock.doors.network.leaving import ClientGone, Watch, watched
 from paddock.doors.network.outgoing import Misplaced, Outgoing, outgoing
 from paddock.doors.network.requests import Origin, Proposal, hidden_headers, shown_headers
 from paddock.doors.network.secrets import Revoked
@@ -42,10 +46,6 @@ _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _STATUSES = {Failure.TIMED_OUT: 504, Failure.NOT_ALLOWED: 403, Failure.BUSY: 503}
 
 
-class ClientGone(Exception):
-    """The client does not take its answer."""
-
-
 class InTheClear(Exception):
     """A secret was to be put into a request that anybody on its way can read."""
 
@@ -57,6 +57,8 @@ class InTheClear(Exception):
 class Carrying:
     """The live executor of one request."""
 
+    _is_watched = True  # whether it ends when its client leaves
+
     def __init__(
         self, services: Services, exchange: Exchange, origin: Origin, proposal: Proposal
     ) -> None:
@@ -66,25 +68,20 @@ class Carrying:
         self._origin = origin
         self._proposal = proposal
         self._kept = Kept(hashed=MAX_HASHED, room=services.room)
-        self._begun: tuple[int, Headers] | None = None  # what the client was told first
+        self._begun: tuple[int, Headers, bytes] | None = None  # what the client was told first
         self._begun_n: int | None = None  # the last record before it was told anything
         self._made_at = time.monotonic()
+        self._watch: Watch | None = None
 
     async def __call__(self, action: Action) -> Done:
         """Sends what was decided on, and nothing else."""
+        if self._is_watched and self._services.pacer is not None:
+            self._watch = Watch(self._exchange)
         try:
-            sent = self._outgoing(action)
-            line, response = await self._send(sent)
-            try:
-                return await self._answer(sent, line, response)
-            except BaseException:
-                _give_up(line, response)
-                raise
-            finally:
-                self._services.custody.forget(line.conn, sent.used)
+            with watched(self._exchange, self._watch):
+                return await self._carried(action)
         except ClientGone as error:
-            self._exchange.abort()
-            return self._failed(f"The client went away: {error}")
+            return await self._left(error)
         except Misplaced as error:
             return await self._misplaced(error.name, str(error), action)
         except InTheClear as error:
@@ -99,6 +96,17 @@ class Carrying:
             return await self._stood_in_badly(error, action)
         except (ConnLost, BadMessage) as error:
             return await self._broken(error)
+
+    async def _carried(self, action: Action) -> Done:
+        sent = self._outgoing(action)
+        line, response = await self._send(sent)
+        try:
+            return await self._answer(sent, line, response)
+        except BaseException:
+            _give_up(line, response)
+            raise
+        finally:
+            self._services.custody.forget(line.conn, sent.used)
 
     def _outgoing(self, action: Action) -> Outgoing:
         sent = outgoing(self._services.custody, self._origin, self._proposal, action)
@@ -198,7 +206,9 @@ class Carrying:
             await self._begin(response.status, headers, reason)
 
     async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
-        self.is_answered, self._begun = True, (status, headers)
+        if self._services.pacer is not None and self._exchange.is_gone():
+            raise ClientGone("it did not wait for its answer")
+        self.is_answered, self._begun = True, (status, headers, reason)
         if self._services.pacer is not None:
             await self._services.pacer.turn()
         self._begun_n = self._services.position
@@ -218,6 +228,8 @@ class Carrying:
         if scrubber is not None:
             headers, reason = scrubber.scrub_headers(headers), scrubber.scrub(reason)
         assert isinstance(line.upstream, Http1Upstream)
+        if self._watch is not None:
+            self._watch.end()  # one that leaves says so
         self.is_answered = True
         await self._to_client(self._exchange.begin(101, headers, reason))
         client, server = self._exchange.take_over(), line.upstream.take_over()
@@ -240,22 +252,30 @@ class Carrying:
         return Done(value=101, record=record)
 
     def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
-        record = self._head_record(response.status, headers) | self._kept.record()
+        begun = self._begun or (response.status, headers, b"")
+        record = self._head_record(*begun) | self._kept.record()
         if trailers := response.body.trailers:
             record["trailers"] = self._shown_trailers(trailers)
         if line.address != self._origin.host:
             record["address"] = line.address
         if response.version != "1.1":
             record["http_version"] = f"HTTP/{response.version}"
-        sent = self._proposal.sent
-        if sent is not None and sent.size:
-            record["sent"] = sent.record()
-        return record
+        return record | self._upload_record()
 
-    def _head_record(self, status: int, headers: Headers) -> dict[str, Any]:
+    def _upload_record(self) -> dict[str, Any]:
+        """Of a body that streamed by. Of one that was not taken to its end, a replay compares what
+        was."""
+        sent = self._proposal.sent
+        if sent is None or (sent.is_whole and not sent.size):
+            return {}
+        return {"sent": sent.record() | ({} if sent.is_whole else {"is_part": True})}
+
+    def _head_record(self, status: int, headers: Headers, reason: bytes) -> dict[str, Any]:
         """What the agent was told before the body. What is not shown is sealed, for a replay."""
         record: dict[str, Any] = {"status": status, "headers": shown_headers(headers)}
         record["begun"] = self._begun_n
+        if reason and reason != REASONS.get(status):
+            record["reason"] = reason.decode("latin-1")
         services = self._services
         if services.sealer is not None and (hidden := hidden_headers(headers)):
             run = services.sealed_for or services.gate().run
@@ -284,8 +304,9 @@ class Carrying:
         """The agent sees a server that fails; whoever reads the journal sees whose fault it is."""
         about = {"host": self._origin.host, "port": self._origin.port, "why": str(error)}
         self._services.alert(STAND_IN, about, action.step)
-        done = await self._no_answer(500, f"The service failed: {self._origin.host}.")
-        record = {**(done.record or {}), "fault_of": "stand-in"}
+        said = f"The service failed: {self._origin.host}."
+        done = await self._no_answer(500, said)
+        record = {**(done.record or {}), "fault_of": "stand-in", "said": said}
         return Done(outcome=Outcome.FAILED, error=f"the stand-in failed: {error}", record=record)
 
     async def _broken(self, error: ConnLost | BadMessage) -> Done:
@@ -301,23 +322,31 @@ class Carrying:
         if scrubber is not None:  # whatever a server said may be part of the reason
             why = scrubber.scrub(why.encode()).decode("utf-8", "replace")
         if self.is_answered:
-            self._exchange.abort()
-            return self._failed(why)
+            with contextlib.suppress(ConnLost):
+                await self._exchange.break_off()
+            return await self._failed(why)
         self.is_answered, self._begun_n = True, self._services.position
         try:
             await failed(self._exchange, status, why)
         except ConnLost:
             self._exchange.abort()
-        return self._failed(why, status)
+        return await self._failed(why, status)
 
-    def _failed(self, why: str, status: int | None = None) -> Done:
+    async def _left(self, error: Exception) -> Done:
+        """The client did not wait for the answer, or for all of it."""
+        self._exchange.abort()
+        done = await self._failed(f"The client went away: {error}")
+        return replace(done, record={**done.record, "left": True})
+
+    async def _failed(self, why: str, status: int | None = None) -> Done:
         self.is_answered = True
+        if self._kept.is_long:
+            await self._kept.store(self._services.gate().store)
         begun = {} if self._begun is None else self._head_record(*self._begun)
         record = begun | self._kept.record() | ({} if status is None else {"status": status})
         if self._begun_n is not None:
             record["begun"] = self._begun_n
-        if self._proposal.sent is not None and self._proposal.sent.size:
-            record["sent"] = self._proposal.sent.record()
+        record |= self._upload_record()
         return Done(outcome=Outcome.FAILED, error=why, record=record)
 
 

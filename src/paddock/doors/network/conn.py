@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import select
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 
 from paddock.doors.network.waits import watch
 
@@ -24,6 +26,7 @@ _TLS_RECORD = 1 << 14
 _TURN_READS = 32  # so many reads without a wait, then others have a turn
 _OTHER_READS_S = 0.01
 _RESET = struct.pack("ii", 1, 0)
+_SIOCOUTQNSD = 0x894B  # how many bytes wait here because the peer does not take them
 _WAITS = (BlockingIOError, ssl.SSLWantReadError)
 
 
@@ -59,6 +62,7 @@ class Conn:
         "bytes_out",
         "idle_s",
         "is_closed",
+        "is_open_at",
         "sni",
     )
 
@@ -80,6 +84,8 @@ class Conn:
         self.alpn: str | None = None
         self.sni: str | None = None
         self.is_closed = False
+        # Whether anybody there has the other end, by its port; None where that cannot be told.
+        self.is_open_at: Callable[[int], bool] | None = None
         watch(self._loop, self)
 
     @property
@@ -151,7 +157,7 @@ class Conn:
             return True
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             return True
-        return self._polled(select.POLLIN)
+        return bool(self._polled(select.POLLIN))
 
     async def peek(self, limit: int = 16) -> bytes:
         """What has come, without taking it. Not for TLS."""
@@ -171,12 +177,18 @@ class Conn:
         if self.is_closed:
             return True
         # Not by what there is to read: in TLS 1.3 a farewell looks like any other record.
-        return self._polled(select.POLLRDHUP)
+        found = self._polled(select.POLLRDHUP)
+        if found != select.POLLRDHUP or self.is_open_at is None:
+            return bool(found)
+        try:  # it will write no more; it may still wait for what it asked
+            return not self.is_open_at(self._sock.getpeername()[1])
+        except OSError:
+            return True
 
-    def _polled(self, event: int) -> bool:
+    def _polled(self, event: int) -> int:
         poll = select.poll()
         poll.register(self._fd, event)
-        return bool(poll.poll(0))
+        return next((found for _, found in poll.poll(0)), 0)
 
     async def write(self, data: bytes) -> None:
         """Returns when the kernel has all of it."""
@@ -256,6 +268,17 @@ class Conn:
                 while taken < _LINGER_BYTES and (dropped := await self._drop()):
                     taken += dropped
         self.close()
+
+    async def reset(self) -> None:
+        """As `abort`, when the peer has what was written: a reset would overtake it."""
+        until = self._loop.time() + _LINGER_S
+        with contextlib.suppress(OSError):
+            while self._unsent() and self._loop.time() < until:  # noqa: ASYNC110 - no event for it
+                await asyncio.sleep(_OTHER_READS_S)
+        self.abort()
+
+    def _unsent(self) -> bool:
+        return not self.is_closed and fcntl.ioctl(self._fd, _SIOCOUTQNSD, bytes(4)) != bytes(4)
 
     async def _drop(self) -> int:
         """Takes what came off the wire, in TLS as it is: OpenSSL refuses to read what comes after

@@ -151,6 +151,8 @@ class NetworkDoor:
 
     def _arrived(self, sock: socket.socket) -> None:
         conn = Conn(sock, idle_s=self._around.idle_s)
+        if self.services.pacer is not None:
+            conn.is_open_at = self.services.pacer.is_open
         if len(self._open) >= MAX_CONNECTIONS:
             conn.abort()
             self.services.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})

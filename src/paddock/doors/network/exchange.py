@@ -146,6 +146,10 @@ class Exchange(Protocol):
         """Ends the answer where it is: what was sent arrives, and what is missing can be seen."""
         ...
 
+    async def break_off(self) -> None:
+        """As `cut`, and no client can take it for the end: it sees a failure."""
+        ...
+
     def is_gone(self) -> bool:
         """Whether nobody waits for the answer any more, as far as that can be told at once."""
         ...

@@ -15,7 +15,7 @@ _DRAINED_BYTES = 256 << 10  # of a body that the handler did not want, before th
 _DRAINED_S = 10.0
 _HELD_BYTES = 64 << 10  # a head waits for the first part of a body that is at most so long
 _FRAMING = frozenset((b"connection", b"content-length", b"keep-alive", b"transfer-encoding"))
-_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class Http1Exchange:
@@ -109,6 +109,12 @@ class Http1Exchange:
         await self.flush()
         await self._conn.linger()  # a reset could overtake what was sent
 
+    async def break_off(self) -> None:
+        self._keeps = False
+        self._is_over = True
+        await self.flush()
+        await self._conn.reset()
+
     def is_gone(self) -> bool:
         return self._conn.is_gone
 
@@ -171,7 +177,7 @@ class Http1Exchange:
             elif request.version == "1.0":
                 kept.append((b"Connection", b"keep-alive"))
         return head_bytes(
-            b"HTTP/1.1 %d %b" % (status, reason or _REASONS.get(status, b"Unknown")), kept
+            b"HTTP/1.1 %d %b" % (status, reason or REASONS.get(status, b"Unknown")), kept
         )
 
     def _frame(self, status: int, length: int | None, kept: Headers) -> None:
@@ -226,12 +232,12 @@ def _without_framing(headers: Headers) -> tuple[Headers, int | None]:
 
 async def refuse(conn: Conn, error: BadMessage) -> None:
     """Says what is wrong, and ends the connection."""
-    status = error.status if error.status in _REASONS else 502
+    status = error.status if error.status in REASONS else 502
     text = f"{error}\n".encode()
     headers = [
         (b"Content-Type", b"text/plain; charset=utf-8"),
         (b"Content-Length", b"%d" % len(text)),
         (b"Connection", b"close"),
     ]
-    await conn.write(head_bytes(b"HTTP/1.1 %d %b" % (status, _REASONS[status]), headers) + text)
+    await conn.write(head_bytes(b"HTTP/1.1 %d %b" % (status, REASONS[status]), headers) + text)
     await conn.linger()

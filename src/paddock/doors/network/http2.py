@@ -221,6 +221,9 @@ class _Exchange:
             self._send_head()
         self.abort()
 
+    async def break_off(self) -> None:
+        await self.cut()
+
     def take_over(self) -> Conn:
         raise BadMessage(501, "an HTTP/2 stream is no connection to take over")
 

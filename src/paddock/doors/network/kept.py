@@ -64,7 +64,7 @@ class Kept:
 
     __slots__ = (
         "_digest", "_hashed", "_held", "_is_cut", "_long", "_most", "_parts", "_room",
-        "_stored", "size"
+        "_stored", "is_whole", "size"
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,7 @@ class Kept:
         self._stored: tuple[str, str] | None = None
         self._hashed = hashed
         self._room = room
+        self.is_whole = False  # for who feeds it to say
         self.size = 0
 
     def feed(self, data: bytes) -> None:

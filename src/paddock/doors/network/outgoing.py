@@ -104,6 +104,7 @@ class Streamed(Wrapped):
             self._proposal.fault = error  # of the client's, whoever hears of it first
             raise
         self._kept.feed(data)
+        self._kept.is_whole = not data
         if self._watch is not None and not self._watch.is_clean(data or self._end()):
             raise Misplaced(str(self._watch.found))
         return data

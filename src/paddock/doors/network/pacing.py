@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from paddock.fence.container.ends import is_open
 from paddock.fence.container.stillness import MANY, ONE, settled
 
 _NEAR_S = 0.02  # answers further apart are told apart by any agent
@@ -33,6 +34,10 @@ class Pacer:
             yield
         finally:
             self._under_way -= 1
+
+    def is_open(self, port: int) -> bool:
+        """Whether a program inside still has its end of a connection from that port."""
+        return is_open(self._init_pid, port)
 
     async def turn(self) -> None:
         """Before an answer begins, and before its end."""

@@ -1,12 +1,12 @@
 """A request as an action: what rules see, what the journal keeps, and what it does.
 
 The body is read before the decision only where rules can read it: JSON and forms within a bound.
-Anything else is decided on by its head and streamed afterwards.
+Anything else is decided on by its head, with its size and digest if it is short, and streamed
+afterwards.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import weakref
@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlencode
 from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, Request, values_of
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Claim, Kept
+from paddock.doors.network.measures import measured, spelled
 from paddock.doors.network.model_wire.reading import Unreadable, load
 from paddock.doors.network.model_wire.wire import Wire, is_model_path
 from paddock.journal.keyed import Keyed
@@ -102,6 +103,8 @@ async def propose(request: Request, origin: Origin, keyed: Keyed | None = None) 
     arguments, context = _arguments(request, origin), _keyed(request.headers, keyed)
     kind = known(request.headers, _content_kind)
     claim = None if kind is None else _claimed(request)
+    if kind is None and _is_measured(request):
+        return await _measured_only(request, origin, arguments, context)
     if kind is None or not _is_worth_reading(request, claim):
         action = _action(request, origin, arguments, None, context)
         is_empty = request.body.length == 0
@@ -112,11 +115,29 @@ async def propose(request: Request, origin: Origin, keyed: Keyed | None = None) 
         return Proposal(action, request, Buffered(parts, request.body), claim=claim)
     raw = b"".join(parts)
     parsed = parse(kind, raw)
-    arguments |= _measured(raw)
+    arguments |= measured(raw)
     if parsed is not None:
         arguments["body"] = parsed
+        if kind == "json" and (spelling := spelled(raw, parsed, keyed)):
+            context["keyed"] = {**context.get("keyed", {}), **spelling}
     action = _action(request, origin, arguments, parsed, context)
     return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw, claim=claim)
+
+
+def _is_measured(request: Request) -> bool:
+    """Whether a body that no rule reads is known by its digest before the decision: whatever is
+    decided, a replay can tell it from another. Who asks first whether to send it is not made to."""
+    length = request.body.length
+    return length is not None and 0 < length <= MAX_READ_BODY and not request.expects_continue
+
+
+async def _measured_only(
+    request: Request, origin: Origin, arguments: dict[str, Any], context: Mapping[str, Any]
+) -> Proposal:
+    parts, _ = await _read(request.body, MAX_READ_BODY)
+    arguments |= measured(b"".join(parts))
+    action = _action(request, origin, arguments, None, context)
+    return Proposal(action, request, Buffered(parts, request.body))
 
 
 def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
@@ -139,13 +160,6 @@ def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
         return {f"headers.{name}": keyed.of(value) for name, value in joined}
 
     return found
-
-
-def _measured(raw: bytes | None) -> dict[str, Any]:
-    """What is said of a body besides what is in it."""
-    if not raw:
-        return {}
-    return {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
 
 
 def overridden(request: Request) -> str | None:
@@ -174,7 +188,7 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
     raw = proposal.read if proposal.edited is None else proposal.edited
     if "body" in changed:
         raw = proposal.edited = written(words.get("body"), proposal.request.headers)
-    arguments |= _measured(raw)
+    arguments |= measured(raw)
     if not isinstance(words.get("method"), str):
         raise InvalidInput("A request has a method.")
     host, method = canonical_host(str(words.get("host"))), str(words.get("method"))

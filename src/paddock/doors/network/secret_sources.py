@@ -37,6 +37,12 @@ def load(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> str
     return checked(terms, _loaded(terms, environment))
 
 
+def is_at_hand(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the value can be had without asking anybody, and is fit to be one."""
+    value = environment.get(terms.place) if terms.scheme is Source.ENV else None
+    return value is not None and _flaw(value) is None
+
+
 def checked(terms: SecretTerms, value: str) -> str:
     """The value, if it can be hidden, found again and put into a header."""
     flaw = _flaw(value)

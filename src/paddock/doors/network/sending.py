@@ -195,6 +195,9 @@ class Collected:
     async def cut(self) -> None:
         """What came stays."""
 
+    async def break_off(self) -> None:
+        self.abort()
+
     def is_gone(self) -> bool:
         return False
 

@@ -89,6 +89,9 @@ class Layer:
     async def cut(self) -> None:
         await self._inner.cut()
 
+    async def break_off(self) -> None:
+        await self._inner.break_off()
+
     def is_gone(self) -> bool:
         return self._inner.is_gone()
 

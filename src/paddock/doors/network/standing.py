@@ -59,8 +59,10 @@ class AtStandIn(Carrying):
 
 
 class Standing(AtStandIn):
-    """The executor of a request that the stand-in answers."""
+    """The executor of a request that the stand-in answers. That goes to its end, whoever leaves: a
+    world is never left between two states."""
 
+    _is_watched = False
     _upload: _OfClient | None = None
 
     async def __call__(self, action: Action) -> Done:
@@ -156,8 +158,7 @@ class Standing(AtStandIn):
             case BadMessage() as wrong:
                 return await self._no_answer(wrong.status, f"The request is malformed: {wrong}.")
             case ConnLost() as wrong:
-                self._exchange.abort()
-                return self._failed(f"The client went away: {wrong}")
+                return await self._left(wrong)
         return await super()._stood_in_badly(error, action)
 
     def _release(self, line: Line) -> None:

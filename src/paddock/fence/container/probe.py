@@ -16,8 +16,10 @@ from paddock.state.kernelsite import kernel_site_hint
 from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0
+_SOURCE = str(Path(__file__).resolve().parents[3])
 _OPEN_A_DOOR = """
 import ctypes, os, socket, struct, sys
+sys.path.append(sys.argv[1])
 from paddock.fence.container import netlink, network
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
@@ -125,8 +127,9 @@ def _mounts() -> Finding:
 
 def _network() -> Finding:
     """Opens a door in a network of its own, which is gone with the process that tries."""
-    words = [sys.executable, "-c", _OPEN_A_DOOR]
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S)
+    # Not from where the caller stands: a project may have a socket.py of its own.
+    words = [sys.executable, "-I", "-c", _OPEN_A_DOOR, _SOURCE]
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S, cwd="/")
     if tried.returncode == 0:
         return Finding("network", True, "nftables: every address leads to the network door")
     why = (tried.stderr.strip().splitlines() or ["it fails without a word"])[-1]

@@ -53,7 +53,7 @@ class Column:
             "verdicts": dict(report.verdicts),
             "outcomes": dict(report.outcomes),
             "answers": asdict(report.answers),
-            "drafts": len(report.drafts),
+            "drafts": report.drafted,
             "alerts": [{"alert": one.name, "times": one.times} for one in report.alerts],
             "spent": asdict(report.spent),
             "money": self.money,

@@ -9,6 +9,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
 from paddock.model.errors import NotFound, PaddockError
@@ -50,6 +51,7 @@ class ServiceDifference:
     count: int = 0
     documents: tuple[DocumentDifference, ...] = ()
     why: str | None = None
+    inner: Mapping[str, str] = field(default_factory=dict)  # kinds that are its own memory only
 
     def as_json(self) -> dict[str, Any]:
         told = [one.as_json() for one in self.documents]
@@ -176,7 +178,7 @@ def _service(mine: KeptService, yours: KeptService) -> ServiceDifference:
         )
         for one in changes[:MAX_DOCUMENTS]
     )
-    return ServiceDifference(mine.name, len(changes), documents)
+    return ServiceDifference(mine.name, len(changes), documents, inner=mine.inner)
 
 
 def _files(here: Trail, there: Trail) -> FilesEnd:

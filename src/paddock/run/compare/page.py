@@ -108,7 +108,7 @@ def _facts(column: Column, pairing: Pairing | None) -> dict[str, Markup | str]:
         "Broken": _broken(column),
         "Alerts": counts_text({one.name: one.times for one in report.alerts}),
         "Asked": counts_text(asdict(report.answers)),
-        "Drafts": str(len(report.drafts) or ""),
+        "Drafts": str(report.drafted or ""),
         "Money moved": money_text(column.money),
         "Models": spent_text(report.spent),
         "Took": took_text(report.duration_us),

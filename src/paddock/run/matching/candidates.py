@@ -29,6 +29,7 @@ class Candidates:
     def __init__(self, rows: Sequence[Row], rules: Rules, turns: Turns) -> None:
         self._rules = rules
         self._turns = turns
+        self._is_deep = any(one.is_at(("path",)) for one in rules.vary)
         self._has_come = turns.has_come
         self._views = {row.step: row_view(row) for row in rows}
         self._exact: dict[bytes, deque[Row]] = {}
@@ -36,7 +37,7 @@ class Candidates:
         for row in sorted(rows, key=lambda row: row.proposed_n):
             view = self._views[row.step]
             self._exact.setdefault(view.digest, deque()).append(row)
-            self._near.setdefault(_neighbourhood(view), deque()).append(row)
+            self._near.setdefault(self._neighbourhood(view), deque()).append(row)
 
     def view(self, row: Row) -> View:
         return self._views[row.step]
@@ -47,7 +48,7 @@ class Candidates:
         exact = None if self._rules.has_ids else next(self._open(self._exact, view.digest), None)
         if exact is not None and self._turns.is_turn(exact):
             return exact, {}
-        for count, row in enumerate(self._open(self._near, _neighbourhood(view))):
+        for count, row in enumerate(self._open(self._near, self._neighbourhood(view))):
             if row is exact or count >= MAX_LOOKED_AT:
                 break
             comparison = Comparison(self._rules, bindings, limit=1)
@@ -68,6 +69,15 @@ class Candidates:
     def _differences(self, row: Row, view: View, bindings: Bindings) -> tuple[Difference, ...]:
         return Comparison(self._rules, bindings).run(self._views[row.step], view)
 
+    def _neighbourhood(self, view: View) -> tuple[Any, ...]:
+        """What is never let vary, so that equal ones have it in common."""
+        parts = view.parts
+        common = (view.kind, *(repr(parts.get(key)) for key in _FIXED_PARTS))
+        path = parts.get("path") if view.kind in (Kind.HTTP, Kind.MODEL) else None
+        if self._is_deep or not isinstance(path, str):
+            return common  # a path that varies as a whole may be one of another depth
+        return (*common, path.count("/"))
+
     def _open(self, rows_by: dict[Any, deque[Row]], key: Any) -> Iterator[Row]:
         rows = rows_by.get(key)
         if rows is None:
@@ -77,14 +87,6 @@ class Candidates:
         for row in rows:
             if not self._has_come(row):
                 yield row
-
-
-def _neighbourhood(view: View) -> tuple[Any, ...]:
-    """What is never let vary, so that equal ones have it in common."""
-    parts = view.parts
-    common = (view.kind, *(repr(parts.get(key)) for key in _FIXED_PARTS))
-    path = parts.get("path") if view.kind in (Kind.HTTP, Kind.MODEL) else None
-    return (*common, path.count("/") if isinstance(path, str) else None)
 
 
 def _similarity(

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
+from paddock.doors.network.measures import SPELLING
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
 from paddock.run.matching.rows import ABSENT, Difference, View
@@ -54,6 +55,7 @@ class Comparison:
         self._keyed(recorded.keyed, proposed.keyed)
         if not self._found and left is not OF_BODY:
             self._measures(ours, theirs)
+            self._spelling(recorded.keyed, proposed.keyed)
         return tuple(self._found[: self._limit])
 
     def _part(self, key: str, ours: Any, theirs: Any) -> None:
@@ -70,8 +72,8 @@ class Comparison:
             self._value((key,), ours, theirs)
 
     def _path(self, ours: str, theirs: str) -> None:
-        mine, others = ours.split("/")[1:], theirs.split("/")[1:]
-        is_alike = len(mine) == len(others) and all(
+        (first, *mine), (head, *others) = ours.split("/"), theirs.split("/")
+        is_alike = (first, len(mine)) == (head, len(others)) and all(
             self._may_be(("path", index), one, other)
             for index, (one, other) in enumerate(zip(mine, others, strict=True))
         )
@@ -129,7 +131,7 @@ class Comparison:
         """Values that do not show: of those that a rule names only `any` and `id` can be judged."""
         if ours == theirs:
             return
-        for at in sorted({*ours, *theirs}):
+        for at in sorted({*ours, *theirs} - {SPELLING}):
             mine, others = ours.get(at), theirs.get(at)
             if mine == others or self._is_keyed_variable(at, mine, others):
                 continue
@@ -151,6 +153,12 @@ class Comparison:
         for key in ("body_bytes",) if is_json else _MEASURES:
             if ours.get(key) != theirs.get(key):
                 self._differ(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
+
+    def _spelling(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+        """In the journal 1.0 is 1: which of them it was, only this tells."""
+        mine, others = ours.get(SPELLING), theirs.get(SPELLING)
+        if mine != others and not self._has_varied_body:
+            self._differ(SPELLING, _unshown(mine), _unshown(others))
 
     def _may_be(self, place: Place, ours: Any, theirs: Any) -> bool:
         """Whether a value may be the other one: equal, or let vary."""

@@ -173,7 +173,7 @@ class Past:
         self._turns.come(row)
         if row.kind is Kind.DNS:
             self._asked[view.digest] = row
-        if row.is_contained:
+        if row.is_contained or row.is_silent:
             self._outstanding.discard(row.step)
 
     def _waits_for(self, row: Row) -> tuple[Row, ...]:
@@ -221,8 +221,8 @@ class Past:
         """Whether the row has to be over before the past is."""
         if self._end is None or row.step >= self._end or row.step in self._optional:
             return False
-        is_over = self._turns.has_come if row.is_contained else self._turns.is_answered
-        return not is_over(row)
+        only_comes = row.is_contained or row.is_silent
+        return not (self._turns.has_come(row) if only_comes else self._turns.is_answered(row))
 
     def _is_missing(self, row: Row) -> bool:
         if row.is_within is not None or row.beside is not None:

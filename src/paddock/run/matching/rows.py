@@ -32,6 +32,7 @@ class Row:
     is_kept: bool = True  # whether the journal has all of its answer
     begun_n: int | None = None  # the last record before its answer began; None: when it settled
     beside: str | None = None  # the rule by which it goes on beside what the agent does
+    is_silent: bool = False  # nothing of its answer reached the agent: it only has to come
 
     @property
     def answer_n(self) -> float:

@@ -19,7 +19,8 @@ class Turns:
 
     def __init__(self, rows: Sequence[Row], optional: Collection[int]) -> None:
         self._rows = sorted(rows, key=lambda row: row.proposed_n)
-        settled = [row for row in rows if row.settled_n is not None and row.step not in optional]
+        awaited = [row for row in rows if not row.is_silent and row.step not in optional]
+        settled = [row for row in awaited if row.settled_n is not None]
         self._settlings = sorted(settled, key=_place)
         self._optional = optional
         self._come: set[int] = set()
@@ -40,7 +41,7 @@ class Turns:
     def may_answer(self, row: Row) -> bool:
         """Whether all that was settled before it has been answered, and all that was proposed
         before that has come: what an agent does next may depend on which answer it had first."""
-        if row.is_contained or row.step in self._optional:
+        if row.is_contained or row.is_silent or row.step in self._optional:
             return True
         if row.settled_n is None or row.answer_n > self._horizon:
             return False

@@ -70,6 +70,17 @@ def _search(host: Host, environment: str | None) -> list[str]:
     return list(dict.fromkeys((*own, *on_path, *nodes.bins(host))))
 
 
+def told_again(environ: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this host, but the language, the terminal and the time zone of the one where
+    it was recorded."""
+    here = {name: value for name, value in environ.items() if not _is_passed(name)}
+    return here | {name: str(value) for name, value in recorded.items() if _is_passed(name)}
+
+
+def _is_passed(name: str) -> bool:
+    return name in _PASSED or name.startswith("LC_")
+
+
 def _add_script(rest: list[str], program: str, host: Host, places: Places) -> None:
     """The file that an interpreter is told to run, when it lies outside of the project."""
     if _INTERPRETERS.fullmatch(os.path.basename(program)) is None:
@@ -84,7 +95,7 @@ def _envs(host: Host, places: Places, environment: str | None, program: str) -> 
     envs = {
         name: value
         for name, value in host.environ.items()
-        if (name in _PASSED or name.startswith("LC_")) and len(value) <= _MAX_PASSED
+        if _is_passed(name) and len(value) <= _MAX_PASSED
     }
     if environment is not None and places.is_visible(environment):
         is_conda = os.path.isdir(os.path.join(environment, "conda-meta"))

@@ -332,7 +332,7 @@ def test_what_was_sent_before_a_client_left_is_in_the_journal(tmp_path: Path) ->
     async def play() -> None:
         async with origin() as server, doorway(tmp_path, staged(server)) as way:
             client = await way.dial()
-            head = f"PUT /up HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 100\r\n\r\nhello"
+            head = f"PUT /up HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 9000000\r\n\r\nhello"
             await client.send(head.encode())
             async with asyncio.timeout(20):
                 while not server.connections:  # noqa: ASYNC110

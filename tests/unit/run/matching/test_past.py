@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,6 +248,22 @@ def test_a_new_id_is_known_in_later_paths_and_texts() -> None:
     assert taken(past, http("POST", "/mail", body={"text": "see order-2222."})).step == 3
 
 
+def test_a_path_that_varies_as_a_whole_may_have_another_depth() -> None:
+    rules = Rules((vary_of(r"path=re:/files/.*"),))
+    past = Past(rows(http("GET", "/files/a"), http("GET", "/other")), rules)
+    assert isinstance(past.propose(proposed(http("GET", "/elsewhere/b/c"))), Diverged)
+    assert taken(past, http("GET", "/files/b/c/d")).step == 1
+
+
+@pytest.mark.parametrize(
+    ("was", "comes"), [("a.example:1", "b.example:1"), ("*", ""), ("a/x", "b/x")]
+)
+def test_a_path_without_a_slash_before_it_is_compared_as_a_whole(was: str, comes: str) -> None:
+    past = Past(rows(http("CONNECT", was)))
+    assert isinstance(past.propose(proposed(http("CONNECT", comes))), Diverged)
+    assert taken(past, http("CONNECT", was)).step == 1
+
+
 @pytest.mark.parametrize("k", [0, -3, 9])
 def test_a_fork_outside_of_the_record_is_refused(k: int) -> None:
     why = Past(rows(A, B)).check_forkable(k)
@@ -333,3 +351,21 @@ def _run_in_some_order(
 
 def _before(ends: list[tuple[int, int]], at: int) -> set[int]:
     return {one for one, (_, end) in enumerate(ends) if end < ends[at][0]}
+
+
+def test_what_nobody_waited_for_only_has_to_come() -> None:
+    left = recorded(A, 1, proposed_n=1, settled_n=50)
+    past = Past([replace(left, is_silent=True), *(recorded(one, n) for n, one in ((2, B), (3, C)))])
+    past.until(4)
+    row = taken(past, A)
+    assert past.may_answer(row)  # which says nothing
+    for one in (B, C):
+        past.answered(taken(past, one))
+    assert past.is_live
+
+
+def test_what_nobody_waited_for_is_missed_when_it_does_not_come() -> None:
+    left = replace(recorded(A, 1, proposed_n=1, settled_n=50), is_silent=True)
+    past = Past([left, recorded(B, 2)])
+    past.answered(taken(past, B))
+    assert [row.step for row in past.missing()] == [1]

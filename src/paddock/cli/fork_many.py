@@ -1,0 +1,101 @@
+"""Many forks at once: nobody can read along, but each is told when it is over, and what there is
+is compared, also where somebody did not wait for the rest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.plain import plain
+
+if TYPE_CHECKING:
+    from paddock.run.forking import ForkWords
+    from paddock.run.running import Ended
+
+MAX_UNASKED = 200  # each is a sandbox, and a journal that stays
+_CLEAR = "\r\033[2K"
+
+
+def fork_many(directory: Path, kinds: Sequence[ForkWords], options: argparse.Namespace) -> int:
+    """All of them, and a table. 0 when each went its way."""
+    from paddock.run.forking import fork
+
+    total = len(kinds) * options.count
+    if total > MAX_UNASKED and not options.yes:
+        hint = f"more than {MAX_UNASKED} are made with --yes"
+        raise InvalidInput(f"fork: that would be {total} forks", hint=hint)
+    is_told = not options.quiet and not options.json
+    told = Progress(total, is_told=is_told, has_kinds=len(kinds) > 1)
+    try:
+        every = fork(directory, kinds, count=options.count, jobs=options.jobs, over=told.over)
+    except (KeyboardInterrupt, PaddockError):
+        told.end()
+        if told.every:
+            _compared(directory, told.every, options)
+        raise
+    told.end()
+    _compared(directory, every, options)
+    return 0 if all(one.divergence is None and one.error is None for one in every) else 1
+
+
+class Progress:
+    """A line for each that is over; in a terminal one below them that says how many are left."""
+
+    def __init__(self, total: int, *, is_told: bool, has_kinds: bool) -> None:
+        self.every: list[Ended] = []
+        self._total = total
+        self._is_told = is_told
+        self._has_kinds = has_kinds
+        self._is_terminal = sys.stderr.isatty()
+        self._draw()
+
+    def over(self, words: ForkWords, ended: Ended) -> None:
+        """One has come to its end. Called by the engine, one after the other."""
+        self.every.append(ended)
+        if not self._is_told:
+            return
+        kind = f", {_fault(words.faults)}" if self._has_kinds else ""
+        text = f"fork {len(self.every)} of {self._total}{kind}: {ended.run}, {_came(ended)}"
+        self._write(f"paddock: {text}\n")
+        self._draw()
+
+    def end(self) -> None:
+        if self._is_told and self._is_terminal:
+            self._write("")
+
+    def _draw(self) -> None:
+        if self._is_told and self._is_terminal:
+            self._write(f"{len(self.every)} of {self._total} forks are over")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"{_CLEAR}{text}" if self._is_terminal else text)
+        sys.stderr.flush()
+
+
+def _came(ended: Ended) -> str:
+    if ended.error is not None:
+        return f"not started: {plain(ended.error, 200)}"
+    if ended.divergence is not None:
+        step = ended.divergence.step
+        return f"left its record {'at its end' if step is None else f'at step {step}'}"
+    if ended.exit_code is None:
+        return f"ended: {plain(ended.ended_by, 100)}"
+    return f"exit code {ended.exit_code}"
+
+
+def _fault(faults: Any) -> str:
+    """`flaky`, or the id or the words of one that is spelled out."""
+    one = faults[0] if isinstance(faults, list) and faults else faults
+    named = one.get("id") or one.get("fault") if isinstance(one, Mapping) else one
+    return plain(f"fault {named}", 60)
+
+
+def _compared(directory: Path, every: Sequence[Ended], options: argparse.Namespace) -> None:
+    from paddock.cli.compare import main as compare
+
+    words = [str(one) for one in (directory, *(one.directory for one in every))]
+    compare([*words, *(["--json"] if options.json else [])])

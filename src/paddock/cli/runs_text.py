@@ -1,0 +1,84 @@
+"""The list of runs as a table that helps to find one: which kind it was, how it ended, what was out
+of the ordinary, and the command, as far as the line has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paddock.cli.cells import cut
+from paddock.cli.journals import state_of
+from paddock.cli.output import counts
+from paddock.cli.runs import OUTCOMES, duration_us
+from paddock.cli.table import table
+from paddock.cli.times import clock, took
+from paddock.journal.index_rows import RunRow
+from paddock.model.plain import plain
+
+HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")
+_ORDINARY = ("done", "simulated")
+_SPARED = ("TOOK", "STEPS", "STARTED")  # where the command would have too little room, in turn
+_LEAST_COMMAND = 16
+_MAX_NAME = 40
+_MAX_COMMAND = 200
+_SHORT = 6  # characters of another run's id, if they are enough
+
+
+def run_table(runs: Sequence[RunRow], width: int | None) -> str:
+    """A line a run; `width` is that of a terminal, None where lines may have any length."""
+    names = _shortened(runs)
+    rows = [dict(zip(HEADER, _cells(run, names), strict=True)) for run in runs]
+    left = [name for name in HEADER if name != "AGENT" or len({run.agent for run in runs}) > 1]
+    for spared in (*_SPARED, None):
+        shown = table(left, [[row[name] for name in left] for row in rows])
+        room = None if width is None else width - shown.index("COMMAND")
+        if room is None or room >= _LEAST_COMMAND or spared is None:
+            break
+        left.remove(spared)
+    if width is None:
+        return shown
+    return "\n".join(cut(line, width) for line in shown.splitlines())
+
+
+def outcomes_text(run: RunRow) -> str:
+    """What came of the actions and was not ordinary, and how many were asked about."""
+    found = {plain(name, _MAX_NAME): number for name, number in run.outcomes.items()
+             if name not in _ORDINARY}  # fmt: skip
+    asked = run.verdicts.get("ask", 0)
+    return counts({**found, **({"asked": asked} if asked else {})}, (*OUTCOMES, "asked")) or "-"
+
+
+def exit_text(run: RunRow) -> str:
+    """The agent's exit code, or why there is none."""
+    state = state_of(run)
+    if state != "ended":
+        return state
+    return "-" if run.exit_code is None or "command" not in run.terms else str(run.exit_code)
+
+
+def _cells(run: RunRow, names: dict[str, str]) -> tuple[object, ...]:
+    parent = "" if run.parent is None else f" of {plain(names[run.parent], _MAX_NAME)}"
+    return (
+        plain(run.run, _MAX_NAME),
+        f"{plain(run.kind, _MAX_NAME)}{parent}",
+        plain(run.agent, _MAX_NAME),
+        clock(run.started_at)[5:16],
+        took(duration_us(run)),
+        run.steps,
+        exit_text(run),
+        outcomes_text(run),
+        plain(run.terms.get("command", "-"), _MAX_COMMAND),
+    )
+
+
+def _shortened(runs: Iterable[RunRow]) -> dict[str, str]:
+    """The ids of origins as short as a person may write them, as far as these runs tell."""
+    runs = list(runs)
+    origins = {run.parent for run in runs if run.parent is not None}
+    known = {run.run for run in runs} | origins
+    return {one: _short(one, known) for one in origins}
+
+
+def _short(name: str, known: Iterable[str]) -> str:
+    begin = name[:_SHORT]
+    return begin if sum(one.startswith(begin) for one in known) == 1 else name

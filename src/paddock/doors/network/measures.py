@@ -1,0 +1,33 @@
+"""What is said of a request's body besides what is in it, so that two of them can be told apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from paddock.journal.keyed import Keyed
+
+SPELLING = "body_spelling"  # among what is keyed: of a body whose numbers are not as they show
+_MAX_SPELLED = 1 << 20
+# 1.0 and 1e2; in the journal they are 1 and 100.
+_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0*[,\]}\s]|\.?[0-9]*[eE][+-]?[0-9])")
+
+
+def measured(raw: bytes | None) -> dict[str, Any]:
+    """Its size and its digest."""
+    if not raw:
+        return {}
+    return {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
+
+
+def spelled(raw: bytes, parsed: Any, keyed: Keyed | None) -> dict[str, str]:
+    """For JSON in which a number may stand that the journal spells otherwise: what tells it from
+    one with other numbers, in whatever order its keys are."""
+    if keyed is None or len(raw) > _MAX_SPELLED or _WHOLE_FLOAT.search(raw) is None:
+        return {}
+    try:
+        return {SPELLING: keyed.of(json.dumps(parsed, sort_keys=True).encode())}
+    except (ValueError, RecursionError):
+        return {SPELLING: keyed.of(raw)}

@@ -1,0 +1,107 @@
+"""Runs that are taken away: journal, world, and the trees that no other run needs. One that is
+still written is never removed, and none that a run which stays was forked or replayed from.
+What counts for limits, drafts and approvals stays: a budget is not won back by forgetting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from paddock.journal.index import journals
+from paddock.journal.index_rows import RunRow
+from paddock.journal.places import is_held
+from paddock.model.errors import Conflict, PaddockError
+from paddock.model.values import dataclass
+from paddock.run.files import store_of, trees_of
+from paddock.state.home import Home, remove_tree
+
+_TRASH = "removed-"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What is gone, and what of it is left, in a sentence."""
+
+    runs: tuple[str, ...]
+    tree_bytes: int = 0
+    remark: str | None = None
+
+
+def needed_by(chosen: Sequence[Path], rows: Iterable[RunRow]) -> dict[str, list[str]]:
+    """The names of those that runs which stay come from, each with these runs."""
+    names = {one.name for one in chosen}
+    needed: dict[str, list[str]] = {}
+    for row in rows:
+        name = Path(row.directory).name
+        if row.parent in names and name not in names:
+            needed.setdefault(row.parent, []).append(name)
+    return needed
+
+
+def without_needed(
+    chosen: Sequence[Path], rows: Sequence[RunRow]
+) -> tuple[list[Path], dict[str, list[str]]]:
+    """Those that can go, and those that have to stay with who needs them: what one that stays
+    comes from stays as well."""
+    left, kept = list(chosen), dict[str, list[str]]()
+    while needed := needed_by(left, rows):
+        kept |= needed
+        left = [one for one in left if one.name not in needed]
+    return left, kept
+
+
+def check_removable(chosen: Sequence[Path], rows: Sequence[RunRow]) -> None:
+    """Raises Conflict for one that is still going, or that another comes from."""
+    for one in chosen:
+        if is_held(one):
+            raise Conflict(f"the run {one.name} is still going", hint="paddock kill ends it")
+    for run, by in needed_by(chosen, rows).items():
+        shown = ", ".join(by[:_SHOWN]) + (", ..." if len(by) > _SHOWN else "")
+        raise Conflict(
+            f"the run {run} is needed: {shown} {'comes' if len(by) == 1 else 'come'} from it",
+            hint="name these as well, or leave it",
+        )
+
+
+def remove_runs(home: Home, chosen: Sequence[Path], rows: Sequence[RunRow]) -> Removed:
+    """Takes them away, the younger before those that they come from, then what of the trees is
+    left to nobody. Raises Conflict as `check_removable` does."""
+    check_removable(chosen, rows)
+    _empty_trash(home)
+    began = {Path(row.directory).name: row.started_at for row in rows}
+    for directory in sorted(chosen, key=lambda one: began.get(one.name, 0), reverse=True):
+        _take_away(home, directory)
+    names = tuple(one.name for one in chosen)
+    try:
+        return Removed(names, store_of(home).gc(_trees_in_use(home)))
+    except PaddockError as error:  # no tree is removed where it is not known who needs it
+        return Removed(names, 0, f"files that only they had are still there: {error.message}")
+
+
+def _take_away(home: Home, directory: Path) -> None:
+    """Out of sight at once, so that nobody meets half of it; then for good."""
+    if is_held(directory):
+        raise Conflict(f"the run {directory.name} is still going", hint="paddock kill ends it")
+    for place in (home.worlds / directory.name, directory):
+        trash = home.cache / f"{_TRASH}{secrets.token_hex(8)}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(place, trash)
+            remove_tree(trash)
+
+
+def _empty_trash(home: Home) -> None:
+    """What somebody was removing when the host went down."""
+    for place in home.cache.glob(f"{_TRASH}*"):
+        with contextlib.suppress(FileNotFoundError):
+            remove_tree(place)
+
+
+def _trees_in_use(home: Home) -> Iterator[str]:
+    for directory in journals(home.runs):
+        for _, tree in trees_of(directory):
+            yield tree

@@ -1,0 +1,70 @@
+"""What is told of a recorded run to one that lives through it: its files, what goes on beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from paddock.journal.reader import Reader
+from paddock.model.errors import InvalidInput
+from paddock.policy.beside import USUAL
+from paddock.run.matching.rows import Row
+from paddock.run.replaying import rules_for
+from paddock.run.tape import Tape
+from unit.run.matching.samples import http, recorded
+
+UNUSED = cast(Reader, None)
+
+
+def tape(
+    trees: Mapping[int, str], rows: tuple[Row, ...] = (), setting: Mapping[str, Any] | None = None
+) -> Tape:
+    by_step = {row.step: row for row in rows}
+    return Tape("r", Path("r"), {}, setting or {}, rows, (0.0, 1.0), trees, None, (), (),
+                UNUSED, {}, by_step, {})  # fmt: skip
+
+
+def steps(*numbers: int) -> tuple[Row, ...]:
+    return tuple(recorded(http(), number) for number in numbers)
+
+
+def test_files_that_were_noted_at_a_step_that_need_not_come_stand_at_the_next_that_does() -> None:
+    made = tape({1: "a", 3: "b", 4: "c", 6: "d"}, steps(1, 2, 3, 4, 5, 6, 7))
+    assert made.trees_without(()) == made.trees
+    assert made.trees_without({3, 4}) == {1: "a", 5: "c", 6: "d"}
+    assert made.trees_without({6}) == {1: "a", 3: "b", 4: "c", 7: "d"}
+    assert made.trees_without({2, 5}) == made.trees
+    assert made.trees_without({3, 5}) == {1: "a", 4: "c", 6: "d"}
+
+
+def test_a_step_inside_an_answer_does_not_take_the_files_away_from_the_next() -> None:
+    first, inside, last = recorded(http(), 1), recorded(http(), 2, is_within=1), recorded(http(), 3)
+    made = tape({0: "start", 1: "a"}, (first, inside, last))
+    assert made.trees_without({1}) == {0: "start", 2: "a", 3: "a"}
+
+
+@pytest.mark.parametrize(
+    ("said", "more", "drops", "texts"),
+    [
+        (None, (), False, USUAL),
+        (None, ("a.example",), False, (*USUAL, "a.example")),
+        (None, (), True, ()),
+        ([], (), False, ()),
+        (["b.example"], ("a.example", "b.example"), False, ("b.example", "a.example")),
+        (["b.example"], ("a.example",), True, ("a.example",)),
+    ],
+)
+def test_what_is_beside_is_the_usual_or_what_the_file_says_and_what_is_added(
+    said: list[str] | None, more: tuple[str, ...], drops: bool, texts: tuple[str, ...]
+) -> None:
+    made = tape({}, setting={} if said is None else {"beside": said})
+    rules = rules_for(made, (), more, drops_beside=drops)
+    assert tuple(one.text for one in rules.beside) == texts
+
+
+def test_a_record_that_says_every_host_is_beside_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="every host"):
+        rules_for(tape({}, setting={"beside": ["*"]}), ())
