@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from paddock.fence.container.ends import is_open
 from paddock.fence.container.stillness import MANY, ONE, settled
 
-_NEAR_S = 0.02  # answers further apart are told apart by any agent
+_NEAR_S = 0.1  # answers further apart are told apart by any agent, on a busy machine too
 _LIMIT_S = 0.01  # an agent that computes all the time is not waited for
 
 

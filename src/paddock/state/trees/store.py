@@ -122,9 +122,7 @@ class TreeStore:
         what nobody has under way. See `restoring` and `finished`."""
         from paddock.state.trees.restoring import restore
 
-        return restore(
-            self, tree, roots, owner=owner, recorder=recorder, keep=keep, around=around
-        )
+        return restore(self, tree, roots, owner=owner, recorder=recorder, keep=keep, around=around)
 
     def verify(self, tree: str) -> int:
         """Checks every byte of a state; gives the number of entries. `IntegrityError` names the

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from paddock.fence.container.stillness import is_at_work, lines_of_work, settled
+from paddock.fence.container.stillness import is_at_work, lines_of_work, settled, work_of
 
 pytestmark = pytest.mark.anyio
 
@@ -61,3 +61,10 @@ async def test_one_that_computes_is_at_work_and_one_that_waits_is_not() -> None:
     with below(WAITS) as pid:
         await settled(pid, 5)
         assert not is_at_work(pid)
+
+
+async def test_one_that_computes_is_left_its_turn_and_no_more() -> None:
+    with below(WORKS) as pid:
+        before = work_of(pid)
+        await settled(pid, 0.01)
+        assert work_of(pid) - before > 5_000_000
