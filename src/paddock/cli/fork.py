@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> int:
+    words, command = split_command(words)
+    options = _parser().parse_args(words)
+    from paddock.fence.container.rousing import early
+
+    with early():
+        return _fork(options, command)
+
+
+def _fork(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.journals import find_journal
     from paddock.cli.run import finish, recorded_policy, showing
     from paddock.run.forking import fork
 
-    words, command = split_command(words)
-    options = _parser().parse_args(words)
     directory = find_journal(options.run, is_quiet=options.json)
     kinds = kinds_of(options, command)
     if len(kinds) * options.count == 1:

@@ -11,8 +11,6 @@ from paddock.cli.run import split_command
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from paddock.run.again import Divergence
     from paddock.run.running import Ended
 
@@ -20,24 +18,27 @@ EXIT_DIVERGED = 5
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.journals import find_journal
-
     words, command = split_command(words)
     options = _parser().parse_args(words)
-    if command and not options.agent:
-        raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")
-    directory = find_journal(options.run, is_quiet=options.json)
     if options.agent:
-        return _play(options, directory, command)
+        from paddock.fence.container.rousing import early
+
+        with early():
+            return _play(options, command)
+    if command:
+        raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")
+    from paddock.cli.journals import find_journal
     from paddock.cli.replay_text import print_past
     from paddock.doors.terms import load_file
 
+    directory = find_journal(options.run, is_quiet=options.json)
     policy = None if options.policy is None else load_file(options.policy)
     print_past(directory, policy=policy, is_json=options.json)
     return 0
 
 
-def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> int:
+def _play(options: argparse.Namespace, command: list[str]) -> int:
+    from paddock.cli.journals import find_journal
     from paddock.cli.run import finish, recorded_policy, showing
     from paddock.run.replaying import replay
 
@@ -46,6 +47,7 @@ def _play(options: argparse.Namespace, directory: Path, command: list[str]) -> i
             "replay: --agent answers from the record, whatever a policy says",
             hint="leave --agent out to decide the past anew, or fork the run under the policy",
         )
+    directory = find_journal(options.run, is_quiet=options.json)
     with showing(options, recorded_policy(directory)) as watch:
         ended = replay(
             directory,

@@ -146,11 +146,11 @@ def recorded_policy(directory: Path) -> Policy:
     """The terms that a recorded run began with; the usual ones where they cannot be read."""
     from paddock.model.errors import PaddockError
     from paddock.policy.file import default_policy
-    from paddock.run.replaying import order_again
-    from paddock.run.tape import Tape
+    from paddock.run.changed import setting_in
+    from paddock.run.order import policy_in
 
     try:
-        return order_again(Tape.read(directory), ["true"]).policy
+        return policy_in(setting_in(directory).get("policy") or {})
     except PaddockError:
         return default_policy()  # what is wrong is said by whoever needs them
 
