@@ -31,14 +31,16 @@ def verify(
     *,
     expected_head: Head | None = None,
     expect_closed: bool = False,
+    reads_values: bool = True,
 ) -> Report:
-    """Verifies a journal's directory, or one file with all its records in order.
+    """Verifies a journal's directory, or one file with all its records in order. Without
+    `reads_values` what records name by its digest is left to whoever reads it, who checks it.
 
     A head that was saved elsewhere finds a journal that was replaced or shortened as a whole.
     Without one, `expect_closed` says that the run has ended, so that a cut-off end is found.
     """
     paths = segments(place) if place.is_dir() else [place]
-    check = _Check(paths, place.is_dir(), public_key, expected_head)
+    check = _Check(paths, place.is_dir(), public_key, expected_head, reads_values=reads_values)
     check.run(expect_closed=expect_closed)
     return check.report()
 
@@ -49,10 +51,18 @@ class _Stop(Exception):
 
 class _Check:
     def __init__(
-        self, paths: list[Path], is_directory: bool, key: PublicKey, expected: Head | None
+        self,
+        paths: list[Path],
+        is_directory: bool,
+        key: PublicKey,
+        expected: Head | None,
+        *,
+        reads_values: bool,
     ) -> None:
         self._paths = paths
-        self._blobs = Blobs(paths[0].parent) if is_directory else None
+        self._is_directory = is_directory
+        has_values = is_directory and reads_values
+        self._blobs = Blobs(paths[0].parent) if has_values else None
         self._key = key
         self._expected = expected
         self._chain = Chain()
@@ -60,7 +70,7 @@ class _Check:
         self._head: Head | None = None
         self._heads = 0
         self._blob_count = 0
-        self._chains = ChainCheck(WrittenNodes(paths[0].parent)) if is_directory else None
+        self._chains = ChainCheck(WrittenNodes(paths[0].parent)) if has_values else None
         self._last_type = self._type_before = b""
         self._path, self._line = paths[0], 0
         self._problems: list[Problem] = []
@@ -69,7 +79,7 @@ class _Check:
         try:
             self._check_expected()
             for number, path in enumerate(self._paths, 1):
-                if self._blobs is not None and segment_number(path) != number:
+                if self._is_directory and segment_number(path) != number:
                     self._stop(Finding.MISSING, f"segment {number} is not there")
                 self._segment(path)
             self._end(expect_closed)

@@ -13,7 +13,7 @@ import pytest
 
 from paddock.cli.apply import main as apply
 from paddock.cli.files import main as files
-from paddock.cli.fork import _left
+from paddock.cli.replay_left import tell_divergence, tell_what_next
 from paddock.cli.replay_text import print_past
 from paddock.cli.show import main as show
 from paddock.journal.reader import Reader
@@ -70,7 +70,8 @@ def test_a_place_in_a_body_does_not_act_on_the_terminal(
     stand.plan(f"BODY = rb'{{\"\\u001b[2J\\u202e\": 1}}'\n{posting}")
     ended = replay(recorded.directory)
     assert ended.divergence is not None and "\x1b" in ended.divergence.differences[0].at
-    _left(ended, 0)
+    tell_divergence(ended.divergence)
+    tell_what_next(ended.divergence, is_fork=False)
     shown = capfd.readouterr().err
     assert "left its record" in shown and not any(one in shown for one in ACTS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from itertools import islice
 
 from paddock.model.errors import InvalidInput
 from paddock.run.surroundings.host import read_text
@@ -36,6 +36,8 @@ _EXAMPLES = (".example", ".sample", ".template", ".dist", ".defaults", ".pub")
 _IF_HOLDING = {".pem": b"PRIVATE KEY", ".yarnrc.yml": b"npmAuth"}
 _LOOKED_INTO = tuple(_IF_HOLDING)
 _IN_A_PLACE = (".docker/config.json", ".config/gcloud", ".config/gh")
+# A file whose name neither begins nor ends so is none of these, as most files of a project are.
+_TELLING = (*_ENDINGS, *_LOOKED_INTO, ".json", *(place.rpartition("/")[2] for place in _IN_A_PLACE))
 _VENV_NAMES = (".env",)  # some call a virtual environment so
 _CREDENTIALS = re.compile(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{20,}@|extraheader|(?:password|token)\s*=|\[credential", re.I
@@ -52,6 +54,12 @@ def is_secret_name(name: str) -> bool:
     return name.endswith(".json") and any(word in name for word in _OF_ACCOUNTS)
 
 
+def may_tell(name: str) -> bool:
+    """Whether the name of a file is a reason to look at it more closely."""
+    name = name.lower()
+    return name in _NAMES or name.endswith(_TELLING) or name.startswith(_BEGINNINGS)
+
+
 def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
     """The paths in a directory that an agent must not see, relative to it. Raises
     InvalidInput when there is more than can be looked through."""
@@ -61,9 +69,11 @@ def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
         below, level = waiting.pop()
         for entry in _entries(os.path.join(root, below)):
             left -= 1
-            path = f"{below}/{entry.name}" if below else entry.name
             if left < 0 or level >= MAX_DEPTH:
-                raise _too_much(root, path)
+                raise _too_much(root, os.path.join(below, entry.name))
+            if entry.is_file(follow_symlinks=False) and not may_tell(entry.name):
+                continue
+            path = f"{below}/{entry.name}" if below else entry.name
             if _is_hidden(entry, path):
                 found.append(path)
             elif entry.name == _GIT:
@@ -73,14 +83,14 @@ def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
+def _entries(directory: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
-            yield from entries
+            return list(islice(entries, MAX_ENTRIES + 1))
     except PermissionError:
-        return  # the agent stands for us: it cannot read it either
+        return []  # the agent stands for us: it cannot read it either
     except (FileNotFoundError, NotADirectoryError):
-        return  # gone meanwhile
+        return []  # gone meanwhile
 
 
 def _is_hidden(entry: os.DirEntry[str], path: str) -> bool:

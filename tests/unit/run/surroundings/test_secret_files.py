@@ -7,10 +7,12 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.model.errors import InvalidInput
 from paddock.run.surroundings import secret_files as module
-from paddock.run.surroundings.secret_files import is_secret_name, secret_files
+from paddock.run.surroundings.secret_files import is_secret_name, may_tell, secret_files
 
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\n"
 
@@ -32,6 +34,15 @@ def test_name_of_a_secret_is_known(name: str) -> None:
 )  # fmt: skip
 def test_other_name_is_left_alone(name: str) -> None:
     assert not is_secret_name(name)
+
+
+PARTS = (*module._NAMES, *module._BEGINNINGS, *module._ENDINGS, *module._OF_ACCOUNTS, ".json", "x")
+
+
+@given(st.lists(st.sampled_from(PARTS) | st.text("aé._-", max_size=2), max_size=4), st.booleans())
+def test_no_secret_is_passed_over_by_the_quick_look(parts: list[str], is_upper: bool) -> None:
+    name = "".join(parts).upper() if is_upper else "".join(parts)
+    assert may_tell(name) or not is_secret_name(name)
 
 
 def test_secrets_are_found_at_any_depth_and_named_from_the_top(tmp_path: Path) -> None:
