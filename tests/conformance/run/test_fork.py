@@ -205,6 +205,7 @@ def test_a_replay_asks_nobody_and_spends_no_answer(asking: Path) -> None:
     assert len(person.answered) == 3 and nobody.answered == []
 
 
+@pytest.mark.timeout(600)
 def test_twenty_forks_with_different_faults_tell_what_came_of_each(recorded: Ended) -> None:
     faults = [[{"id": f"f{n}", "match": {"kind": "http", "host": "api.stripe.com"},
                 "fault": {"status": 500 + n}, "first": 1}] for n in range(20)]  # fmt: skip

@@ -76,6 +76,7 @@ def files(tree: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("text", [WRITES_AND_ASKS, STARTS_TOOLS], ids=["threads", "tools"])
 def test_no_file_is_lost_wherever_a_fork_begins(project: Path, text: str) -> None:
     first = recorded(project, text)

@@ -15,6 +15,7 @@ from security.attack import eventually
 from security.network.inside import alerts, get, say, say_all, status, steps
 from security.world.conftest import MakeWorld, edited
 
+LONG = "Content-Length: 2000000"  # too long to be read before it is decided on
 KEY = "Authorization: Bearer sk_test_inside"
 APP = """
 from paddock.world.service import Service
@@ -67,7 +68,7 @@ def _store(box: Sandbox, place: str) -> Path:
 def test_a_broken_body_is_no_fault_of_the_stand_in(make_world: MakeWorld) -> None:
     box = make_world({"pay.example": "payments"})
     chunked = _post(b"5\r\nabcde\r\nZZ\r\n", "Transfer-Encoding: chunked", "Content-Type: a/b")
-    cut = _post(b"abcde", "Content-Length: 500", "Content-Type: a/b")
+    cut = _post(b"abcde", LONG, "Content-Type: a/b")
     to = {"host": "pay.example", "port": 80}
     said = say_all(box, {"chunked": {**to, "data": chunked},
                          "cut": {**to, "data": cut, "is_done": True}})  # fmt: skip
@@ -92,7 +93,7 @@ def test_a_broken_body_is_no_fault_of_a_program_that_stands_in(
 
 def test_a_body_that_does_not_come_is_no_fault_of_the_stand_in(make_world: MakeWorld) -> None:
     box = make_world({"pay.example": {"service": "payments", "timeout": "1s"}})
-    slow = _post(b"abcde", "Content-Length: 500", "Content-Type: a/b")
+    slow = _post(b"abcde", LONG, "Content-Type: a/b")
     assert status(say(box, host="pay.example", port=80, data=slow)) == 408
     assert _blamed(box) == [None]
     assert alerts(box, "world.failed") == []

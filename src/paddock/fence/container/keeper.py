@@ -295,7 +295,9 @@ class _Box:
     def wait(self) -> None:
         """Returns when nothing of it runs: an init ends after all that it held."""
         if self.init is not None:
-            select.select([self.init], [], [])
+            ended = select.poll()  # `select` knows no descriptor beyond 1023
+            ended.register(self.init, select.POLLIN)
+            ended.poll()
 
     def release(self) -> None:
         for fd in (self.init, self.uid_lock, self.lease):

@@ -131,7 +131,9 @@ class Cluster:
                 os.close(writing)
                 writing = -1
                 process.wait(_START_S)  # it goes on in the background
-            if not select.select([reading], [], [], _START_S)[0]:
+            ready = select.poll()  # `select` knows no descriptor beyond 1023
+            ready.register(reading, select.POLLIN)
+            if not ready.poll(1000 * _START_S):
                 raise StandInFailed(f"PostgreSQL did not start within {_START_S:g} s")
             text = os.read(reading, 4096).decode("utf-8", "replace")
         finally:
