@@ -14,7 +14,7 @@ from paddock.run.files import recorder_of
 from paddock.state.home import Home
 from paddock.state.trees.recorder import Recorded, Recorder
 
-TARGET = "/work/project"
+TARGET = "/srv/project"
 
 
 def make_project(place: Path) -> Path:

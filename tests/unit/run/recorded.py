@@ -42,7 +42,7 @@ faults:
 OPENED = {
     "kind": "run",
     "command": ["python", "agent.py"],
-    "cwd": "/work/project",
+    "cwd": "/srv/project",
     "seed": 0,
     "template": "host",
     "enforcement": {"network": "nftables in its own namespace", "memory": "cgroup v2"},
@@ -63,7 +63,7 @@ class Crossed:
 
 
 def agent(*argv: str) -> Action:
-    arguments = {"argv": list(argv), "cwd": "/work/project", "program": argv[0]}
+    arguments = {"argv": list(argv), "cwd": "/srv/project", "program": argv[0]}
     return Action(Kind.EXEC, argv[0], arguments, Effect.WRITE, is_contained=True)
 
 

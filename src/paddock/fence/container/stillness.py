@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 
 _LIMIT_S = 0.5  # of a program that computes in the background
 _LOOK_S = 0.001
@@ -37,42 +38,44 @@ async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -
 
 def is_at_work(init_pid: int) -> bool:
     """Whether some thread of a descendant of the process runs, or could run."""
-    pending, looked = _children(init_pid), 0
-    while pending and looked < _MAX_TASKS:
-        pid = pending.pop()
-        for state in _states(pid):
-            looked += 1
-            if state in _AT_WORK:
-                return True
-        pending += _children(pid)
-    return False
+    return any(
+        state in _AT_WORK for pid, tasks in _below(init_pid) for state in _states(pid, tasks)
+    )
 
 
 def work_of(init_pid: int) -> int:
     """How long everything inside has been on a core in its life, in nanoseconds."""
-    pending, total, looked = _children(init_pid), 0, 0
-    while pending and looked < _MAX_TASKS:
-        pid = pending.pop()
-        for task in _tasks(pid):
-            looked += 1
-            path = f"/proc/{pid}/task/{task}/schedstat"
-            with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
-                total += int(file.read().partition(b" ")[0])
-        pending += _children(pid)
-    return total
+    return sum(_worked(pid, task) for pid, tasks in _below(init_pid) for task in tasks)
 
 
 def lines_of_work(init_pid: int) -> int:
     """How many threads inside could do something of their own accord: one for each, but none for a
     process with a single thread that has started another, because that one waits as a rule."""
-    pending, count, looked = _children(init_pid), 0, 0
+    return sum(
+        0 if len(tasks) == 1 and _children(pid) else len(tasks) for pid, tasks in _below(init_pid)
+    )
+
+
+def _below(init_pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Every process inside, and its threads. What it has started is looked up only after it has
+    been looked at: one that starts another and waits for it is not missed. A sandbox with very
+    many is not looked through to its end."""
+    pending, looked = _children(init_pid), 0
     while pending and looked < _MAX_TASKS:
         pid = pending.pop()
-        threads, children = len(_tasks(pid)), _children(pid)
-        looked += threads
-        count += 0 if threads == 1 and children else threads
-        pending += children
-    return count
+        tasks = _tasks(pid)
+        looked += len(tasks)
+        yield pid, tasks
+        pending += _children(pid)
+
+
+def _worked(pid: int, task: str) -> int:
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open(f"/proc/{pid}/task/{task}/schedstat", "rb") as file,
+    ):
+        return int(file.read().partition(b" ")[0])
+    return 0
 
 
 def _children(pid: int) -> list[int]:
@@ -83,9 +86,9 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _states(pid: int) -> bytes:
+def _states(pid: int, tasks: list[str]) -> bytes:
     found = b""
-    for task in _tasks(pid):
+    for task in tasks:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
             line = file.read()
             # Behind the name, which may hold anything, and ends with the last bracket.

@@ -11,7 +11,7 @@ from paddock.model.errors import InvalidInput, NotFound
 from paddock.run.scenarios.left import FilesLeft
 from paddock.state.trees.store import TreeStore
 
-CWD = "/work/project"
+CWD = "/srv/project"
 
 
 @pytest.fixture
