@@ -138,9 +138,10 @@ class Gate:
         """What came of it in the earlier run comes of it again."""
         action = action.at(met.step)
         if met.is_repeat:
-            repeated, carry_out = self._repeated(met, action), self._execution.carry_out
-            is_beside = met.beside is not None
-            return await answered_beside(met, action, means, carry_out) if is_beside else repeated
+            receipt = self._repeated(met, action)
+            if met.beside is None:
+                return receipt
+            return await answered_beside(met, action, means, self._execution.carry_out)
         proposed = self.writing.proposed(action, met.step)
         decided = Entry(Type.DECIDED, again_body(met), met.step)
         position = self.writing.write(proposed, decided)
