@@ -1,9 +1,11 @@
 # shellcheck shell=bash
 # Sourced by the other scripts: makes the machine ready and ROOT/.venv current, at once when it is so
 # already. Gives them ROOT, VENV and the functions below. Runs nothing of Paddock; prints to stderr.
+# PADDOCK_PYTHON names another interpreter to work with, which gets an environment of its own.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 VENV=$ROOT/.venv
+SUPPORTED_PYTHONS=(3.13 3.12 3.11) # Newest first; the classifiers of pyproject.toml.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # An ordinary user's PATH lacks ldconfig and mkfs.btrfs.
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
@@ -15,6 +17,11 @@ die() {
 
 setup() {
     setup_system
+    if [[ -n ${PADDOCK_PYTHON:-} ]]; then
+        is_new_enough "$PADDOCK_PYTHON" || die "PADDOCK_PYTHON=$PADDOCK_PYTHON is not a Python >= 3.11"
+        [[ $(base_of "$VENV/bin/python") == "$(base_of "$PADDOCK_PYTHON")" ]] ||
+            VENV=$ROOT/.venv-$(version_of "$PADDOCK_PYTHON")
+    fi
     setup_venv "$VENV" find_python
 }
 
@@ -69,6 +76,7 @@ apt_command() {
 # --- which Python ----------------------------------------------------------------------------
 
 find_python() {
+    [[ -z ${PADDOCK_PYTHON:-} ]] || { command -v "$PADDOCK_PYTHON" && return 0; }
     first_python && return 0
     apt_install python3 python3-venv && first_python && return 0
     # Ubuntu 22.04: python3 is 3.10, and 3.11 is a package beside it.
@@ -77,12 +85,44 @@ find_python() {
         "(on Ubuntu 22.04: python3.11 python3.11-venv)"
 }
 
+# The system's comes first: it is the one that users of a fresh machine have, and sandboxes too.
 first_python() {
     local name
-    for name in python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11; do
+    for name in /usr/bin/python3 python3 "${SUPPORTED_PYTHONS[@]/#/python}"; do
         is_new_enough "$name" && command -v "$name" && return 0
     done
     return 1
+}
+
+# The newest supported Python on this machine, wherever version managers put theirs.
+newest_python() {
+    local version python
+    for version in "${SUPPORTED_PYTHONS[@]}"; do
+        for python in "python$version" {/usr,/usr/local}/bin/"python$version" \
+            "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python \
+            "${XDG_DATA_HOME:-$HOME/.local/share}"/uv/python/cpython-"$version".*/bin/python \
+            /opt/*/bin/"python$version"; do
+            is_new_enough "$python" && command -v "$python" && return 0
+        done
+    done
+    return 1
+}
+
+version_of() { "$1" -c 'import platform; print(platform.python_version())'; }
+
+# The interpreter that an environment was made from.
+base_of() {
+    "$1" -c 'import os, sys; print(os.path.realpath(sys._base_executable))' 2>/dev/null
+}
+
+# PATH without the directories that have a Python, other than the system's.
+path_without_other_pythons() {
+    local directory kept=()
+    while read -r directory; do
+        [[ $directory =~ ^(/usr)?/bin/?$ ]] || ! compgen -G "$directory/python*" >/dev/null || continue
+        kept+=("$directory")
+    done <<<"${PATH//:/$'\n'}"
+    (IFS=: && echo "${kept[*]}")
 }
 
 # Runs it: the shims of version managers exist even where the version does not.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Blocked,
         CannotEnforce,
         CommandExitException,
+        CommandNotStarted,
         Conflict,
         FaultInjected,
         FileError,
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
     from paddock.model.version import __version__ as __version__
 
 _ERRORS = (
-    "Blocked", "CannotEnforce", "CommandExitException", "Conflict", "FaultInjected", "FileError",
-    "FileMissing", "HostCannot", "IntegrityError", "InvalidInput", "NotFound", "PaddockError",
-    "SandboxDied", "SandboxError", "TimeoutReached",
+    "Blocked", "CannotEnforce", "CommandExitException", "CommandNotStarted", "Conflict",
+    "FaultInjected", "FileError", "FileMissing", "HostCannot", "IntegrityError", "InvalidInput",
+    "NotFound", "PaddockError", "SandboxDied", "SandboxError", "TimeoutReached",
 )  # fmt: skip
 _TOOLS = (
     "InvalidArguments", "Tool", "ToolDrafted", "ToolError", "ToolRefused", "ToolResult", "Tools",
@@ -81,6 +82,7 @@ __all__ = [
     "Blocked",
     "CannotEnforce",
     "CommandExitException",
+    "CommandNotStarted",
     "CommandTimeout",
     "Conflict",
     "FaultInjected",

@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         default=None,
         help="runs of agents: none only replays, once records what is not there, all records anew",
     )
+    group.addoption(
+        "--paddock-trust",
+        action="store_true",
+        help="agree, for this time, to what paddock files ask of this machine",
+    )
     parser.addini("paddock_record", "what --paddock-record is, when it is not said", default="once")
 
 
@@ -51,7 +56,8 @@ def _leave_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "paddock(file, world, faults, stage, seed, sets, envs, timeout, stdin, cwd, files, vary): "
+        "paddock(file, world, faults, stage, seed, sets, envs, timeout, stdin, cwd, files, vary, "
+        "trust): "
         "what runs of agents in this test have in common",
     )
 
@@ -102,15 +108,17 @@ class ScenarioFile(pytest.File):
     """One file with a scenario."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from paddock.model.errors import InvalidInput
+        from paddock.doors.trust import Trust
+        from paddock.model.errors import InvalidInput, NotTrusted
         from paddock.run.scenarios.finding import scenarios_in
         from paddock.run.scenarios.preparing import prepare
 
         # Scenarios are always run; where nothing live may happen, only stand-ins answer.
         is_offline = _mode(self.config) == "none"
         try:
-            cases = prepare(scenarios_in(self.path), is_offline=is_offline)
-        except InvalidInput as error:
+            trust = Trust(is_given=self.config.getoption("--paddock-trust"))
+            cases = prepare(scenarios_in(self.path), is_offline=is_offline, trust=trust)
+        except (InvalidInput, NotTrusted) as error:
             raise self.CollectError(str(error)) from None
         for one in cases:
             yield ScenarioItem.from_parent(self, name=one.case.name, prepared=one)
@@ -162,7 +170,7 @@ def _mode(config: pytest.Config) -> str:
 
 def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What markers say; the one nearest to the test holds."""
-    words: dict[str, Any] = {}
+    words: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
     for marker in reversed(list(request.node.iter_markers("paddock"))):
         if marker.args:
             raise pytest.UsageError("@pytest.mark.paddock takes only names, as in file='a.yaml'")

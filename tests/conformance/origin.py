@@ -52,7 +52,7 @@ class _Echo(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def running() -> Iterator[Origin]:
     with Origin() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield server
         finally:

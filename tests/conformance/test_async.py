@@ -12,8 +12,12 @@ import pytest
 from paddock import (
     AsyncSandbox,
     CommandExitException,
+    CommandNotStarted,
+    CommandTimeout,
     Conflict,
+    FileMissing,
     InvalidInput,
+    NotFound,
     Sandbox,
     SandboxDied,
     TimeoutReached,
@@ -71,9 +75,19 @@ def test_commands_files_and_code_work() -> None:
 
 def test_handles_and_terminals_work() -> None:
     async def work(box: AsyncSandbox) -> None:
-        handle: Any = await box.commands.run("read x; echo got $x", background=True, stdin=True)
+        handle = await box.commands.run("read x; echo got $x", background=True, stdin=True)
         await handle.send_stdin("word\n")
         assert (await handle.wait()).stdout == "got word\n"
+        with pytest.raises(NotFound, match="has ended"):
+            await handle.send_stdin("more")
+        for background in (False, True):
+            with pytest.raises(CommandNotStarted, match="no-such-program"):
+                await box.commands.run(["no-such-program"], background=background)  # type: ignore[call-overload]
+        late = await box.commands.run(["sleep", "2771"], background=True, timeout=0.3)
+        with pytest.raises(CommandTimeout):
+            await late.wait()
+        with pytest.raises(FileMissing):
+            await box.files.read("nothing", format="stream")
         shown: list[bytes] = []
         terminal = await box.pty.create(
             rows=10, cols=40, cmd=["stty", "size"], on_data=shown.append

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from conformance.conftest import MakeBox
 from conformance.host import sandboxes_of
 from paddock import InvalidInput, PaddockError, Sandbox
@@ -45,7 +46,7 @@ def nothing_is_made(shared_box: Sandbox) -> Any:
     assert set(Engine.current().boxes) <= before
 
 
-@pytest.mark.parametrize(("name", "value"), LIMITS, ids=str)
+@for_each(("name", "value"), LIMITS, ids=str)
 def test_limit_that_makes_no_sense_is_refused_by_name(
     make_box: MakeBox, name: str, value: object
 ) -> None:
@@ -53,7 +54,7 @@ def test_limit_that_makes_no_sense_is_refused_by_name(
         make_box(limits={name: value})
 
 
-@pytest.mark.parametrize(("name", "value"), TOO_LARGE, ids=lambda v: str(v)[:20])
+@for_each(("name", "value"), TOO_LARGE, ids=lambda v: str(v)[:20])
 def test_limit_beyond_what_any_host_has_is_refused_by_name(
     make_box: MakeBox, name: str, value: object
 ) -> None:
@@ -109,7 +110,7 @@ def test_duplicate_target_is_refused(make_box: MakeBox, tmp_path: Path, second: 
         make_box(mounts=mounts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "mount",
     [{}, {"source": "/tmp"}, {"target": "/x"}, {"source": "/tmp", "volume": "v", "target": "/x"},
      {"source": "/tmp", "target": "/x", "readonly": True}, "string", None, 7,
@@ -126,9 +127,9 @@ def test_mounts_that_are_no_list_are_refused(make_box: MakeBox, mounts: object) 
         make_box(mounts=mounts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "timeout",
-    [0, -1, "soon", "", None, math.nan, math.inf, 1e18, "999999999999d", 10**400, True, [1]],
+    [0, -1, "soon", "", math.nan, math.inf, 1e18, "999999999999d", 10**400, True, [1]],
     ids=lambda v: str(v)[:12],
 )
 def test_timeout_that_makes_no_sense_is_refused(make_box: MakeBox, timeout: object) -> None:
@@ -150,7 +151,7 @@ def test_timeout_of_a_call_that_makes_no_sense_is_refused(
     assert shared_box.is_running()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "envs", [5, ["A"], "A=1", {"A B": "x"}, {"": "x"}, {"A=B": "x"}, {"A": 1}, {"A": "x\0y"},
              {"A": None}, {1: "x"}],
 )  # fmt: skip

@@ -20,11 +20,14 @@ from conformance.host import children, layer_names, nursery_pid, sandboxes_of
 from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox
 from paddock.fence.container import boot as container_boot
-from paddock.fence.container import cgroups, rootfs
-from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD
+from paddock.fence.container import bubblewrap as bubblewrap_module
+from paddock.fence.container import cgroups
+from paddock.fence.container.bubblewrap import find as find_bubblewrap
+from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, PROGRAM_FD
 from paddock.model.errors import CannotEnforce, HostCannot
+from repetition import times
 
-SOON_S = 5.0
+SOON_S = 20.0  # less than the time that a start or a call may take
 SCRIPT = """#!/bin/sh
 here={here} real={real}
 . {here}/behaviour
@@ -40,7 +43,13 @@ class Bubblewrap:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / "bwrap"
-        self.path.write_text(SCRIPT.format(here=directory, real=rootfs.bubblewrap()))
+        # Copied: sandboxes' uids may have no way to where the tests are installed.
+        package = Path(find_bubblewrap()).parent.parent
+        for name in (package.name, f"{package.name}.libs"):
+            if (package.parent / name).exists():
+                shutil.copytree(package.parent / name, directory / name)
+        real = directory / package.name / "_bin" / "bwrap"
+        self.path.write_text(SCRIPT.format(here=directory, real=real))
         self.path.chmod(0o755)
         self.behave("")
 
@@ -58,7 +67,7 @@ def script(private_home: Path) -> Iterator[Bubblewrap]:
     made = Bubblewrap(directory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PADDOCK_POOL", "0")
-        patch.setattr(rootfs, "bubblewrap", lambda: str(made.path))
+        patch.setattr(bubblewrap_module, "find", lambda: str(made.path))
         yield made
     shutil.rmtree(directory)
 
@@ -143,11 +152,12 @@ def test_failure_at_the_very_last_mount_is_an_error(
     assert "/no/such" in _refusal(private_home)
 
 
-def test_bubblewrap_that_cannot_be_executed_is_an_error(
-    bubblewrap: Bubblewrap, private_home: Path
+def test_bubblewrap_is_executed_without_a_way_or_a_right_to_its_file(
+    bubblewrap: Bubblewrap, make_box: MakeBox
 ) -> None:
-    bubblewrap.path.chmod(0o644)
-    assert "did not start" in _refusal(private_home)
+    """It was opened when this process began: a closed directory or file takes nothing away."""
+    bubblewrap.path.chmod(0)
+    assert make_box().commands.run("echo fine").stdout == "fine\n"
 
 
 def test_bubblewrap_that_hangs_is_given_up(
@@ -232,9 +242,10 @@ _STRIKES = {
     "the one that mounts": "read me x </proc/self/stat; read all </proc/$$/task/$$/children;"
     " for pid in $all; do [ $pid = $me ] || kill -9 $pid; done",
 }
-_TRIES = 50
+_TRIES, _MOST_TRIES = times(15, 50), 400  # More only as long as no strike has come in time.
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("strike", _STRIKES)
 def test_half_made_file_system_is_never_taken_for_a_whole_one(
     bubblewrap: Bubblewrap, private_home: Path, strike: str
@@ -243,7 +254,9 @@ def test_half_made_file_system_is_never_taken_for_a_whole_one(
     with Sandbox.create() as box:
         wanted = _places(box)
     refused = 0
-    for _ in range(_TRIES):
+    for number in range(_MOST_TRIES):
+        if number >= _TRIES and refused:
+            break
         later = _LATER.format(count=chance.randrange(6000), strike=_STRIKES[strike])
         bubblewrap.behave(later)
         try:
@@ -280,8 +293,11 @@ def test_bubblewrap_is_given_no_descriptor_but_its_own_few(
     for _ in range(3):  # what belongs to the sandboxes before would show in the last
         make_box()
     lines = [line.split() for line in seen.read_text().splitlines() if "->" in line]
-    found = [words[-3] for words in lines if not words[-1].startswith("/proc/")]  # the list's own
-    assert sorted(found) == sorted(["0", "1", "2", *map(str, (INFO_FD, GO_FD, PIDNS_FD))] * 3)
+    # Without the list's own descriptor.
+    others = [words for words in lines if not words[-1].startswith("/proc/")]
+    found = [words[words.index("->") - 1] for words in others]
+    own = map(str, (INFO_FD, GO_FD, PIDNS_FD, PROGRAM_FD))
+    assert sorted(found) == sorted(["0", "1", "2", *own] * 3)
 
 
 def test_bubblewrap_is_given_no_environment(bubblewrap: Bubblewrap, make_box: MakeBox) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cases import for_each
 from conformance.conftest import MakeBox
-from paddock import CommandExitException, InvalidInput, Sandbox, SandboxError
+from paddock import CommandExitException, CommandNotStarted, InvalidInput, Sandbox, SandboxError
 
 
 def test_output_status_and_duration_come_back(shared_box: Sandbox) -> None:
@@ -62,32 +63,45 @@ def test_cwd_may_be_absolute_or_below_the_home(shared_box: Sandbox) -> None:
     assert shared_box.commands.run("pwd", cwd="project/deep").stdout == "/home/user/project/deep\n"
 
 
-def test_missing_working_directory_is_an_error_that_names_it(shared_box: Sandbox) -> None:
-    with pytest.raises(SandboxError, match="/no/such/place") as caught:
-        shared_box.commands.run("true", cwd="/no/such/place")
-    assert not isinstance(caught.value, CommandExitException)
-
-
-def test_missing_program_is_an_error_that_names_it(shared_box: Sandbox) -> None:
-    with pytest.raises(SandboxError, match="no-such-program"):
-        shared_box.commands.run(["no-such-program", "x"])
-    with pytest.raises(SandboxError, match="/bin/no-such-program"):
-        shared_box.commands.run(["/bin/no-such-program"])
+@for_each(
+    ("argv", "cwd", "exit_code", "code", "said"),
+    [
+        (
+            ["no-such-program", "x"],
+            None,
+            127,
+            "ENOENT",
+            "no-such-program: there is no such program",
+        ),
+        (["/bin/no-such-program"], None, 127, "ENOENT", "/bin/no-such-program"),
+        (["/home/user/plain"], None, 126, "EACCES", "/home/user/plain: it is not executable"),
+        (["/usr"], None, 126, "EACCES", "/usr: it is not executable"),
+        (["./odd"], None, 126, "ENOENT", "./odd is there, but the interpreter"),
+        (["./empty"], None, 126, "ENOEXEC", "./empty: it is no program"),
+        (["true"], "/no/such/place", 126, "ENOENT", "working directory /no/such/place"),
+        (["true"], "plain", 126, "ENOTDIR", "working directory /home/user/plain"),
+        (["/tmp"], "/tmp", 126, "EACCES", "/tmp: it is not executable"),
+    ],
+)
+def test_program_that_cannot_be_started_is_an_error_with_a_code(
+    shared_box: Sandbox, argv: list[str], cwd: str | None, exit_code: int, code: str, said: str
+) -> None:
+    shared_box.files.write("plain", "not a program")
+    shared_box.files.write("odd", "#!/no/such/interpreter\n")
+    shared_box.files.write("empty", "not a program")
+    shared_box.commands.run("chmod +x odd empty")
+    with pytest.raises(CommandNotStarted) as caught:
+        shared_box.commands.run(argv, cwd=cwd)
+    error = caught.value
+    assert (error.program, error.exit_code, error.code) == (argv[0], exit_code, code)
+    assert said in str(error)
+    assert not isinstance(error, CommandExitException)
 
 
 def test_missing_program_of_a_shell_text_is_the_shells_own_error(shared_box: Sandbox) -> None:
     with pytest.raises(CommandExitException) as caught:
         shared_box.commands.run("no-such-program")
     assert caught.value.exit_code == 127
-
-
-@pytest.mark.parametrize("program", ["/home/user/plain", "/usr"])
-def test_file_that_cannot_be_executed_is_an_error_that_says_so(
-    shared_box: Sandbox, program: str
-) -> None:
-    shared_box.files.write("plain", "not a program")
-    with pytest.raises(SandboxError, match="Permission denied"):
-        shared_box.commands.run([program])
 
 
 def test_program_is_searched_on_the_path_of_the_command(shared_box: Sandbox) -> None:

@@ -8,7 +8,15 @@ import pytest
 
 from conformance.inside import is_running
 from conformance.waiting import eventually, result_of
-from paddock import CommandExitException, CommandTimeout, NotFound, Sandbox
+from paddock import (
+    CommandExitException,
+    CommandNotStarted,
+    CommandTimeout,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    Sandbox,
+)
 
 COUNTER = "i=0; while :; do echo line $i; i=$((i+1)); sleep 0.02; done"
 
@@ -152,3 +160,66 @@ def test_program_that_the_caller_did_not_start_cannot_be_connected_to(shared_box
         shared_box.commands.connect(int(printed))
     with pytest.raises(NotFound):
         shared_box.commands.connect(1)
+
+
+def test_timeout_ends_a_background_program_and_all_that_it_started(shared_box: Sandbox) -> None:
+    orphan = "setsid sh -c 'trap : TERM; while :; do sleep 2761; done'"
+    handle = shared_box.commands.run(
+        f"{orphan} & sleep 2762 & echo begun; sleep 2763", background=True, timeout=0.5
+    )
+    with pytest.raises(CommandTimeout) as caught:
+        handle.wait()
+    assert (caught.value.stdout, caught.value.killed_by) == ("begun\n", "timeout")
+    for sleep in ("sleep 2761", "sleep 2762", "sleep 2763"):
+        eventually(lambda sleep=sleep: not is_running(shared_box, sleep))
+
+
+def test_timeout_holds_for_a_program_that_nobody_listens_to(shared_box: Sandbox) -> None:
+    first = shared_box.commands.run(["sleep", "2764"], background=True, timeout=0.5)
+    first.disconnect()
+    second = shared_box.commands.connect(first.pid)
+    with pytest.raises(CommandTimeout):
+        second.wait()
+    with pytest.raises(CommandTimeout):  # it has ended by now
+        shared_box.commands.connect(first.pid).wait()
+
+
+def test_program_that_ends_in_time_does_not_hear_of_its_timeout(shared_box: Sandbox) -> None:
+    handle = shared_box.commands.run("echo done", background=True, timeout=30)
+    assert (handle.wait().stdout, handle.wait().killed_by) == ("done\n", None)
+
+
+def test_input_for_a_program_without_one_is_an_error_that_says_how(shared_box: Sandbox) -> None:
+    handle = shared_box.commands.run(["sleep", "2765"], background=True)
+    connected = shared_box.commands.connect(handle.pid)
+    for send in (handle.send_stdin, connected.send_stdin):
+        with pytest.raises(InvalidInput, match="stdin=True"):
+            send("x")
+    with pytest.raises(InvalidInput, match="stdin=True"):
+        shared_box.commands.send_stdin(handle.pid, "x")
+    with pytest.raises(InvalidInput, match="stdin=True"):
+        handle.close_stdin()
+    handle.kill()
+
+
+def test_input_for_a_program_that_has_ended_is_an_error(shared_box: Sandbox) -> None:
+    handle = shared_box.commands.run(["true"], background=True, stdin=True)
+    handle.wait()
+    with pytest.raises(NotFound, match=f"{handle.pid} has ended"):
+        handle.send_stdin("x")
+    with pytest.raises(NotFound, match=f"{handle.pid} has ended"):
+        shared_box.commands.send_stdin(handle.pid, "x")
+
+
+def test_input_through_a_handle_that_was_disconnected_is_an_error(shared_box: Sandbox) -> None:
+    handle = shared_box.commands.run(["cat"], background=True, stdin=True)
+    handle.disconnect()
+    with pytest.raises(Conflict, match="disconnected"):
+        handle.send_stdin("x")
+    shared_box.commands.kill(handle.pid)
+
+
+def test_program_that_cannot_be_started_raises_at_once(shared_box: Sandbox) -> None:
+    with pytest.raises(CommandNotStarted) as caught:
+        shared_box.commands.run(["no-such-program"], background=True)
+    assert caught.value.exit_code == 127

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from conformance.waiting import Calls, eventually
-from paddock import CommandExitException, Conflict, InvalidInput, NotFound, Sandbox, SandboxDied
+from paddock import (
+    CommandExitException,
+    CommandNotStarted,
+    CommandTimeout,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    Sandbox,
+    SandboxDied,
+)
 
 OTHER = (
     "import sys\n"
@@ -117,3 +126,26 @@ def test_unknown_id_is_not_found(driver: str) -> None:
 def test_id_that_is_none_is_invalid(driver: str, name: object) -> None:
     with pytest.raises(InvalidInput, match="sandbox"):
         Sandbox.connect(name)  # type: ignore[arg-type]
+
+
+def test_sandbox_of_another_process_is_listed(remote: Sandbox) -> None:
+    listed = {info.sandbox_id: info for info in Sandbox.list()}[remote.sandbox_id]
+    assert (listed.state, listed.metadata) == ("running", {"k": "v"})
+    remote.pause()
+    assert {info.sandbox_id: info.state for info in Sandbox.list()}[remote.sandbox_id] == "paused"
+    remote.resume()
+
+
+def test_errors_of_programs_and_names_are_the_same_from_afar(remote: Sandbox) -> None:
+    with pytest.raises(CommandNotStarted, match="no-such-program") as caught:
+        remote.commands.run(["no-such-program"])
+    assert caught.value.exit_code == 127
+    handle = remote.commands.run(["sleep", "2781"], background=True, timeout=0.3)
+    with pytest.raises(InvalidInput, match="stdin=True"):
+        handle.send_stdin("x")
+    with pytest.raises(CommandTimeout):
+        handle.wait()
+    remote.snapshot(name=f"of-{remote.sandbox_id}")
+    with pytest.raises(Conflict, match="exists already"):
+        remote.snapshot(name=f"of-{remote.sandbox_id}")
+    Sandbox.delete_snapshot(f"of-{remote.sandbox_id}")

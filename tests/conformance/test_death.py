@@ -15,7 +15,7 @@ from conformance.host import init_pid, keeper_pid, processes_with, zombies
 from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox, SandboxDied
 
-SOON_S = 5.0
+SOON_S = 20.0  # less than the time that a start or a call may take
 
 
 def _locked_twice(box: Sandbox) -> None:

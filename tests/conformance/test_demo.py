@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from clients.docs.blocks import ROOT, commands_of, fits
 from paddock.run.replaying import replay
 from paddock.run.tape import Tape
+from repetition import times
 
-TIMES = int(os.environ.get("PADDOCK_REPLAYS", "20"))
+TIMES = times(1, 20)
 NAMED = (
     "show {first}",
     "world diff {first}",
@@ -83,7 +85,7 @@ def test_page_of_the_comparison_has_both_runs(demo: dict[str, Any]) -> None:
     assert demo["runs"]["fork"] in text
 
 
-@pytest.mark.slow
+@pytest.mark.repeated
 def test_replay_of_the_demo_is_exact_every_time(demo: dict[str, Any]) -> None:
     recorded = Tape.read(directory(demo["runs"]["first"]))
     rows = [(row.step, row.kind, row.name) for row in recorded.rows]
@@ -104,3 +106,8 @@ def test_demo_tells_its_story_without_colour_when_piped(tmp_path: Path) -> None:
     for label in ("blocked", "asked", "you", "drafted", "recovered", "BAD", "page", "replayed"):
         assert label in told
     assert max(map(len, done.stdout.splitlines())) <= 200
+    shown = [
+        command for command in commands_of(ROOT / "README.md") if command.text == "paddock demo"
+    ]
+    assert all(fits(command.output, done.stdout) for command in shown), done.stdout
+    assert shown

@@ -27,9 +27,7 @@ def _events(box: Sandbox, matches: Callable[[ExecEvent], bool]) -> list[ExecEven
 
 def _ended(box: Sandbox, matches: Callable[[ExecEvent], bool]) -> ExecEvent:
     """The one event that matches, once its program has ended."""
-    found = eventually(
-        lambda: [e for e in _events(box, matches) if e.duration_s is not None], timeout_s=5
-    )
+    found = eventually(lambda: [e for e in _events(box, matches) if e.duration_s is not None])
     assert len(found) == 1, found
     return found[0]
 

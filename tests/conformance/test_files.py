@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from cases import for_each
 from paddock import FileError, FileMissing, InvalidInput, NotFound, Sandbox
 from paddock.model.results import FileType
 
@@ -43,12 +44,24 @@ def test_stream_gives_the_content_in_pieces(shared_box: Sandbox) -> None:
     assert b"".join(pieces) == data
 
 
+@for_each(("path", "code"), [("missing", "ENOENT"), ("/usr", "EISDIR"), ("closed", "EACCES")])
+def test_stream_of_what_cannot_be_read_fails_at_the_call(
+    shared_box: Sandbox, path: str, code: str
+) -> None:
+    shared_box.commands.run("touch closed; chmod 0 closed")
+    with pytest.raises(FileError) as caught:
+        shared_box.files.read(path, format="stream")
+    assert (caught.value.code, isinstance(caught.value, FileMissing)) == (code, code == "ENOENT")
+
+
 def test_stream_may_be_left_in_the_middle(shared_box: Sandbox) -> None:
     shared_box.files.write("long.bin", bytes(8 * MIB))
     for _ in range(20):
         stream = shared_box.files.read("long.bin", format="stream")
         assert next(stream)
         stream.close()
+        assert list(stream) == []
+        shared_box.files.read("long.bin", format="stream")  # nobody takes it: let go of as well
     assert shared_box.commands.run("echo fine").stdout == "fine\n"
 
 

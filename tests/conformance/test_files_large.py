@@ -35,7 +35,7 @@ def _large_file(path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_one_gib_goes_in_and_out_without_growing_memory(make_box: MakeBox, tmp_path: Path) -> None:
     box = make_box(limits={"disk": "3GiB"})
     source = _large_file(tmp_path / "large")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import for_each
 from conformance.waiting import result_of
 from paddock import FileError, InvalidInput, Sandbox
 
@@ -21,7 +22,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+@for_each("name", NAMES, ids=range(len(NAMES)))
 def test_any_name_works_in_every_call(shared_box: Sandbox, name: str) -> None:
     files = shared_box.files
     assert files.write(f"odd/{name}", "content").name == name

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.conftest import MakeBox
 from conformance.inside import python, tree
-from conformance.waiting import Calls
+from conformance.waiting import Calls, eventually
 from paddock import InvalidInput, Sandbox
 
 
@@ -180,6 +180,23 @@ def test_forks_from_threads_at_once(parent: Sandbox) -> None:
             return str(child.files.read("d/one"))
 
     assert Calls([fork_and_look] * 6).results(60) == ["one\n"] * 6
+
+
+def test_forks_at_once_are_each_of_one_moment(parent: Sandbox) -> None:
+    """A fork that ends must not wake the sandbox while another copies its files."""
+    parent.commands.run(
+        "mkdir pairs; cd pairs; while :; do n=$((n+1)); echo $n >> first; echo $n >> second; done",
+        background=True,
+    )
+    eventually(lambda: parent.files.exists("pairs/second"))
+
+    def difference() -> int:
+        with _fork(parent) as child:
+            first, second = child.commands.run("tail -qn1 pairs/first pairs/second").stdout.split()
+        return int(first) - int(second)
+
+    assert set(Calls([difference] * 24).results(60)) <= {0, 1}
+    assert parent.get_info().state == "running"
 
 
 @pytest.mark.parametrize("count", [0, -1, "2", 1.5])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from conformance.conftest import MakeBox
 from paddock import CommandExitException, InvalidInput, Sandbox
 
@@ -150,7 +151,7 @@ def test_file_that_is_replaced_in_the_source_stays_hidden(make_box: MakeBox, pro
     assert not box.files.exists("/root/project/.env")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [{"mode": "write", "hidden": [".env"]}, {"hidden": ["/etc"]}, {"hidden": ["../x"]},
      {"hidden": ["a//b"]}, {"hidden": ["./a"]}, {"hidden": [""]}, {"hidden": ["a/"]},

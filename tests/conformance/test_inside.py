@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from conformance.conftest import MakeBox
 from paddock import Sandbox
 from paddock.doors.network.inside_envs import faketime_envs, faketime_library, seed_envs
@@ -222,7 +223,7 @@ print(0.1 <= time.monotonic() - before < 60)
     assert is_steady == "True"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         "-c 'import ssl, asyncio, sqlite3, email, http.client, xml.dom; print(ssl)'",

@@ -15,6 +15,7 @@ from conformance.host import cgroups_with, loops_of, mounts_of, sandboxes_of
 from conformance.waiting import Calls, eventually
 from paddock import Sandbox
 from paddock.state.home import new_id
+from repetition import times
 
 PROGRAMS = Path(__file__).parent / "programs"
 # Threads come and go; the keeper keeps a descriptor for each uid that it had to use so far, which
@@ -35,13 +36,14 @@ def _run(name: str, *arguments: str, timeout: float = 110, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("pool", "cycles"), [("auto", "400"), ("0", "100")])
-def test_five_hundred_sandboxes_leak_nothing(
-    driver: str, tmp_path: Path, pool: str, cycles: str
-) -> None:
+@pytest.mark.repeated
+@pytest.mark.parametrize(("pool", "cycles"), [("auto", times(25, 400)), ("0", times(10, 100))])
+def test_many_sandboxes_leak_nothing(driver: str, tmp_path: Path, pool: str, cycles: int) -> None:
     marker = new_id()[:6]
     home = tmp_path / "h"
-    held = json.loads(_run("cycle.py", marker, cycles, PADDOCK_HOME=str(home), PADDOCK_POOL=pool))
+    held = json.loads(
+        _run("cycle.py", marker, str(cycles), PADDOCK_HOME=str(home), PADDOCK_POOL=pool)
+    )
     before, after = held["before"], held["after"]
     for name in before:
         assert after[name] <= before[name] + SLACK.get(name, 0), (name, held)

@@ -70,7 +70,7 @@ class _Ticking(socketserver.BaseRequestHandler):
 @pytest.fixture
 def ticks() -> Iterator[_Ticks]:
     with _Ticks() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
         server.has_ended.set()
         server.shutdown()
@@ -180,13 +180,15 @@ def test_a_name_that_is_moved_leads_to_its_new_place_at_once(
 def test_a_stage_that_only_reads_is_not_talked_into_a_write(
     make_box: MakeBox, origin: Origin, tmp_path: Path
 ) -> None:
-    network = _reach(origin.place, "api.example:80")
+    network = {**_reach(origin.place, "api.example:80"), "graphql": ["api.example/graphql"]}
     box = make_box(policy=_policy(tmp_path, network, stage="observe"))
     query = """-d '{"query":"{a}"}'"""
     for words in (
         f"-X DELETE {JSON} {query} http://api.example/v1/customers/5",
         f"{JSON} {query} http://api.example/v1/accounts/5/close",
         f"{JSON} {query} 'http://api.example/graphql?query=mutation%7Bdrop%7D'",
+        f"""{JSON} -d '{{"query":"{{a}}","delete":true}}' http://api.example/graphql""",
+        f"{JSON} {query} http://api.example/v1/accounts/5/close/graphql",
         "-H 'X-HTTP-Method-Override: DELETE' http://api.example/v1/customers/6",
     ):
         assert _curl(box, words)[0] == 403

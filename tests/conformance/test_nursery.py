@@ -32,7 +32,7 @@ from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox, SandboxDied
 from paddock.model.errors import PaddockError
 
-SOON_S = 5.0
+SOON_S = 20.0  # less than the time that a start or a call may take
 AT_ONCE = 4
 EACH = 6
 MOST = 200  # creates in a thread that waits for the killer

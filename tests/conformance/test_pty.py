@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from conformance.waiting import eventually, result_of
-from paddock import CommandExitException, InvalidInput, Sandbox
+from paddock import CommandExitException, CommandNotStarted, InvalidInput, Sandbox
 from paddock.doors.machine.sandbox import CommandHandle
 
 
@@ -128,3 +128,9 @@ def test_connect_to_a_terminal_hears_bytes(shared_box: Sandbox) -> None:
 def test_size_that_is_none_is_invalid(shared_box: Sandbox, size: tuple[int, int]) -> None:
     with pytest.raises(InvalidInput, match="terminal size"):
         shared_box.pty.create(rows=size[0], cols=size[1])
+
+
+def test_program_that_cannot_be_started_on_a_terminal_raises_at_once(shared_box: Sandbox) -> None:
+    with pytest.raises(CommandNotStarted, match="no-such-shell") as caught:
+        shared_box.pty.create(cmd=["no-such-shell"])
+    assert caught.value.exit_code == 127

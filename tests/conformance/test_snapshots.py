@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cases import for_each
 from conformance.conftest import MakeBox
 from conformance.inside import tree
-from paddock import IntegrityError, InvalidInput, NotFound, Sandbox
+from paddock import Conflict, IntegrityError, InvalidInput, NotFound, Sandbox
+from repetition import times
 
 pytestmark = pytest.mark.usefixtures("private_home")
 MIB = 1 << 20
@@ -187,3 +191,28 @@ def test_unknown_snapshot_is_not_found(make_box: MakeBox, name: str) -> None:
 def test_name_that_is_none_is_invalid(make_box: MakeBox, name: object) -> None:
     with pytest.raises(InvalidInput, match="snapshot"):
         make_box(snapshot=name)
+
+
+@pytest.mark.repeated
+@for_each("freeze", [Sandbox.snapshot, Sandbox.changes, Sandbox.metrics])
+def test_calls_wait_while_the_sandbox_stands_still(box: Sandbox, freeze: Any) -> None:
+    """Three threads call at once; none of them paused it, so none is told that it is paused."""
+    rounds = times(12, 100)
+    works = [
+        lambda: freeze(box),
+        lambda: box.commands.run(["true"]),
+        lambda: box.files.read(box.files.write("f", "x" * 100_000).path),
+    ]
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(lambda w=w: [w() for _ in range(rounds)]) for w in works]:
+            done.result()
+    assert box.get_info().state == "running"
+
+
+def test_paused_sandbox_refuses_calls_also_while_it_is_saved(box: Sandbox) -> None:
+    box.pause()
+    box.snapshot()
+    with pytest.raises(Conflict, match="paused"):
+        box.commands.run("true")
+    box.resume()
+    assert box.commands.run("echo on").stdout == "on\n"

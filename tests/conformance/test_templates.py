@@ -38,10 +38,8 @@ def _fill_with_copies(root: Path) -> None:
                 shutil.copy(os.path.realpath(library), place)
 
 
-@pytest.fixture(scope="module")
-def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root without Python, bash or /usr."""
-    root = tmp_path_factory.mktemp("template") / "root"
+def fill_root(root: Path) -> None:
+    """Makes a root without Python, bash or /usr."""
     for name in ("bin", "etc", "tmp", "proc", "dev", "opt"):
         (root / name).mkdir(parents=True)
     (root / "etc" / "issue").write_text("tiny\n")
@@ -53,6 +51,12 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _fill_with_busybox(root, busybox)
     else:
         _fill_with_copies(root)
+
+
+@pytest.fixture(scope="module")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("template") / "root"
+    fill_root(root)
     return root
 
 

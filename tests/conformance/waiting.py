@@ -13,7 +13,7 @@ T = TypeVar("T")
 POLL_S = 0.02
 
 
-def eventually(condition: Callable[[], T], timeout_s: float = 10.0, what: str = "") -> T:
+def eventually(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
     """The first true value of `condition`; the test fails if there is none in time."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -101,7 +101,7 @@ def outcome(action: Callable[[], Any]) -> Any:
         return error.result
 
 
-def eventually(condition: Callable[[], T], timeout_s: float = 15.0, what: str = "") -> T:
+def eventually(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
     """The first true value; the test fails if there is none in time."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):

@@ -8,8 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-import pytest
-
+from cases import for_each
 from paddock import Sandbox, Volume
 from security.attack import eventually, layer_of, probe, run, shell
 from security.conftest import MakeBox
@@ -121,7 +120,7 @@ ATTEMPTS = {
 }
 
 
-@pytest.mark.parametrize("way", ATTEMPTS)
+@for_each("way", ATTEMPTS)
 def test_no_way_holds_more_than_the_limit(way: str) -> None:
     box = Sandbox.create(limits={"disk": LIMIT})
     try:
@@ -157,7 +156,7 @@ def test_subvolume_made_inside_does_not_outlive_the_sandbox(make_box: MakeBox) -
 
 
 def test_tiny_files_are_counted(make_box: MakeBox) -> None:
-    box = make_box(limits={"disk": 8 << 20})
+    box = make_box(limits={"disk": 4 << 20})
     program = """
     made = 0
     try:

@@ -147,7 +147,7 @@ def test_arguments_that_cannot_be_read_do_not_make_a_program_invisible(
     }
     int main(void) {
         int ran = 0, status;
-        for (int i = 0; i < 150; i++) {
+        for (int i = 0; i < 40; i++) {
             pid_t pid = fork();
             if (pid == 0) {
                 pthread_t thread;

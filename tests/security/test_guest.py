@@ -7,7 +7,6 @@ get at it, although both run under the same uid.
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
@@ -179,18 +178,16 @@ def test_spinning_programs_do_not_keep_a_time_out_from_coming(box: Sandbox) -> N
     attempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))
     for _ in range(60):
         if os.fork() == 0:
-            end = time.time() + 10
+            end = time.time() + 90
             while time.time() < end:
                 pass
             os._exit(0)
     print("spinning", flush=True)
-    time.sleep(10)
+    time.sleep(90)
     """
     spinner = background(box, program)
-    began = time.monotonic()
-    result = shell(box, "sleep 6", timeout=1)
-    assert result.killed_by == "timeout"
-    assert time.monotonic() - began < 5
+    assert shell(box, "sleep 100", timeout=1).killed_by == "timeout"
+    assert spinner.pid in [process.pid for process in box.commands.list()]  # it came meanwhile
     spinner.kill()
 
 

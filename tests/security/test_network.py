@@ -130,10 +130,12 @@ def test_no_address_of_the_world_is_reached(shared_box: Sandbox, address: str) -
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
             sock.connect((address, 53))
             sock.send(b"x")
+            sock.recv(1)
         found[name] = attempt(go)
     """
-    # No route at all: the packet never leaves the socket.
-    assert set(probe(shared_box, program, address).values()) <= {"ENETUNREACH", "EACCES"}
+    # Every address is one of the sandbox's own, at which the kernel refuses or drops everything.
+    refusals = {"ECONNREFUSED", "ENETUNREACH", "EACCES", "timed out"}
+    assert set(probe(shared_box, program, address).values()) <= refusals
 
 
 def test_names_do_not_resolve(shared_box: Sandbox) -> None:
@@ -213,10 +215,15 @@ def test_socket_pairs_are_of_the_unix_family_only(shared_box: Sandbox) -> None:
 def test_ping_does_not_leave(shared_box: Sandbox) -> None:
     program = """
     import socket
-    found["icmp"] = attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1).sendto(
-        b"\\x08\\0\\0\\0\\0\\0\\0\\0", ("1.1.1.1", 0)))
+    def ping():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1)
+        sock.settimeout(3)
+        sock.connect(("1.1.1.1", 0))
+        sock.send(b"\\x08\\0\\0\\0\\0\\0\\0\\0")
+        sock.recv(1)
+    found["icmp"] = attempt(ping)
     """
-    assert probe(shared_box, program)["icmp"] in ("EACCES", "EPERM", "ENETUNREACH")
+    assert probe(shared_box, program)["icmp"] in ("EACCES", "EPERM", "ECONNREFUSED")
 
 
 def test_sandboxes_do_not_share_a_loopback(make_box: MakeBox) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from paddock import Sandbox
 from paddock.model.errors import PaddockError
+from repetition import times
 from security.attack import background, shell
 from security.conftest import MakeBox
 
-ROUNDS = 400
+ROUNDS = times(80, 400)
 # One name is by turns a file, a link to the host's secret and a FIFO; one directory by turns itself
 # and a link to the directory of the secret.
 SWAP = """
@@ -51,6 +52,7 @@ def swapping(box: Sandbox, place: str, secret_file: Path) -> None:
     background(box, SWAP, place, str(secret_file.parent), str(secret_file))
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("place", ["/home/user", "/w"])
 def test_reading_never_gives_a_file_of_the_host(
     make_box: MakeBox, source: Path, secret_file: Path, secret: str, place: str
@@ -65,6 +67,7 @@ def test_reading_never_gives_a_file_of_the_host(
     assert seen <= {"own", ""}
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("place", ["/home/user", "/w"])
 def test_writing_and_removing_never_touch_a_file_of_the_host(
     make_box: MakeBox, source: Path, secret_file: Path, secret: str, place: str
@@ -84,6 +87,7 @@ def test_writing_and_removing_never_touch_a_file_of_the_host(
     assert secret_file.read_text() == secret
 
 
+@pytest.mark.repeated
 def test_listing_never_shows_a_directory_of_the_host(box: Sandbox, secret_file: Path) -> None:
     (secret_file.parent / "only-on-the-host").write_text("x")
     swapping(box, "/home/user", secret_file)

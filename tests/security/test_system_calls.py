@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cases import for_each
 from paddock import Sandbox
 from security.attack import probe, probe_outside, shell
 
@@ -112,7 +113,7 @@ def answers(shared_box: Sandbox) -> dict[str, str]:
     return answers
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_call_is_refused_by_the_filter(answers: dict[str, str], name: str) -> None:
     assert answers[name] == REFUSED[name][2]
 

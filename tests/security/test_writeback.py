@@ -227,3 +227,19 @@ def test_workspace_written_elsewhere_stays_below_the_given_directory(
     assert applied["file"] == "applied"
     assert {applied["out"], applied["root"], applied["d/up"]} == {"refused"}
     assert secret_file.read_text() == secret
+
+
+def test_agent_gives_no_orders_to_tools_through_the_sdk(overlaid: Sandbox, source: Path) -> None:
+    """A paddock file, a repository out of nothing, and a Makefile: none is written unasked."""
+    overlaid.commands.run(
+        "cd /w; echo 'version: 1' > paddock.yaml; mkdir -p directory/.git; echo x > Makefile;"
+        " mkdir -p bare/objects bare/refs; echo ref: > bare/HEAD; echo x > bare/config;"
+        " touch bare/objects/o bare/refs/r; echo x > directory/.git/config; echo ok > kept"
+    )
+    done = results(overlaid)
+    assert {path for path, status in done.items() if status == "applied"} == {"bare", "kept"}
+    assert (source / "kept").read_text() == "ok\n"
+    assert os.listdir(source / "bare") == []
+    changes = overlaid.changes()
+    named = {one.path: one.status for one in changes.apply(["/w/Makefile"])}
+    assert named == {"Makefile": "applied"}

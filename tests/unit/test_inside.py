@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock import inside
 from paddock.doors.network import inside_envs
 from paddock.doors.network.conn import Conn
@@ -138,7 +139,7 @@ for _ in range(100):
     _DEEP = [_DEEP]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [float("nan"), float("inf"), b"x", {1}, object(), _CIRCLE, _DEEP, {1: 2}, 1 << 60, "\ud800",
      "x" * inside.MAX_VALUE_BYTES],
@@ -482,6 +483,33 @@ drawn += [os.urandom(8) for _ in range(100)]
 print(len(set(drawn)))
 """
     assert python(code, PADDOCK_SEED="1" * 64) == "220\n"
+
+
+def test_draws_of_a_few_bytes_are_those_of_earlier_recordings(python: Callable[..., str]) -> None:
+    digest = "a02a92c8f04b48124066d2a95d14a43e658b9312db668fb830232ba8c6df4f64"
+    code = """
+import hashlib, paddock_chance
+stream = paddock_chance.Stream(b"k" * 32)
+drawn = b"|".join(stream.take(size) for size in (0, 1, 16, 32, 33, 64, 256, 5, 31))
+print(hashlib.sha256(drawn).hexdigest(), stream.blocks)
+"""
+    assert python(code, PADDOCK_SEED="1" * 64) == f"{digest} 17\n"
+
+
+def test_large_draw_is_repeatable_and_takes_no_more_memory_than_it_is_long(
+    python: Callable[..., str],
+) -> None:
+    code = """
+import hashlib, os, paddock_chance, tracemalloc
+os.urandom(1000)  # what is loaded once is not counted
+tracemalloc.start()
+stream = paddock_chance.Stream(b"k" * 32)
+drawn = stream.take(8 << 20)
+print(len(drawn) == 8 << 20, tracemalloc.get_traced_memory()[1] < 9 << 20)
+again = paddock_chance.Stream(b"k" * 32)
+print(again.take(8 << 20) == drawn != stream.take(8 << 20), again.take(9) != stream.take(9))
+"""
+    assert python(code, PADDOCK_SEED="1" * 64) == "True True\nTrue True\n"
 
 
 def test_an_explicit_seed_of_random_still_holds(python: Callable[..., str]) -> None:

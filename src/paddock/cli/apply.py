@@ -1,131 +1,237 @@
 """`paddock apply`: writes what a run changed back into the sources that were mounted.
 
 Nothing is written that would leave the source, that was hidden from the agent, or that has changed
-in the source since the run began.
+in the source since the run began. Files that tools obey (git, CI, editors, build tools, Paddock)
+are held back: some are asked about, others have to be named.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import posixpath
 import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from paddock.journal.reader import Covered
     from paddock.run.changed import Changed, Place, RunChanges
-    from paddock.state.apply import Applied
+    from paddock.state.apply import Applied, Consent
+    from paddock.state.obeyed import Obeyed
+
+
+_MAX_COMMITS = 20  # that are listed
+_SHORT_ID = 10
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_intermixed_args(words)
+    options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run
 
         directory = find_journal(options.run, is_quiet=options.json)
-        _check_ours(directory, options.to)
-        with changes_of_run(directory, options.step) as found:
-            return _apply(found, options)
+        covered = _signed_records(directory, options.to, options.step)
+        with changes_of_run(directory, options.step, covered) as found:
+            return _apply(found, options) if options.branch is None else _bring(found, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import step
 
-    parser = argparse.ArgumentParser(prog="paddock apply", description=__doc__)
+    parser = CommandParser(prog="paddock apply", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("paths", metavar="PATH", nargs="*",
                         help="these only: as the agent saw them, or relative to where it ran; "
-                             "a directory means all in it")  # fmt: skip
+                             "a directory means all in it that no tool obeys")  # fmt: skip
     parser.add_argument("--to", metavar="DIR", help="write below this directory instead")
+    parser.add_argument("--branch", metavar="NAME",
+                        help="bring the agent's commits as this branch; write no file")  # fmt: skip
+    parser.add_argument("--from", dest="agent_branch", metavar="BRANCH",
+                        help="with --branch: the commits of this branch of the agent's (the one "
+                             "that it was on)")  # fmt: skip
     parser.add_argument("--step", type=step, metavar="K", help="as it was before this step")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask; what would be asked about is held back"
+    )
     parser.add_argument("--force", action="store_true",
-                        help="also over what changed in the source since then")  # fmt: skip
+                        help="also over what changed in the source since then; "
+                             "with --branch, over a branch of that name")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser
 
 
-def _check_ours(directory: Path, to: str | None) -> None:
-    """A journal that lies elsewhere may have been written by anybody: it does not choose what of
-    this host is written."""
+def _signed_records(directory: Path, to: str | None, step: int | None) -> Covered | None:
+    """A journal names what of this host is written, so only what this home has signed counts. One
+    that lies elsewhere may have been written by anybody, and needs --to."""
+    from paddock.cli.output import warn
+    from paddock.gate.signed_journals import check_step_signed, check_trusted
+    from paddock.journal.reader import Reader
     from paddock.model.errors import InvalidInput
     from paddock.state.home import Home
 
-    ours = os.path.realpath(Home.find().runs)
-    if to is None and os.path.dirname(os.path.realpath(directory)) != ours:
-        raise InvalidInput(f"the run does not lie in {ours}", hint="say where to, with --to DIR")
+    home = Home.find()
+    ours = os.path.realpath(home.runs)
+    if os.path.dirname(os.path.realpath(directory)) != ours:
+        if to is None:
+            raise InvalidInput(f"the run does not lie in {ours}", hint="say where to: --to DIR")
+        return None
+    covered = check_trusted(directory, home)
+    if covered.left_out:
+        left = many(covered.left_out, "record")
+        warn(f"not used, because the run was interrupted: {left} after the last signature")
+    if step is not None:
+        signed = Reader(directory, covered).step_numbers()
+        check_step_signed(directory, step, max(signed, default=0))
+    return covered
+
+
+def _bring(found: RunChanges, options: argparse.Namespace) -> int:
+    """Make the agent's commits a branch of the user's repository."""
+    from paddock.cli.output import say, say_json
+    from paddock.model.errors import InvalidInput
+    from paddock.model.plain import plain
+    from paddock.run.commits import Wanted, bring_commits
+
+    if options.paths:
+        raise InvalidInput("--branch brings whole commits, and takes no PATH")
+    wanted = Wanted(options.branch, options.agent_branch, options.to, options.force)
+    brought = bring_commits(found, wanted)
+    if options.json:
+        commits = [{"id": one.id, "subject": one.subject} for one in brought.commits]
+        say_json({"run": found.run, "repository": os.fspath(brought.worktree),
+                  "branch": options.branch, "tip": brought.tip, "commits": commits})  # fmt: skip
+        return 0
+    for one in brought.commits[:_MAX_COMMITS]:
+        say(f"{one.id[:_SHORT_ID]}  {plain(one.subject, 100)}")
+    if (more := len(brought.commits) - _MAX_COMMITS) > 0:
+        say(f"and {more} more")
+    count = "1 commit" if len(brought.commits) == 1 else f"{len(brought.commits)} commits"
+    where = plain(os.fspath(brought.worktree), 400)
+    say(f"{count} of the agent on the new branch {options.branch} of {where}")
+    return 0
 
 
 def _apply(found: RunChanges, options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json, warn
+    from paddock.model.plain import plain
 
     for remark in found.remarks:
         warn(remark)
-    chosen = _chosen(found, options)
-    _check(chosen, options)
+    chosen, named = _chosen(found, options)
+    _check_places(chosen, options)
+    held = _held(found, chosen, named, options)
+    written = [one for one in chosen if one.path not in held]
+    _check_conflicts(written, options)
     if not chosen:
         if options.json:
-            say_json({"run": found.run, "applied": []})
+            say_json({"run": found.run, "applied": [], "to": _where(chosen, options)})
         else:
             say("nothing to apply")
         return 0
-    if not options.yes and not _is_confirmed(chosen, options):
-        say("nothing was written")
-        return 1
-    results = _write(chosen, options.to)
+    agreed: frozenset[str] = frozenset()
+    if not options.yes:
+        _check_person(options)
+        if written and not _is_confirmed(written, options):
+            say("nothing was written")
+            return 1
+        agreed = _agreed(chosen, held)
+        _check_conflicts([one for one in chosen if one.path in agreed], options)
+    results = _write(found, chosen, named, agreed, options.to)
     if options.json:
-        say_json({"run": found.run, "applied": [_as_json(path, one) for path, one in results]})
+        applied = [_as_json(path, one) for path, one in results]
+        say_json({"run": found.run, "applied": applied, "to": _where(chosen, options)})
     else:
         say("\n".join(_line(path, one) for path, one in results))
+        count = sum(one.status == "applied" for _, one in results)
+        where = plain(", ".join(_where(chosen, options)), 400)
+        say(f"{count} of {len(results)} written to {where}")
+    if any(one.status == "held" for _, one in results):
+        warn("tools on this machine obey the files that are held; look at them, and name each one "
+             "that you want: paddock apply RUN PATH")  # fmt: skip
     return 0 if all(one.status == "applied" for _, one in results) else 1
 
 
-def _chosen(found: RunChanges, options: argparse.Namespace) -> list[Changed]:
-    """What was named, or all that can be written back."""
+def _chosen(found: RunChanges, options: argparse.Namespace) -> tuple[list[Changed], frozenset[str]]:
+    """Return what was named, or all that can be written back; and the paths that were named."""
     from paddock.model.errors import InvalidInput
     from paddock.model.plain import plain
 
     if not options.paths:
         some = [one for one in found.changed if options.to or one.place.source is not None]
-        return _without_what_git_runs(some)
+        return some, frozenset()
     chosen: dict[str, Changed] = {}
+    named = set()
     for word in options.paths:
         wanted = posixpath.normpath(posixpath.join(found.cwd, word))
         some = [c for c in found.changed if c.path == wanted or c.path.startswith(f"{wanted}/")]
         if not some:
             raise InvalidInput(f"{plain(word, 200)} is not among the changes",
                                hint="paddock changes lists them")  # fmt: skip
-        is_named = "/.git/" in f"{wanted}/"
-        chosen |= {one.path: one for one in some if is_named or not _git_runs(one.path)}
-    return list(chosen.values())
+        chosen |= {one.path: one for one in some}
+        named.add(wanted)
+    return list(chosen.values()), frozenset(named)
 
 
-def _without_what_git_runs(some: list[Changed]) -> list[Changed]:
-    """The next `git status` would run it as the user: that has to be asked for by name."""
-    from paddock.cli.output import warn
+def _held(
+    found: RunChanges, chosen: list[Changed], named: frozenset[str], options: argparse.Namespace
+) -> dict[str, Obeyed]:
+    """Return what is held back because tools obey it, by the path that the agent saw."""
+    from paddock.state.apply import held_changes
+
+    held: dict[str, Obeyed] = {}
+    for place in dict.fromkeys(one.place for one in chosen):
+        own = [one.change for one in chosen if one.place == place]
+        with _target(place, options.to) as target:
+            consent = _consent(place, named)
+            judged = held_changes(
+                place.files, target, own, consent=consent, governing=found.governing
+            )
+        held |= {f"{place.target}/{path}": one for path, one in judged.items()}
+    return held
+
+
+def _consent(place: Place, named: frozenset[str], agreed: frozenset[str] = frozenset()) -> Consent:
+    from paddock.state.apply import Consent
+
+    top = f"{place.target}/"
+    return Consent(*(
+        frozenset(path.removeprefix(top) for path in paths if path.startswith(top))
+        for paths in (named, agreed)
+    ))  # fmt: skip
+
+
+def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]:
+    """Return those of the held files that a person wants all the same."""
+    from paddock.cli.output import say
     from paddock.model.plain import plain
+    from paddock.state.obeyed import Protection
 
-    for one in (one for one in some if _git_runs(one.path)):
-        warn(f"{plain(one.path, 400)} is left out, because git runs what it says; name it")
-    return [one for one in some if not _git_runs(one.path)]
+    asked = [
+        one
+        for one in chosen
+        if one.path in held and held[one.path].protection is Protection.ASKED and not one.refusal
+    ]
+    if not asked:
+        return frozenset()
+    say("tools on this machine obey these files, and would run what they say:")
+    for one in asked:
+        say(f"{one.change.kind:8}  {plain(one.path, 4096)}  ({held[one.path].why})")
+    is_agreed = _answer(f"write these {len(asked)} too? [y/N] ")
+    return frozenset(one.path for one in asked) if is_agreed else frozenset()
 
 
-def _git_runs(path: str) -> bool:
-    _, git, inner = f"{path}/".partition("/.git/")
-    parts = inner.split("/")[:-1]
-    return bool(git) and ("hooks" in parts or parts[-1:] in (["config"], ["config.worktree"]))
-
-
-def _check(chosen: list[Changed], options: argparse.Namespace) -> None:
-    """All that is known to be wrong is said before anything is written."""
-    from paddock.model.errors import Conflict, InvalidInput
-    from paddock.model.plain import plain
+def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
+    from paddock.model.errors import InvalidInput
 
     places = {one.place.target for one in chosen}
     if options.to and len(places) > 1:
@@ -133,6 +239,12 @@ def _check(chosen: list[Changed], options: argparse.Namespace) -> None:
                            hint="name the PATH of one of them")  # fmt: skip
     if not options.to and any(one.place.source is None for one in chosen):
         raise InvalidInput("changes of the workspace have no source", hint="say --to DIR")
+
+
+def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None:
+    from paddock.model.errors import Conflict
+    from paddock.model.plain import plain
+
     conflicts = [one for one in chosen if one.conflict]
     if conflicts and not options.to and not options.force:
         named = "; ".join(f"{plain(one.path, 200)}: {one.conflict}" for one in conflicts[:5])
@@ -140,32 +252,63 @@ def _check(chosen: list[Changed], options: argparse.Namespace) -> None:
         raise Conflict(f"{named}{more}", hint="look at paddock changes --diff, then say --force")
 
 
-def _is_confirmed(chosen: list[Changed], options: argparse.Namespace) -> bool:
-    from paddock.cli.output import say
+def _check_person(options: argparse.Namespace) -> None:
     from paddock.model.errors import InvalidInput
-    from paddock.model.plain import plain
 
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")
+
+
+def _is_confirmed(chosen: list[Changed], options: argparse.Namespace) -> bool:
+    from paddock.cli.output import say
+    from paddock.model.plain import plain
+
     for one in chosen:
         said = f"  ({one.refusal or one.conflict})" if one.refusal or one.conflict else ""
         say(f"{one.change.kind:8}  {plain(one.path, 4096)}{said}")
-    where = options.to or ", ".join(sorted({one.place.source or "" for one in chosen}))
+    where = ", ".join(_where(chosen, options))
+    return _answer(f"write {len(chosen)} of these to {plain(where, 400)}? [y/N] ")
+
+
+def _where(chosen: list[Changed], options: argparse.Namespace) -> list[str]:
+    """Return the directories that are written into."""
+    if options.to:
+        return [os.path.abspath(options.to)]
+    return sorted({one.place.source for one in chosen if one.place.source})
+
+
+def _answer(question: str) -> bool:
     try:
-        answer = input(f"write {len(chosen)} of these to {plain(where, 400)}? [y/N] ")
+        return input(question).strip().lower() in ("y", "yes")
     except EOFError:
         return False
-    return answer.strip().lower() in ("y", "yes")
 
 
-def _write(chosen: list[Changed], to: str | None) -> list[tuple[str, Applied]]:
-    from paddock.state.apply import Applied
+def _write(
+    found: RunChanges,
+    chosen: list[Changed],
+    named: frozenset[str],
+    agreed: frozenset[str],
+    to: str | None,
+) -> list[tuple[str, Applied]]:
+    from paddock.state.apply import Applied, apply_changes
+    from paddock.state.privilege import is_privileged
 
     results: list[tuple[str, Applied]] = []
     for place in dict.fromkeys(one.place for one in chosen):
         own = [one for one in chosen if one.place == place]
         fine = [one for one in own if not one.refusal or to]
-        results += _write_place(place, fine, to)
+        with _target(place, to) as target:
+            info = os.fstat(target)
+            done = apply_changes(
+                place.files,
+                target,
+                [one.change for one in fine],
+                owner=(info.st_uid, info.st_gid) if is_privileged() else None,
+                consent=_consent(place, named, agreed),
+                governing=found.governing,
+            )
+        results += [(f"{place.target}/{one.path}", one) for one in done]
         results += [
             (one.path, Applied(one.change.path, one.change.kind, "refused", one.refusal))
             for one in own
@@ -174,10 +317,10 @@ def _write(chosen: list[Changed], to: str | None) -> list[tuple[str, Applied]]:
     return results
 
 
-def _write_place(place: Place, own: list[Changed], to: str | None) -> list[tuple[str, Applied]]:
+@contextlib.contextmanager
+def _target(place: Place, to: str | None) -> Iterator[int]:
+    """The directory that is written into, open."""
     from paddock.run.changed import open_source_directory
-    from paddock.state.apply import apply_changes
-    from paddock.state.privilege import is_privileged
 
     if to is not None:
         target = os.open(to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -185,12 +328,9 @@ def _write_place(place: Place, own: list[Changed], to: str | None) -> list[tuple
         assert place.source is not None
         target = open_source_directory(place.source)
     try:
-        info = os.fstat(target)
-        owner = (info.st_uid, info.st_gid) if is_privileged() else None
-        done = apply_changes(place.files, target, [one.change for one in own], owner=owner)
+        yield target
     finally:
         os.close(target)
-    return [(f"{place.target}/{one.path}", one) for one in done]
 
 
 def _as_json(path: str, one: Applied) -> dict[str, str | None]:

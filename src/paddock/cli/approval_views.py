@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from paddock.cli.call_summary import call_summary
 from paddock.cli.output import say
-from paddock.cli.table import age, table
+from paddock.cli.table import age, line_width, table
 from paddock.gate.approvals import PENDING, Approval, Approvals
 from paddock.gate.proposals import Proposal
 from paddock.gate.showing import context_lines, question_lines, time_left
@@ -26,7 +27,9 @@ _MAX_CALL = 60
 
 def approvals_table(found: Iterable[Approval]) -> str:
     header = ("ID", "STATE", "AGENT", "CALL", "RULE", "LEFT")
-    return table(header, [_row(one) for one in found])
+    return table(
+        header, [_row(one) for one in found], width=line_width(), flexible=("CALL", "RULE", "AGENT")
+    )
 
 
 def approval_text(approval: Approval) -> str:
@@ -75,7 +78,7 @@ def statistics_table(found: Iterable[RuleStatistics]) -> str:
         )
         for one in found
     ]
-    return table(header, rows)
+    return table(header, rows, width=line_width(), flexible=("RULE",))
 
 
 def statistics_json(found: Iterable[RuleStatistics]) -> list[dict[str, Any]]:
@@ -101,7 +104,8 @@ def _row(one: Approval) -> tuple[str, ...]:
 
 
 def _call(one: Approval) -> str:
-    return plain(f"{one.content.get('kind', '?')} {one.content.get('name', '?')}", _MAX_CALL)
+    content = one.content
+    return call_summary(content.get("kind"), content.get("name"), content.get("arguments") or {})
 
 
 def _event(one: Approval) -> str:

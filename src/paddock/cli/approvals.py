@@ -12,43 +12,45 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
 from paddock.cli.output import first_or_late
+from paddock.cli.parser import CommandParser
 from paddock.cli.policy_file import read_policy
 from paddock.model.errors import InvalidInput, PaddockError
 
 if TYPE_CHECKING:
     from paddock.gate.approvals import Approval, Approvals
 
-EXIT_FAILED = 1
-
 
 def main(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock approvals", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock approvals", description=__doc__)
     _list_options(parser, is_top=True)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND")
     _list_options(commands.add_parser("list", help="questions that wait (the default)"))
     show = commands.add_parser("show", help="one question, with everything in it")
     approve = commands.add_parser("approve", help="yes, this once")
     approve.add_argument(
-        "--always", action="store_true", help="also propose a rule for exactly this call"
+        "--always", action="store_true", help="also propose a rule for calls like this one"
     )
+    approve.add_argument("--yes", action="store_true", help="do not ask about the rule")
     approve.add_argument("--file", type=Path, help="the paddock file, for --always")
     deny = commands.add_parser("deny", help="no")
     edit = commands.add_parser("edit", help="yes, with other arguments; rules decide on it again")
     how = edit.add_mutually_exclusive_group(required=True)
-    how.add_argument("--set", action="append", metavar="KEY=JSON", help="change one argument")
+    how.add_argument("--set", action="append", metavar="PATH=VALUE",
+                     help="change one field, as in body.amount=100; again for more")  # fmt: skip
     how.add_argument("--arguments", metavar="JSON", help="all arguments as one object")
     how.add_argument("--editor", action="store_true", help="change them in $EDITOR")
     for one in (show, approve, deny, edit):
         one.add_argument("id", metavar="ID", help="an id, or the beginning of one")
     for one in (approve, deny, edit):
         one.add_argument("--reason", default="", help="kept with the answer")
-        one.add_argument("--by", metavar="NAME", help="who answers (your login name)")
+        one.add_argument("--by", metavar="NAME", help="who answers (default: your login name)")
     stats = commands.add_parser("stats", help="how often each rule asks, and what is answered")
     stats.add_argument("--agent", metavar="A", help="of one agent")
     stats.add_argument("--since", metavar="TIME", help="only the last 7d, 24h, ...")
@@ -101,23 +103,39 @@ def _show(options: argparse.Namespace) -> int:
 
 def _approve(options: argparse.Namespace) -> int:
     approvals = _approvals()
-    policy = read_policy(options.file) if options.file else None
-    answered = approvals.approve(options.id, _by(options), options.reason)
-    said = _as_json(answered)
     if not options.always:
-        return _say(answered, said, options)
-    from paddock.gate.proposals import Proposals
+        answered = approvals.approve(options.id, _by(options), options.reason)
+        return _say(answered, _as_json(answered), options)
+    from paddock.gate.proposals import Proposals, sketch
 
+    asked = approvals.get(options.id)
+    policy = read_policy(options.file) if options.file else approvals.policy_of(asked)
+    refused: PaddockError | None = None
     try:
-        proposal = Proposals(approvals.store).add(answered, _by(options), policy)
+        shown = sketch(asked, _by(options), policy).as_yaml()
     except PaddockError as error:
-        _say(answered, said, options)
-        print(f"paddock: approved this once; no rule is proposed: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    _say(answered, {**said, "proposal": proposal.as_yaml()}, options)
-    if not options.json:
-        print(proposal.as_yaml(), end="")
-    return 0
+        shown, refused = "", error
+    if shown and not options.json:
+        print(shown, end="", flush=True)
+    if shown and not (options.json or options.yes) and not _is_agreed():
+        print("paddock: nothing was answered", file=sys.stderr)
+        return ExitCode.FAILED
+    answered = approvals.approve(asked.approval_id, _by(options), options.reason)
+    if refused is not None:
+        _say(answered, _as_json(answered), options)
+        print(f"paddock: approved this once; no rule is proposed: {refused}", file=sys.stderr)
+        return ExitCode.FAILED
+    proposal = Proposals(approvals.store).add(answered, _by(options), policy)
+    return _say(answered, {**_as_json(answered), "proposal": proposal.as_yaml()}, options)
+
+
+def _is_agreed() -> bool:
+    """Whether the person at the terminal wants the rule that is shown; yes where there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    print("Approve this call, and keep this rule for review? [y/N] ", end="", file=sys.stderr,
+          flush=True)  # fmt: skip
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _deny(options: argparse.Namespace) -> int:
@@ -126,11 +144,19 @@ def _deny(options: argparse.Namespace) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
+    from paddock.cli.approval_edit import check_edit
+    from paddock.gate.editing import change_lines
+
     approvals = _approvals()
     asked = approvals.get(options.id)
-    arguments = _edited(asked.content.get("arguments") or {}, options)
-    answered = approvals.edit(asked.approval_id, _by(options), arguments, options.reason)
-    return _say(answered, _as_json(answered), options)
+    shown = asked.content.get("arguments") or {}
+    arguments = _edited(shown, options)
+    checked = approvals.checking(lambda one, edited: check_edit(approvals, one, edited))
+    answered = checked.edit(asked.approval_id, _by(options), arguments, options.reason)
+    _say(answered, _as_json(answered), options)
+    if not options.json:
+        print("".join(f"  {line}\n" for line in change_lines(shown, arguments)), end="")
+    return 0
 
 
 def _edited(shown: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:

@@ -7,57 +7,56 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from paddock.cli import (
-    bench_fork,
-    bench_gate,
-    bench_journal,
-    bench_memory,
-    bench_network,
-    bench_policy,
-    bench_runs,
-    bench_start,
-    bench_work,
-    bench_world,
-)
-from paddock.cli.bench_figures import Figure, failed
-from paddock.cli.bench_report import as_json, as_text, host_facts
-from paddock.cli.bench_rig import Rig, open_rig
+from paddock.cli.parser import CommandParser
+from paddock.cli.progress import Progress
 from paddock.model.errors import PaddockError
 
-MEASUREMENTS: dict[str, Callable[[Rig], list[Figure]]] = {
-    "create-cold": bench_start.create_cold,
-    "create-pool": bench_start.create_pool,
-    "create-100": bench_start.create_crowd,
-    "command": bench_work.command,
-    "files": bench_work.files,
-    "fork": bench_fork.fork,
-    "memory": bench_memory.memory,
-    "cpu": bench_work.cpu,
-    "cli-start": bench_start.cli_start,
-    "decide": bench_policy.decide,
-    "journal": bench_journal.journal,
-    "gate": bench_gate.gate,
-    "network": bench_network.network,
-    "network-memory": bench_network.network_memory,
-    "network-start": bench_network.network_start,
-    "fuzz": bench_network.fuzz,
-    "world": bench_world.world,
-    "world-fork": bench_world.world_fork,
-    "runs": bench_runs.runs,
-    "run-forks": bench_runs.run_forks,
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paddock.cli.bench_figures import Figure
+    from paddock.cli.bench_rig import Rig
+
+# The function that measures each figure, by the module that has it: they are loaded when needed.
+MEASUREMENTS = {
+    "create-cold": "bench_start.create_cold",
+    "create-pool": "bench_start.create_pool",
+    "create-100": "bench_start.create_crowd",
+    "command": "bench_work.command",
+    "files": "bench_work.files",
+    "fork": "bench_fork.fork",
+    "memory": "bench_memory.memory",
+    "cpu": "bench_work.cpu",
+    "cli-start": "bench_start.cli_start",
+    "decide": "bench_policy.decide",
+    "journal": "bench_journal.journal",
+    "gate": "bench_gate.gate",
+    "network": "bench_network.network",
+    "network-memory": "bench_network.network_memory",
+    "network-start": "bench_network.network_start",
+    "fuzz": "bench_network.fuzz",
+    "neighbour": "bench_neighbour.neighbour",
+    "world": "bench_world.world",
+    "world-fork": "bench_world.world_fork",
+    "runs": "bench_runs.runs",
+    "run-forks": "bench_runs.run_forks",
+    "hostile": "bench_hostile.hostile_delay",
 }
 
 
 def main(arguments: list[str]) -> int:
     """0 when all was measured, be a limit reached or not; 1 when something could not be."""
-    options = _parse(arguments)
+    options = make_parser().parse_args(arguments)
+    from paddock.cli.bench_report import as_json, as_text, host_facts
+    from paddock.cli.bench_rig import open_rig
+
     with open_rig(is_quick=options.quick) as rig:
         host = host_facts(rig.peers, is_quick=options.quick)
-        figures = _measure(rig, options.only)
+        figures = _measure(rig, options.only or [*MEASUREMENTS])
     if options.json:
         print(json.dumps(as_json(host, figures), indent=2))
     else:
@@ -66,18 +65,16 @@ def main(arguments: list[str]) -> int:
     return int(any(figure.value is None for figure in figures))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock bench",
         description="Measures Paddock beside its peers on this machine.",
         epilog=f"Names for --only: {', '.join(MEASUREMENTS)}.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--quick", action="store_true", help="fewer samples: under a minute")
-    parser.add_argument(
-        "--only", metavar="NAME,...", type=_names, default=[*MEASUREMENTS], help="only these"
-    )
-    return parser.parse_args(arguments)
+    parser.add_argument("--only", metavar="NAME,...", type=_names, help="only these (default: all)")
+    return parser
 
 
 def _names(text: str) -> list[str]:
@@ -92,18 +89,25 @@ def _names(text: str) -> list[str]:
 
 
 def _measure(rig: Rig, names: list[str]) -> list[Figure]:
+    import subprocess
+
+    from paddock.cli.bench_figures import failed
+
     figures: list[Figure] = []
-    for number, name in enumerate(names, 1):
-        _progress(f"measuring {name} ({number} of {len(names)}) ...")
+    progress = Progress(len(names))
+    for name in names:
+        progress.begin(name)
         try:
-            figures += MEASUREMENTS[name](rig)
+            figures += measurement(name)(rig)
+            progress.end()
         except (PaddockError, OSError, subprocess.SubprocessError, ExceptionGroup) as error:
             figures.append(failed(name, error))  # the other figures are still worth having
-    _progress("")
+            progress.end("failed")
     return figures
 
 
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
+def measurement(name: str) -> Callable[[Rig], list[Figure]]:
+    """Return the function that measures a figure."""
+    module, function = MEASUREMENTS[name].split(".")
+    found: Callable[[Rig], list[Figure]] = getattr(import_module(f"paddock.cli.{module}"), function)
+    return found

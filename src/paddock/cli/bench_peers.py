@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paddock.fence.container.rootfs import bubblewrap
+from paddock.fence.container import bubblewrap
 from paddock.model.errors import HostCannot
 from paddock.model.values import dataclass
 
@@ -128,8 +128,9 @@ def open_peers(scratch: Path) -> Iterator[Peers]:
 
 def _bwrap() -> Spawner:
     """A plan like ours: all namespaces, /usr to read, proc, dev, tmpfs, no capability."""
-    argv = [bubblewrap(), "--unshare-all", "--uid", "1000", "--gid", "1000", "--die-with-parent",
-            "--cap-drop", "ALL", "--clearenv", "--ro-bind", "/usr", "/usr"]  # fmt: skip
+    argv = [bubblewrap.find(), "--unshare-all", "--uid", "1000", "--gid", "1000",
+            "--die-with-parent", "--cap-drop", "ALL", "--clearenv", "--ro-bind", "/usr",
+            "/usr"]  # fmt: skip
     for name, target in _top_links():
         argv += ["--symlink", target, f"/{name}"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/tmp"]  # noqa: S108

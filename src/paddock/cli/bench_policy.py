@@ -13,6 +13,7 @@ from paddock.cli.bench_rig import Rig
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import HostCannot, IntegrityError
 from paddock.model.values import dataclass
+from paddock.model.version import install_command
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 
@@ -28,7 +29,7 @@ def decide(rig: Rig) -> list[Figure]:
     try:
         cedar = _Cedar.of(policy, actions)
     except ImportError:
-        raise HostCannot("cedarpy is not installed", hint="pip install 'paddock[dev]'") from None
+        raise HostCannot("cedarpy is not installed", hint=install_command("dev")) from None
     mine, peer = _by_turns(
         rig.count(200, 50),
         _in_turn(policy.decide, actions),

@@ -4,33 +4,30 @@ words: they go through `plain` and are bounded.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.journal.calls import MAX_CALL, call_words
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.plain import plain
-
-_MOST = 400
 
 
 def call_text(kind: str | None, name: str | None, proposed: Mapping[str, Any]) -> str:
     """The call of an action as its `proposed` record has it."""
     arguments = proposed.get("arguments")
     if not isinstance(arguments, Mapping):
-        return plain(name or "-", _MOST)
+        return plain(name or "-", MAX_CALL)
     if kind == "exec" and isinstance(arguments.get("argv"), list):
-        return plain(shlex.join(map(str, arguments["argv"])), _MOST)
+        return plain(shlex.join(map(str, arguments["argv"])), MAX_CALL)
     if kind == "file":
         to = f" -> {arguments['to']}" if "to" in arguments else ""
-        return plain(f"{name} {arguments.get('path')}{to}", _MOST)
+        return plain(f"{name} {arguments.get('path')}{to}", MAX_CALL)
     if kind == "code":
-        return plain(f"{name}: {arguments.get('code')}", _MOST)
+        return plain(f"{name}: {arguments.get('code')}", MAX_CALL)
     if kind in KINDS and ("host" in arguments or "name" in arguments):
-        return plain(_network(Traffic(0, 0, kind, name or "", arguments)), _MOST)
-    words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
-    return plain(f"{name}({words})", _MOST)
+        return plain(_network(Traffic(0, 0, kind, name or "", arguments)), MAX_CALL)
+    return call_words(name, arguments)
 
 
 def _network(one: Traffic) -> str:
@@ -41,7 +38,3 @@ def _network(one: Traffic) -> str:
     if one.kind == "http":
         return f"{one.method} {one.url}"
     return f"{one.method or ''} {one.place}".strip()
-
-
-def _value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_MOST]

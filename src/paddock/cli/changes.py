@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import os
-from collections.abc import Iterator
+import sys
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from paddock.run.changed import Changed, RunChanges
+from paddock.cli.parser import RUN_HELP, CommandParser
 
-# A larger file is not shown line by line.
-_MAX_DIFF_BYTES = 1 << 20
-_MAX_LINE = 2000
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paddock.run.changed import Changed, Place, RunChanges
+
+_MAX_LINE = 2000  # of a patch on a terminal
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import say, say_json, sentences
 
-    options = _parser().parse_intermixed_args(words)
+    options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.run.changed import changes_of_run
@@ -29,37 +28,73 @@ def main(words: list[str]) -> int:
             if options.json:
                 say_json(as_json(found))
                 return 0
-            say("\n".join(change_lines(found)))
             if options.diff:
-                for one in found.changed:
-                    for line in _diff_lines(one):
-                        say(line)
+                return _write_patch(found)
+            say("\n".join(change_lines(found)))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import step
 
-    parser = argparse.ArgumentParser(prog="paddock changes", description=__doc__)
+    parser = CommandParser(prog="paddock changes", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--step", type=step, metavar="K", help="as it was before this step")
-    parser.add_argument("--diff", action="store_true", help="line by line")
+    parser.add_argument("--diff", action="store_true", help="as a patch that git apply takes")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser
 
 
 def change_lines(found: RunChanges) -> list[str]:
-    """A line for each change, what is to be said of it, and the counts."""
+    """A line for each change, what is to be said of it, and the counts. What lies in a repository
+    is one line."""
     from paddock.cli.output import counts
     from paddock.model.plain import plain
+    from paddock.state.obeyed import is_in_repository
 
+    inner = [one for one in found.changed if is_in_repository(one.change.path)]
+    outer = [one for one in found.changed if one not in inner] if inner else found.changed
     lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{'/' if _is_directory(one) else ''}"
-             f"{_warning(one)}" for one in found.changed]  # fmt: skip
+             f"{_warning(one)}" for one in outer]  # fmt: skip
+    lines += _repository_lines(found, inner)
     lines += [f"note: {plain(remark, 4096)}" for remark in found.remarks]
-    kinds = [one.change.kind for one in found.changed if is_counted(one)]
+    kinds = [one.change.kind for one in outer if is_counted(one)]
     told = counts({kind: kinds.count(kind) for kind in kinds}, ("added", "modified", "deleted"))
     return [*lines, told or ("no file changed" if found.changed else "nothing changed")]
+
+
+def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
+    """`modified  /srv/app/.git (14 files: 2 commits on main)`."""
+    from paddock.model.plain import plain
+    from paddock.state.obeyed import repository_path
+
+    repositories: dict[tuple[Place, str], list[Changed]] = {}
+    for one in inner:
+        repositories.setdefault((one.place, repository_path(one.change.path)), []).append(one)
+    for (place, path), changes in repositories.items():
+        files = sum(not _is_directory(one) for one in changes)
+        own = next((one.change.kind for one in changes if one.change.path == path), "modified")
+        told = _commits(found) if place == found.project and path == ".git" else ""
+        count = "1 file" if files == 1 else f"{files} files"
+        yield f"{own:8}  {plain(f'{place.target}/{path}', 4096)} ({count}{told})"
+
+
+def _commits(found: RunChanges) -> str:
+    """What the agent committed on the branch that it was on, as far as that can be told."""
+    from paddock.model.errors import NotFound, PaddockError
+    from paddock.model.plain import plain
+    from paddock.run.commits import commits_of
+
+    try:
+        with commits_of(found) as made:
+            number = len(made.commits)
+            on = "" if made.branch is None else f" on {plain(made.branch, 100)}"
+    except NotFound:
+        return ": no new commit"
+    except PaddockError:  # `apply --branch` says what is wrong with it
+        return ""
+    count = "1 commit" if number == 1 else f"{number} commits"
+    return f": {count}{on}; as a branch: paddock apply {plain(found.run, 60)} --branch NAME"
 
 
 def is_counted(one: Changed) -> bool:
@@ -96,65 +131,22 @@ def _warning(one: Changed) -> str:
     return f"  ({said})" if said else ""
 
 
-def _diff_lines(one: Changed) -> Iterator[str]:
+def _write_patch(found: RunChanges) -> int:
+    """Write the patch, byte for byte; on a terminal with what would act on it spelled out. What is
+    not in it is said on the error output, so that the output is a patch and nothing else."""
+    from paddock.cli.output import say, warn
     from paddock.model.plain import plain
-    from paddock.model.results import FileType
+    from paddock.run.patch import ProjectPatch
 
-    if one.change.type is not FileType.FILE:
-        return
-    old = None if one.change.kind == "added" else _source_bytes(one)
-    new = None if one.change.kind == "deleted" else _bytes(os.fspath(one.place.files), one)
-    if one.place.source is None and one.change.kind != "added":
-        yield f"--- {plain(one.path, 4096)}: what it was in the workspace is not shown"
-        return
-    texts = [_text(data) for data in (old, new)]
-    if None in texts:
-        yield f"--- {plain(one.path, 4096)}: not text, or too large"
-        return
-    name = plain(one.path, 4096)
-    left, right = ([] if text is None else text.splitlines() for text in texts)
-    for line in difflib.unified_diff(left, right, f"a{name}", f"b{name}", lineterm=""):
-        yield plain(line, _MAX_LINE)
-
-
-def _source_bytes(one: Changed) -> bytes | None:
-    from paddock.run.changed import open_source_directory
-
-    if one.place.source is None:
-        return None
-    fd = open_source_directory(one.place.source)
-    try:
-        return _bytes(fd, one)
-    finally:
-        os.close(fd)
-
-
-def _bytes(root: str | int, one: Changed) -> bytes | None:
-    """A file's bytes, if it is one and not too large. No link is followed on the way."""
-    from pathlib import Path
-
-    from paddock.state.descent import Descent, open_file
-
-    *parents, name = one.change.path.split("/")
-    with Descent(root if isinstance(root, int) else Path(root), lift=False) as descent:
-        try:
-            descent.go_to(parents)
-            fd = open_file(name, descent.fd)
-        except OSError:
-            return None
-        if fd is None:
-            return None
-        try:
-            data = os.pread(fd, _MAX_DIFF_BYTES + 1, 0)
-        finally:
-            os.close(fd)
-    return data if len(data) <= _MAX_DIFF_BYTES else b"\0"
-
-
-def _text(data: bytes | None) -> str | None:
-    if data is None:
-        return ""
-    try:
-        return None if b"\0" in data else data.decode()
-    except UnicodeDecodeError:
-        return None
+    patch = ProjectPatch(found)
+    if sys.stdout.isatty():
+        for line in b"".join(patch).split(b"\n"):
+            say(plain(line.decode("utf-8", "replace").replace("\t", "    "), _MAX_LINE))
+    else:
+        sys.stdout.flush()
+        for piece in patch:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    for remark in (*found.remarks, *patch.remarks):
+        warn(plain(remark, 4096))
+    return 0 if patch.is_whole else 1

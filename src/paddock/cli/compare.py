@@ -5,26 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from paddock.cli.parser import RUN_HELP, CommandParser
+
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_intermixed_args(words)
+    options = make_parser().parse_intermixed_args(words)
     with sentences():
         _compare(options)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
-
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock compare",
         description=__doc__,
         epilog="The first run is what the others are held against.",
     )
-    parser.add_argument("first", metavar="A", help=RUN_HELP)
-    parser.add_argument("others", metavar="B", nargs="+", help="one or more runs")
+    parser.add_argument("first", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("others", metavar="RUN", nargs="+", help="one or more runs")
     parser.add_argument("--full", action="store_true", help="every step, and values in full")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page in one file as well")

@@ -13,6 +13,7 @@ from paddock.cli.table import table
 from paddock.cli.times import took
 from paddock.cli.world_text import inner_lines
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
 from paddock.run.compare.fields import ABSENT, FieldDifference, windows
@@ -21,8 +22,9 @@ from paddock.run.compare.words import (
     counts_text,
     divergence_text,
     ended_text,
-    money_text,
+    moved_text,
     parting_text,
+    said_lines,
     spent_text,
 )
 
@@ -135,6 +137,7 @@ class _Page:
         line = f"{numbers[0]:>6} {numbers[1]:>6}  {one.what:<16}  {cut(call, max(room, 20))}{said}"
         colour = _COLOURS.get(one.what) if self.is_coloured else None
         yield f"\033[{colour}m{line}\033[0m" if colour else line
+        yield from (f"{'':<33}{cut(said, self.width - 33)}" for said in said_lines(one))
         if self.is_full and one.here and one.there:
             for part in one.parts:
                 found = details(pairing.here, pairing.there, one, part, is_full=True)
@@ -199,7 +202,7 @@ class _Page:
         told = [one for one in service.documents if one.kind not in inner]
         count = service.count - (len(service.documents) - len(told))
         others = inner_lines((one.kind for one in service.documents), inner, "otherwise")
-        what = "1 document differs" if count == 1 else f"{count} documents differ"
+        what = many(count, "document differs", "documents differ")
         yield f"world     {name}: {'; '.join([*([what] if count else []), *others])}"
         shown = told if self.is_full else told[:_MAX_DOCUMENTS]
         for one in shown:
@@ -232,7 +235,7 @@ def _told(column: Column) -> dict[str, str]:
         "verdicts": counts_text(column.trail.verdicts.counts),
         "broken": _sentences(broken(column.trail)),
         "models": spent_text(report.spent),
-        "money": money_text(column.money),
+        "money": moved_text(column.money),
     }
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
+
 if TYPE_CHECKING:
     from paddock.cli.demo_text import Page
     from paddock.demo.story import Story
 
-EXIT_NOT_EXACT = 1
 _PAUSE_S = 0.8
 _THINK_S = 0.6  # a person who answers at once is not seen
 
@@ -20,7 +21,7 @@ _THINK_S = 0.6  # a person who answers at once is not seen
 def main(words: list[str]) -> int:
     from paddock.cli.output import is_coloured, say_json, sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.demo_text import Page
         from paddock.demo.laying import check_packages, lay_out
@@ -38,7 +39,7 @@ def main(words: list[str]) -> int:
         page.end(found)
         if options.json:
             say_json(found)
-    return 0 if found["is_exact"] else EXIT_NOT_EXACT
+    return 0 if found["is_exact"] else ExitCode.FAILED
 
 
 def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
@@ -81,8 +82,8 @@ def _directory(keep: Path | None) -> Path:
     return root.with_name(f"{root.name}-demo")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock demo",
         description=__doc__,
         epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",

@@ -5,65 +5,77 @@ It does not stop at looking: it starts a sandbox with small limits and tries to 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
 import platform
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from paddock.cli.doctor_door import NAME, prove_door
-from paddock.doors.machine.sandbox import Sandbox
-from paddock.fence.base import Finding
-from paddock.fence.container.probe import probe
+from paddock.cli.parser import CommandParser
+from paddock.cli.progress import Progress
 from paddock.model.errors import CommandExitException, PaddockError
-from paddock.state.home import Home
 
-Told = Callable[[str, str | None], None]
+if TYPE_CHECKING:
+    from paddock.doors.machine.sandbox import Sandbox
+    from paddock.fence.base import Finding
+    from paddock.state.home import Home
+
 _LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="paddock doctor", description=__doc__.splitlines()[0])
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--no-tests", action="store_true", help="look only, start no sandbox")
-    options = parser.parse_args(words)
+    return parser
+
+
+def main(words: list[str]) -> int:
+    options = make_parser().parse_args(words)
+    from paddock.cli.doctor_door import NAME, prove_door
+    from paddock.fence.container.probe import probe
+    from paddock.state.home import Home
+
     home = Home.find()
-    told = _tell if sys.stderr.isatty() and not options.json else _say_nothing
+    is_tested = not options.no_tests
+    checks = 1 + (1 + len(_ATTEMPTS) if is_tested else 0)
+    progress = Progress(checks, is_shown=is_tested and not options.json)
+    progress.begin("this host")
     found = probe(home)
+    progress.end()
     findings, proofs = found.findings, {}
-    if found.is_usable and not options.no_tests:
-        told("this host", None)
-        door, failure = prove_door()
-        told(NAME, failure)
+    runs: list[str] = []
+    if found.is_usable and is_tested:
+        progress.begin(NAME)
+        door, failure = prove_door(runs)
+        progress.end(failure)
         findings = (*findings, door)
-        proofs = prove(told) | ({NAME: failure} if door.is_enforced else {})
+        proofs = prove(progress, runs) | ({NAME: failure} if door.is_enforced else {})
     is_sound = found.is_usable and all(p is None for p in proofs.values())
     if options.json:
-        print(json.dumps(_plain(home, findings, proofs, is_sound)))
+        print(json.dumps({**_plain(home, findings, proofs, is_sound), "runs": runs}))
     else:
         _show(home, findings, proofs)
+        if runs:
+            print(f"tried in the runs {' and '.join(runs)}")
     return 0 if is_sound else 3
 
 
-def _tell(name: str, failure: str | None) -> None:
-    """It takes seconds, and a person wants to see that it goes on."""
-    print(f"looked at {name}{f': {failure}' if failure else ''}", file=sys.stderr, flush=True)
+def prove(progress: Progress, runs: list[str]) -> dict[str, str | None]:
+    """Attack each boundary: None when it held, else what happened. The id of the run in which that
+    was done is added to `runs`."""
+    from paddock.cli.own_sandbox import create_sandbox
 
-
-def _say_nothing(name: str, failure: str | None) -> None:
-    """To programs the end is enough."""
-
-
-def prove(told: Told = _say_nothing) -> dict[str, str | None]:
-    """Each boundary really attacked: None when it held, else what happened."""
     proofs: dict[str, str | None] = {}
     try:
-        with Sandbox.create(limits=_LIMITS, timeout=120) as box:
+        with create_sandbox("doctor", limits=_LIMITS, timeout=120) as box:
+            runs.append(box.sandbox_id)
             for name, attempt in _ATTEMPTS.items():
+                progress.begin(name)
                 proofs[name] = attempt(box)
-                told(name, proofs[name])
+                progress.end(proofs[name])
     except PaddockError as error:
         proofs["isolation"] = error.message
     return proofs
@@ -146,6 +158,8 @@ def _plain(
 
 
 def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None]) -> None:
+    from paddock.fence.base import Finding
+
     is_pretty = sys.stdout.isatty()
     who = "root" if os.geteuid() == 0 else "ordinary user"
     print(f"Linux {platform.release()}, {who}, {home.root}")

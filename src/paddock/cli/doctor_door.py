@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from paddock.cli.own_sandbox import create_sandbox
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.fence.base import Finding
 from paddock.model.errors import CommandExitException, HostCannot, PaddockError
@@ -57,8 +58,9 @@ for said, check in checks.items():
 """
 
 
-def prove_door() -> tuple[Finding, str | None]:
-    """What was found, and what went wrong if it is there and does not hold."""
+def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
+    """What was found, and what went wrong if it is there and does not hold. The id of the run that
+    showed it is added to `runs`."""
     token = secrets.token_hex(8)
     with _serving(token) as port:
         network = {
@@ -66,7 +68,8 @@ def prove_door() -> tuple[Finding, str | None]:
             "hosts": {"door.test": f"127.0.0.1:{port}"},
         }
         try:
-            with Sandbox.create(network=network, timeout=120) as box:
+            with create_sandbox("doctor", network=network, timeout=120) as box:
+                runs.append(box.sandbox_id)
                 return Finding(NAME, True, _BY), _attempted(box, token)
         except HostCannot as error:
             return Finding(NAME, False, "", error.message, error.hint), None

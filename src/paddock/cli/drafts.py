@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import first_or_late
+from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     if words and words[0] not in _COMMANDS and not words[0].startswith("-"):
         words = ["list", "--run", run_name(words[0]), *words[1:]]  # `paddock drafts RUN`
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
 
@@ -30,8 +32,8 @@ def run_name(word: str) -> str:
     return find_journal(word).name
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock drafts", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock drafts", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     shown = commands.add_parser("list", help="drafts that wait")
     shown.add_argument("--all", action="store_true", help="sent and discarded ones as well")
@@ -43,19 +45,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     send = commands.add_parser("send", help="carry it out, through the gate")
     send.add_argument("--file", "-f", type=Path, default=Path("paddock.yaml"), metavar="FILE",
-                      help="the paddock file that decides on it (paddock.yaml)")  # fmt: skip
+                      help="the paddock file that decides on it")  # fmt: skip
     send.add_argument("--stage", metavar="S", help="instead of the file's: approve, narrow, broad")
     send.add_argument("--tools", metavar="MODULE[:NAME]",
                       help="where the tool functions are: a mapping, a list, or one function; "
                            "without a name the functions of the module. "
                            "Requests need none")  # fmt: skip
+    add_trust(send)
     which = send.add_mutually_exclusive_group(required=True)
-    which.add_argument("id", metavar="ID", nargs="?")
+    which.add_argument("id", metavar="DRAFT", nargs="?", help="an id")
     which.add_argument("--all", metavar="RUN", help="all of a run, up to the first that fails")
     for one in (show, discard):
-        one.add_argument("id", metavar="ID")
+        one.add_argument("id", metavar="DRAFT", help="an id")
     for one in (discard, send):
-        one.add_argument("--by", metavar="NAME", help="who does it (your login name)")
+        one.add_argument("--by", metavar="NAME", help="who does it (default: your login name)")
     for one in (shown, show, discard, send):
         one.add_argument("--json", action="store_true", help="for programs")
     return parser
@@ -121,7 +124,8 @@ def _say(line: str, said: dict[str, Any], options: argparse.Namespace) -> int:
 def _table(found: list[Draft]) -> str:
     import time
 
-    from paddock.cli.table import age, table
+    from paddock.cli.call_summary import call_summary
+    from paddock.cli.table import age, line_width, table
     from paddock.model.plain import plain
 
     rows = [
@@ -129,12 +133,17 @@ def _table(found: list[Draft]) -> str:
             one.draft_id,
             one.state,
             plain(one.agent, 60),
-            plain(f"{one.action.kind} {one.action.name}", 60),
+            call_summary(one.action.kind, one.action.name, one.action.arguments),
             age(time.time() - one.made_at),
         )
         for one in found
     ]
-    return table(("ID", "STATE", "AGENT", "CALL", "AGE"), rows)
+    return table(
+        ("ID", "STATE", "AGENT", "CALL", "AGE"),
+        rows,
+        width=line_width(),
+        flexible=("CALL", "AGENT"),
+    )
 
 
 def _text(draft: Draft) -> str:

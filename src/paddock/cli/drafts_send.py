@@ -10,11 +10,13 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.cli.drafts import draft_as_json
+from paddock.cli.exit_codes import ExitCode
 from paddock.cli.policy_file import read_policy
+from paddock.cli.trust_prompt import trust_from
+from paddock.doors.trust import check_trust
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
@@ -27,7 +29,6 @@ from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
 
-EXIT_FAILED = 1
 _OPEN = ("draft", "sending")
 
 
@@ -88,7 +89,7 @@ def _told(sent: Sent, options: argparse.Namespace) -> int:
         f"\n  hint: look there whether it was; then paddock drafts discard --stuck {draft.draft_id}"
     )
     print(f"paddock: {said}{'' if is_draft else hint}", file=sys.stderr)
-    return EXIT_FAILED
+    return ExitCode.FAILED
 
 
 def _send(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: str) -> Sent:
@@ -96,7 +97,7 @@ def _send(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: str) ->
     if draft.action.kind is Kind.TOOL:
         return _send_call(drafts, draft, options, by)
     if draft.action.kind in (Kind.HTTP, Kind.MODEL):
-        return _send_request(drafts, draft, _policy(options.file, options.stage), by)
+        return _send_request(drafts, draft, _policy(options), by)
     raise InvalidInput(
         f"a draft of kind {draft.action.kind} cannot be sent from here",
         hint="only tools and requests can",
@@ -110,7 +111,7 @@ def _send_call(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: st
         what = f"draft {draft.draft_id} is a call of {draft.action.name!r}"
         raise InvalidInput(what, hint="name the module of the function with --tools")
     function = find_function(options.tools, draft.action)
-    policy = _policy(options.file, options.stage)
+    policy = _policy(options)
     check_sendable(draft, policy)  # before there is a run of it
     with _gate(draft, policy) as gate:
         receipt = asyncio.run(send(drafts, draft.draft_id, gate, live(function), by))
@@ -140,7 +141,8 @@ def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent
 def _gate(draft: Draft, policy: Policy, secrets: dict[str, str] | None = None) -> Iterator[Gate]:
     """Of a run that is about this draft alone."""
     about = {"draft": draft.draft_id}
-    gate = open_gate(Home.find(), new_id(), policy, about=about, secrets=secrets,
+    gate = open_gate(Home.find(), new_id(), policy, about={"kind": "send", **about},
+                     secrets=secrets,
                      approvers=approvers_for(policy))  # fmt: skip
     try:
         yield gate
@@ -149,10 +151,13 @@ def _gate(draft: Draft, policy: Policy, secrets: dict[str, str] | None = None) -
             gate.close(about)
 
 
-def _policy(path: Path, stage: str | None) -> Policy:
+def _policy(options: argparse.Namespace) -> Policy:
+    path, stage = options.file, options.stage
     if stage is not None and stage not in list(Stage):
         known = ", ".join(Stage)
         raise InvalidInput(f"--stage: {stage!r} is not a stage", hint=f"there are {known}")
     if not path.exists():
         raise InvalidInput(f"{path} cannot be read", hint="name the paddock file with --file")
-    return read_policy(path, stage)
+    policy = read_policy(path, stage)
+    check_trust(policy, trust_from(options))
+    return policy

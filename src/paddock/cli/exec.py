@@ -8,35 +8,51 @@ import dataclasses
 import json
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
-from paddock.doors.machine.sandbox import Sandbox
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import CommandExitException, InvalidInput
+from paddock.model.spec import Limits
+
+if TYPE_CHECKING:
+    from paddock.doors.machine.sandbox import Sandbox
 
 _STDIN_CHUNK = 64 << 10
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock exec",
         description="Run a command in a new sandbox, or with --id in a running one.",
-        usage="paddock exec [options] [--] COMMAND [ARGUMENT ...]",
+        usage="paddock exec [OPTIONS] [--] COMMAND [ARGUMENT ...]",
     )
     add_spec_options(parser)
     parser.add_argument("--id", metavar="SANDBOX", help="a running sandbox instead of a new one")
-    parser.add_argument("--cwd", help="directory inside (the home)")
+    parser.add_argument("--cwd", help="directory inside (default: the home)")
     parser.add_argument("--command-timeout", default=None, help="stop the command after this")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    parser.add_argument("command", nargs=argparse.REMAINDER)
-    options = parser.parse_args(words)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND",
+                        help="a program and its words")  # fmt: skip
+    return parser
+
+
+def main(words: list[str]) -> int:
+    options = make_parser().parse_args(words)
+    from paddock.cli.own_sandbox import create_sandbox
+    from paddock.cli.trust_prompt import trusted_policy
+    from paddock.doors.machine.sandbox import Sandbox
+
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
     if options.id:
         only_for_new(options)
         return _run(Sandbox.connect(options.id), command, options)
-    with Sandbox.create(options.file, **spec_from(options)) as box:
+    policy = trusted_policy(options.file, options)
+    with create_sandbox("exec", policy, **spec_from(options)) as box:
+        if sys.stderr.isatty() and not options.json:
+            print(f"paddock: run {box.sandbox_id}", file=sys.stderr)
         return _run(box, command, options)
 
 
@@ -57,13 +73,17 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
         result = handle.wait(options.command_timeout)
     except CommandExitException as error:
         result = error.result
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BrokenPipeError):
         handle.kill()
         raise
     if options.json:
-        print(json.dumps(_plain(result)))
+        print(json.dumps({**_plain(result), "run": box.sandbox_id}))
     elif result.killed_by:
-        print(f"paddock: stopped by the {result.killed_by} limit", file=sys.stderr)
+        from paddock.cli.limit_text import limit_text
+
+        limits = Limits(**box.get_info().limits)
+        text = limit_text(result.killed_by, limits, "--limit ")
+        print(f"paddock: stopped by {text}", file=sys.stderr)
     return int(result.exit_code)
 
 

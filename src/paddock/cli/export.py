@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from paddock.cli.parser import RUN_HELP, CommandParser
 
 FORMATS = ("otel", "har", "jsonl", "csv")
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.journals import RUN_HELP, find_journal
     from paddock.cli.output import sentences, write_pieces
 
-    parser = argparse.ArgumentParser(prog="paddock export", description=__doc__)
+    options = make_parser().parse_args(words)
+    with sentences():
+        from paddock.cli.journals import find_journal
+        from paddock.journal.export import Format, export
+
+        directory = find_journal(options.run)
+        write_pieces(export(directory, Format(options.format)), options.output)
+    return 0
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock export", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument(
         "--format",
@@ -22,10 +33,4 @@ def main(words: list[str]) -> int:
         " paddock verify takes; csv: a row a step",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
-    options = parser.parse_args(words)
-    with sentences():
-        directory = find_journal(options.run)
-        from paddock.journal.export import Format, export
-
-        write_pieces(export(directory, Format(options.format)), options.output)
-    return 0
+    return parser

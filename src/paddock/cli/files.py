@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.parser import RUN_HELP, CommandParser
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_intermixed_args(words)
+    options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
 
@@ -25,11 +27,10 @@ def main(words: list[str]) -> int:
         return _cat(directory, options) if options.cat else _list(directory, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import step
 
-    parser = argparse.ArgumentParser(prog="paddock files", description=__doc__)
+    parser = CommandParser(prog="paddock files", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     about = "a file, or a directory and all in it; whole, or from the project on"
     parser.add_argument("path", metavar="PATH", nargs="?", help=about)
@@ -41,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(directory: Path, options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json
-    from paddock.cli.table import table
+    from paddock.cli.table import line_width, table
     from paddock.model.errors import NotFound
     from paddock.model.plain import plain
 
@@ -56,7 +57,7 @@ def _list(directory: Path, options: argparse.Namespace) -> int:
         return 0
     rows = [(_mode(node), node.size, f"{plain(path or '/', 4096)}{_more(node)}")
             for path, node in found]  # fmt: skip
-    say(table(("mode", "bytes", "path"), rows))
+    say(table(("MODE", "BYTES", "PATH"), rows, width=line_width()))
     if store.tree(tree).is_cut:
         say("(there were more files than are recorded)")
     return 0
@@ -130,7 +131,7 @@ def _more(node: Node) -> str:
         return f" -> {plain(node.target, 1000)}"
     if node.kind is NodeKind.WHITEOUT:
         return "  (deleted)"
-    return "" if node.is_kept else "  (too large to be kept)"
+    return "" if node.is_kept else "  (this version was not stored)"
 
 
 def _as_json(path: str, node: Node) -> dict[str, Any]:
@@ -140,7 +141,9 @@ def _as_json(path: str, node: Node) -> dict[str, Any]:
     if node.kind in (NodeKind.FILE, NodeKind.DIR, NodeKind.FIFO):
         about["mode"] = node.mode
     if node.kind is NodeKind.FILE:
-        about |= {"size_bytes": node.size, "sha256": node.digest, "is_kept": node.is_kept}
+        about |= {"size_bytes": node.size, "is_kept": node.is_kept}
+        # A file in parts has the digest of their list, not that of its bytes.
+        about["list_sha256" if node.is_split else "sha256"] = node.digest
     if node.kind is NodeKind.SYMLINK:
         about["target"] = node.target
     return about

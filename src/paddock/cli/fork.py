@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.cli.run import split_command
 from paddock.model.errors import InvalidInput
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str]) -> int:
     words, command = split_command(words)
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     from paddock.fence.container.rousing import early
 
     with early():
@@ -25,23 +27,30 @@ def main(words: list[str]) -> int:
 def _fork(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.journals import find_journal
     from paddock.cli.run import finish, recorded_policy, showing
+    from paddock.cli.trust_prompt import trust_from
+    from paddock.doors.terms import policy_of
+    from paddock.doors.trust import check_trust
     from paddock.run.forking import fork
 
     directory = find_journal(options.run, is_quiet=options.json)
     kinds = kinds_of(options, command)
+    policy, trust = recorded_policy(directory), trust_from(options)
+    check_trust(policy, trust)  # asked before anything is shown
+    if options.policy is not None:
+        policy_of(options.policy, trust)
     if len(kinds) * options.count == 1:
-        with showing(options, recorded_policy(directory)) as watch:
-            ended = fork(directory, kinds, watch=[watch])[0]
+        with showing(options, policy) as watch:
+            ended = fork(directory, kinds, watch=[watch], trust=trust)[0]
         code = finish(ended, options)
         return _left(ended, options, code)
     from paddock.cli.fork_many import fork_many
 
-    return fork_many(directory, kinds, options)
+    return fork_many(directory, kinds, options, trust)
 
 
 def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]:
     """One for each fault that is to be tried alone, or one in all."""
-    from paddock.cli.run import faults_from
+    from paddock.cli.run import envs_from, faults_from
     from paddock.run.forking import LAST, ForkWords
 
     at = options.at if options.at == LAST else _number(options.at)
@@ -60,6 +69,7 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
             drops_beside=options.no_beside,
             patience_s=options.patience,
             is_state_only=options.state_only,
+            envs=envs_from(options),
         )
         for texts in each
     ]
@@ -68,13 +78,12 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
 def _left(ended: Ended, options: argparse.Namespace, code: int) -> int:
     if ended.divergence is None:
         return code
-    from paddock.cli.replay import EXIT_DIVERGED
     from paddock.cli.replay_left import tell_divergence, tell_what_next
 
     if not options.json:
         tell_divergence(ended.divergence, "before it could fork, ")
         tell_what_next(ended.divergence, is_fork=True)
-    return EXIT_DIVERGED
+    return ExitCode.DIVERGED
 
 
 def _number(text: str) -> int:
@@ -84,16 +93,15 @@ def _number(text: str) -> int:
         raise InvalidInput(f"--at: {text!r} is neither a step nor `last`") from None
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import count
     from paddock.cli.replay import add_beside, add_patience
-    from paddock.cli.run import add_run_options
+    from paddock.cli.run import add_env, add_run_options
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="paddock fork",
         description=__doc__,
-        usage="paddock fork RUN --at K [options] [-- COMMAND ...]",
+        usage="paddock fork RUN --at K [OPTIONS] [-- COMMAND ...]",
     )
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument(
@@ -102,7 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--policy", metavar="FILE", help="another paddock file from there on")
     parser.add_argument("-n", "--count", type=count, default=1, metavar="N", help="of each kind")
     parser.add_argument("--yes", action="store_true", help="although they are more than 200")
-    parser.add_argument("-j", "--jobs", type=count, metavar="N", help="at once (as many as cores)")
+    parser.add_argument(
+        "-j", "--jobs", type=count, metavar="N", help="at once (default: one for each core)"
+    )
     parser.add_argument(
         "--each-fault",
         action="append",
@@ -119,5 +129,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--state-only", action="store_true", help="COMMAND starts in that state, without the past"
     )
+    add_env(parser)
     add_run_options(parser)
     return parser

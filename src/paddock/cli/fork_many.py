@@ -13,6 +13,7 @@ from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.plain import plain
 
 if TYPE_CHECKING:
+    from paddock.doors.trust import Trust
     from paddock.run.forking import ForkWords
     from paddock.run.running import Ended
 
@@ -20,7 +21,9 @@ MAX_UNASKED = 200  # each is a sandbox, and a journal that stays
 _CLEAR = "\r\033[2K"
 
 
-def fork_many(directory: Path, kinds: Sequence[ForkWords], options: argparse.Namespace) -> int:
+def fork_many(
+    directory: Path, kinds: Sequence[ForkWords], options: argparse.Namespace, trust: Trust
+) -> int:
     """All of them, and a table. 0 when each went its way."""
     from paddock.run.forking import fork
 
@@ -31,7 +34,14 @@ def fork_many(directory: Path, kinds: Sequence[ForkWords], options: argparse.Nam
     is_told = not options.quiet and not options.json
     told = Progress(total, is_told=is_told, has_kinds=len(kinds) > 1)
     try:
-        every = fork(directory, kinds, count=options.count, jobs=options.jobs, over=told.over)
+        every = fork(
+            directory,
+            kinds,
+            count=options.count,
+            jobs=options.jobs,
+            over=told.over,
+            trust=trust,
+        )
     except (KeyboardInterrupt, PaddockError):
         told.end()
         if told.every:

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.cli.init_look import Project, look
-from paddock.cli.init_text import paddock_file
+from paddock.cli.init_scripts import Script
+from paddock.cli.init_text import paddock_file, service_keys
 from paddock.cli.output import say, say_json, sentences, write_pieces
+from paddock.cli.parser import CommandParser
+from paddock.doors.trust import remember
 from paddock.model.errors import InvalidInput
+from paddock.policy.decide import Policy
 
 NAME = "paddock.yaml"
 _MAX_SHOWN = 10
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="paddock init", description=__doc__)
-    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR")
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument("--json", action="store_true", help="say what was found as JSON")
-    options = parser.parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         path = _place(options.directory, is_forced=options.force)
         project = look(options.directory)
         text = paddock_file(project)
-        _check(text, path)
+        policy = _checked(text, path)
         write_pieces([text], path)
+        remember(policy)
     if options.json:
         say_json(_data(project, path))
     else:
         say("\n".join(_lines(project, path)))
     return 0
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock init", description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
+                        help="the project")  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument("--json", action="store_true", help="say what was found as JSON")
+    return parser
 
 
 def _place(directory: Path, *, is_forced: bool) -> Path:
@@ -44,11 +54,12 @@ def _place(directory: Path, *, is_forced: bool) -> Path:
     return path
 
 
-def _check(text: str, path: Path) -> None:
+def _checked(text: str, path: Path) -> Policy:
     """What we write must load. If it does not, that is our fault and nothing is written."""
     from paddock.policy.file import load
 
-    load(text, str(path), str(path.absolute().parent))
+    file = path.absolute()
+    return load(text, str(path), str(file.parent), str(file))
 
 
 def _data(project: Project, path: Path) -> dict[str, object]:
@@ -60,9 +71,11 @@ def _data(project: Project, path: Path) -> dict[str, object]:
             {"name": one.service.name, "package": one.package, "file": one.file}
             for one in project.used
         ],
-        "variables": list(project.variables),
+        "secrets": list(service_keys(project)),
+        "variables": list(project.secrets),
+        "settings": list(project.settings),
         "hidden": list(project.hidden),
-        "script": project.script,
+        "script": None if project.script is None else project.script.file,
     }
 
 
@@ -73,32 +86,49 @@ def _lines(project: Project, path: Path) -> list[str]:
     if project.languages:
         lines.append(f"  found     {', '.join(project.languages)}")
     lines += [f"  uses      {u.service.name} ({u.package}, in {u.file})" for u in project.used]
-    if project.variables:
-        lines.append(f"  secrets   {', '.join(project.variables)} (by name; values stay outside)")
+    keys = list(service_keys(project))
+    if keys:
+        lines.append(f"  secrets   {_some(keys)} (by name; values stay outside)")
+    if unplaced := [name for name in project.secrets if name not in keys]:
+        lines.append(f"  secrets?  {_some(unplaced)} (commented: say which host gets each)")
+    if project.settings:
+        lines.append(f"  settings  {_some(project.settings)} (commented: not passed on)")
     if project.hidden:
-        more = len(project.hidden) - _MAX_SHOWN
-        shown = ", ".join(plain(name) for name in project.hidden[:_MAX_SHOWN])
-        lines.append(f"  hidden    {shown}{f' and {more} more' if more > 0 else ''}")
+        lines.append(f"  hidden    {_some(project.hidden)}")
     lines.append("Next:")
     dot_env = project.directory / ".env"
-    if project.variables and dot_env.is_file():
+    in_dot_env = {one.name for one in project.variables if one.file == ".env"}
+    if not in_dot_env.isdisjoint([*keys, *project.secrets]):
         word = shlex.quote(os.path.join(".", dot_env))  # a shell wants a slash in it
         lines.append(f"  set -a; . {plain(word)}; set +a  # the secrets, into your environment")
+    lines += [
+        f"  export {key}=...  # is not set here"
+        for key in keys
+        if key not in os.environ and key not in in_dot_env
+    ]
     lines.append(f"  paddock policy check {plain(str(path))}")
     lines.append(f"  paddock run -- {_example(project)}")
     return lines
 
 
+def _some(names: Sequence[str]) -> str:
+    from paddock.model.plain import plain
+
+    more = len(names) - _MAX_SHOWN
+    shown = ", ".join(plain(name) for name in names[:_MAX_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _example(project: Project) -> str:
     if project.script is None:
         return "node agent.js" if project.languages[:1] == ("node",) else "python my_agent.py"
-    return f"{_program(project)} {project.script}"
+    return f"{_program(project, project.script)} {project.script.file}"
 
 
-def _program(project: Project) -> str:
+def _program(project: Project, script: Script) -> str:
     """The project's own Python, where it has one that nobody has switched to."""
-    if not str(project.script).endswith(".py"):
-        return "node"
+    if script.language != "python":
+        return script.shell or "node"
     for name in (".venv", "venv"):
         is_there = os.access(project.directory / name / "bin" / "python", os.X_OK)
         if is_there and "VIRTUAL_ENV" not in os.environ:

@@ -1,37 +1,34 @@
-"""What kind of project it is: its name, what it depends on and imports, and the names in its .env.
-Only names leave this file; no value of a variable is ever kept.
+"""What kind of project it is: its name, what it depends on and imports, and the variables that it
+reads. Only names leave this file; no value of a variable is ever kept.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from paddock.cli.init_scripts import likely_agent, scripts_in
+from paddock.cli.init_dependencies import listed_packages, package_json, pyproject
+from paddock.cli.init_dotenv import Variable, variables_in
+from paddock.cli.init_scripts import Script, likely_agent, scripts_in
 from paddock.cli.init_services import SERVICES, Service
 from paddock.model.values import dataclass
-from paddock.run.surroundings.host import read_text
 from paddock.run.surroundings.secret_files import secret_files
 
-MAX_VARIABLES = 50
-_DOT_ENV = (".env", ".env.local", ".env.example", ".env.sample", ".env.template")
-_VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,79})\s*=", re.MULTILINE)
-_SECRET_WORD = re.compile(
-    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DSN)S?($|_)", re.IGNORECASE
-)
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _PACKAGES = frozenset(package for service in SERVICES for package in service.packages)
-_SECTIONS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_KEYS = frozenset(key for service in SERVICES for key in service.keys)
+_LANGUAGES = (
+    ("python", ("pyproject.toml", "setup.py", "requirements.txt", "Pipfile")),
+    ("node", ("package.json",)),
+    ("go", ("go.mod",)),
+    ("rust", ("Cargo.toml",)),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A service that the project uses, by which package (or key), said in which file."""
+    """A service that the project uses: by which package, key or host, in which file."""
 
     service: Service
     package: str
@@ -46,38 +43,50 @@ class Project:
     agent: str
     languages: tuple[str, ...]
     used: tuple[Used, ...]
-    variables: tuple[str, ...]  # names in .env files that look like secrets
+    variables: tuple[Variable, ...]  # of .env files
     hidden: tuple[str, ...]  # what an agent will not see of it
-    script: str | None = None  # that is likely to be the agent
+    script: Script | None = None  # that is likely to be the agent
+    named: frozenset[str] = frozenset()  # variables that its scripts read, or .env or the host set
+    hosts: tuple[tuple[str, str], ...] = ()  # other hosts in shell scripts, each with its file
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Names in .env files that hold secrets."""
+        return tuple(one.name for one in self.variables if one.is_secret or one.name in _KEYS)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The other names in .env files."""
+        return tuple(one.name for one in self.variables if one.name not in self.secrets)
 
 
 def look(directory: Path) -> Project:
     """Looks at a project; reads its lists of dependencies and its scripts, runs nothing."""
-    python, node = list(_python(directory)), list(_node(directory))
-    scripts, variables = scripts_in(directory), _variables(directory)
-    imported = [(package, one.file) for one in scripts for package in one.packages]
+    scripts, variables = scripts_in(directory), variables_in(directory)
     agent = likely_agent(scripts, _PACKAGES)
-    described = _described(directory)
     languages = [
-        name
-        for name, marks in (
-            ("python", ("pyproject.toml", "setup.py", "requirements.txt")),
-            ("node", ("package.json",)),
-            ("go", ("go.mod",)),
-            ("rust", ("Cargo.toml",)),
-        )
-        if any((directory / mark).is_file() for mark in marks)
+        name for name, marks in _LANGUAGES if any((directory / mark).is_file() for mark in marks)
     ]
     if agent is not None and agent.language not in languages:
         languages.append(agent.language)
+    known_hosts = {host for service in SERVICES for host in service.hosts}
+    hosts = {host: one.file for one in reversed(scripts) for host in one.hosts}
     return Project(
         directory=directory,
-        agent=agent_name(described or directory.resolve().name),
+        agent=agent_name(_described(directory) or directory.resolve().name),
         languages=tuple(languages),
-        used=tuple(_used([*python, *node, *imported], variables)),
-        variables=tuple(variables),
+        used=tuple(used_services(directory, scripts, variables)),
+        variables=variables,
         hidden=secret_files(str(directory)),
-        script=None if agent is None else agent.file,
+        script=agent,
+        named=frozenset(
+            [
+                *(name for one in scripts for name in one.variables),
+                *(one.name for one in variables),
+                *os.environ,
+            ]
+        ),
+        hosts=tuple((host, file) for host, file in hosts.items() if host not in known_hosts),
     )
 
 
@@ -87,85 +96,48 @@ def agent_name(text: str) -> str:
     return clean[:100] or "agent"
 
 
+def used_services(
+    directory: Path, scripts: Iterable[Script], variables: Iterable[Variable] = ()
+) -> Iterator[Used]:
+    """Yield the services that are used, each by the first of: a package, a package with an extra, a
+    key of a well-known name, a host in a shell script."""
+    scripts = list(scripts)
+    packages = _first(
+        [
+            *listed_packages(directory),
+            *((package, one.file) for one in scripts for package in one.packages),
+        ]
+    )
+    keys = _first(
+        [
+            *((one.name, one.file) for one in variables),
+            *((name, one.file) for one in scripts for name in one.variables),
+        ]
+    )
+    hosts = _first((host, one.file) for one in scripts for host in one.hosts)
+    for service in SERVICES:
+        endings = tuple(f"[{extra}]" for extra in service.extras)
+        names = [(name, packages[name]) for name in service.packages if name in packages]
+        names += [(name, file) for name, file in packages.items() if name.endswith(endings)]
+        names += [(name, keys[name]) for name in service.keys if name in keys]
+        names += [(host, hosts[host]) for host in service.hosts if host in hosts]
+        if names:
+            yield Used(service, *names[0])
+
+
+def _first(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """Return for each name the first file that has it."""
+    found: dict[str, str] = {}
+    for name, file in pairs:
+        found.setdefault(name, file)
+    return found
+
+
 def _described(directory: Path) -> str:
-    for table in (_toml(directory).get("project"), _json(directory)):
+    project = pyproject(directory)
+    poetry = project.get("tool", {}).get("poetry") if isinstance(project.get("tool"), dict) else {}
+    for table in (project.get("project"), poetry, package_json(directory)):
         name = table.get("name") if isinstance(table, dict) else None
         if isinstance(name, str) and name:
             return name
     return ""
-
-
-def _used(packages: Iterable[tuple[str, str]], variables: Mapping[str, str]) -> Iterator[Used]:
-    """By a package, or else by a key of a well-known name."""
-    files: dict[str, str] = {}
-    for package, file in packages:
-        files.setdefault(package, file)
-    for service in SERVICES:
-        told = [(one, files[one]) for one in service.packages if one in files]
-        told += [(one, variables[one]) for one in service.keys if one in variables]
-        if told:
-            yield Used(service, *told[0])
-
-
-def _python(directory: Path) -> Iterator[tuple[str, str]]:
-    for text in _of_pyproject(_toml(directory)):
-        if match := _REQUIREMENT.match(text):
-            yield _canonical(match[1]), "pyproject.toml"
-    for path in sorted(directory.glob("requirements*.txt"))[:20]:
-        for line in (read_text(str(path)) or "").splitlines():
-            if match := _REQUIREMENT.match(line):
-                yield _canonical(match[1]), path.name
-
-
-def _of_pyproject(table: Mapping[str, Any]) -> Iterator[str]:
-    project, tool = table.get("project"), table.get("tool")
-    groups = [table.get("dependency-groups")]
-    if isinstance(project, dict):
-        groups += [{"": project.get("dependencies")}, project.get("optional-dependencies")]
-    poetry = tool.get("poetry") if isinstance(tool, dict) else None
-    if isinstance(poetry, dict) and isinstance(poetry.get("dependencies"), dict):
-        groups.append({"": list(poetry["dependencies"])})
-    for group in groups:
-        for listed in group.values() if isinstance(group, dict) else ():
-            yield from (w for w in listed if isinstance(w, str)) if isinstance(listed, list) else ()
-
-
-def _node(directory: Path) -> Iterator[tuple[str, str]]:
-    table = _json(directory)
-    for section in _SECTIONS:
-        listed = table.get(section)
-        yield from (
-            ((name.lower(), "package.json") for name in listed or ())
-            if isinstance(listed, dict)
-            else ()
-        )
-
-
-def _variables(directory: Path) -> dict[str, str]:
-    """Names that look like those of secrets, each with the first file that has it."""
-    found: dict[str, str] = {}
-    for file in _DOT_ENV:
-        text = read_text(os.path.join(directory, file)) or ""
-        found = {**dict.fromkeys(_VARIABLE.findall(text), file), **found}
-    known = {key for service in SERVICES for key in service.keys}
-    secret = [name for name in found if name in known or _SECRET_WORD.search(name)]
-    return {name: found[name] for name in secret[:MAX_VARIABLES]}
-
-
-def _toml(directory: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text(os.path.join(directory, "pyproject.toml")) or "")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
-def _json(directory: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(read_text(os.path.join(directory, "package.json")) or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

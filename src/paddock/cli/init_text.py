@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from paddock.cli.init_look import Project, Used
 
 _COLUMN = 44  # where comments begin
+_MAX_HOSTS = 10  # of shell scripts
 
 
 def paddock_file(project: Project) -> str:
@@ -35,43 +36,84 @@ def _head(project: Project) -> Iterator[str]:
     yield _line("    pids: 256", "processes and threads at a time")
     yield _line("    disk: 2GiB", "of what it writes; your own files are not touched")
     yield _line("  timeout: 1h", "the run ends after this")
+    if project.settings:
+        yield _line("  # envs:", "its variables. Those of your .env are not passed on")
+        for name in project.settings:
+            yield _line(f'  #   {name}: ""', f"write the value, or: paddock run -e {name}")
 
 
 def _network(project: Project) -> Iterator[str]:
-    hosts = [(host, used) for used in project.used for host in used.service.hosts]
-    if not hosts:
+    known = [(host, used) for used in project.used for host in used.service.hosts]
+    allowed = [(host, used) for host, used in known if used.service.is_complete]
+    others = [(host, f"{used.package}, in {used.file}") for host, used in known
+              if not used.service.is_complete]  # fmt: skip
+    others += [(host, f"in {file}") for host, file in project.hosts[:_MAX_HOSTS]]
+    if allowed:
+        yield _line("network:", "what it may reach; no other name even resolves")
+        yield "  allow:"
+    else:
         yield _line("network:", "what it may reach")
         yield _line("  mode: none", "nothing. Or, in its place:")
-        yield "  # allow: [api.example.com:443]"
-        return
-    yield _line("network:", "what it may reach; no other name even resolves")
-    yield "  allow:"
-    for host, used in hosts:
+        yield "  # allow:" if others else "  # allow: [api.example.com:443]"
+    for host, used in allowed:
         yield _line(f"    - {host}:443", f"{used.package}, in {used.file}")
+    for host, why in others:
+        yield _line(f"  #   - {host}:443", why)
 
 
 def _secrets(project: Project) -> Iterator[str]:
-    known = [(key, used) for used in project.used for key in _keys(project, used)]
-    names = {key for key, _ in known}
-    others = [name for name in project.variables if name not in names]
-    if not known and not others:
+    keys = service_keys(project)
+    unplaced = [name for name in project.secrets if name not in keys]
+    signing = {key for used in project.used if used.service.signs for key in used.service.keys}
+    optional = [used for used in project.used if _is_optional(project, used)]
+    if not keys and not unplaced and not optional:
         return
-    yield _line("secrets:" if known else "# secrets:", "inside are placeholders, never the values")
-    for key, used in known:
-        service = used.service
-        yield f"  {key}:"
-        yield _line(f"    from: env:{key}", "read from your environment when a run begins")
-        yield _line(f"    to: [{', '.join(service.hosts)}]", "nobody else gets it")
-        yield _line(f"    as: {service.placed}", "where it stands in a request")
-    for name in others:
-        yield _line(f"  # {name}: {{from: env:{name}, to: [HOST]}}", "say which host it is for")
+    yield _line("secrets:" if keys else "# secrets:", "inside are placeholders, never the values")
+    for key, used in keys.items():
+        yield from _secret(key, used, "  ")
+    for used in optional:
+        key = _key(project, used)
+        unplaced = [name for name in unplaced if name != key]
+        yield from _secret(key, used, "  # ")
+    for name in unplaced:
+        if name in signing:
+            yield f"  # {name} signs requests inside: a placeholder is no use. Run with -e {name}"
+        else:
+            yield _line(f"  # {name}: {{from: env:{name}, to: [HOST]}}", "say which host it is for")
 
 
-def _keys(project: Project, used: Used) -> list[str]:
-    """The keys of a service that the project names; a name that it does not use would only be
-    missing when a run begins."""
+def _secret(key: str, used: Used, indent: str) -> Iterator[str]:
     service = used.service
-    return [key for key in service.keys if key in project.variables and service.placed][:1]
+    yield f"{indent}{key}:"
+    yield _line(f"{indent}  from: env:{key}", "read from your environment when a run begins")
+    yield _line(f"{indent}  to: [{', '.join(service.hosts)}]", "nobody else gets it")
+    if service.placed:
+        yield _line(f"{indent}  as: {service.placed}", "where it stands in a request")
+
+
+def service_keys(project: Project) -> dict[str, Used]:
+    """Return the key of each service that the file passes on, under its name."""
+    return {
+        _key(project, used): used
+        for used in project.used
+        if used.service.keys and not used.service.signs and not _is_optional(project, used)
+    }
+
+
+def _key(project: Project, used: Used) -> str:
+    """Return the variable that the project names, else the usual one."""
+    keys = used.service.keys
+    return next((key for key in keys if key in project.named), keys[0])
+
+
+def _is_optional(project: Project, used: Used) -> bool:
+    """Return whether the secret is written as a comment: its host is not known, or nobody has said
+    that there is a key, and the service answers without one."""
+    service = used.service
+    if not service.keys or service.signs:
+        return False
+    is_unused = service.is_open and project.named.isdisjoint(service.keys)
+    return is_unused or not service.is_complete
 
 
 def _world(project: Project) -> Iterator[str]:

@@ -6,10 +6,13 @@ import contextlib
 import difflib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from paddock.cli.output import warn
+from paddock.cli.parser import RUN_HELP
+from paddock.gate.project import project_directory
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
 from paddock.journal.places import is_held
@@ -17,10 +20,12 @@ from paddock.journal.reader import Reader
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plain import plain
+from paddock.model.space import is_out_of_space
 from paddock.state.home import Home
 
-RUN_HELP = "an id, the beginning of one, `last` (no replay), or a path"
+T = TypeVar("T")
 REPLAY = "replay"
+_RUNS = ("run", "fork")  # kinds that `last` can be; others repeat a run, or belong to a command
 MAX_RUNS = 1_000_000
 _SHOWN = 5
 _PAGE = 50
@@ -54,8 +59,24 @@ def open_index(home: Home) -> Index:
 @contextlib.contextmanager
 def all_indexed(home: Home) -> Iterator[tuple[Index, list[str]]]:
     """The index, up to date, and what could not be read into it."""
-    with open_index(home) as index:
-        yield index, index.update_all(home.runs)
+    with _filled(home, lambda index: index.update_all(home.runs)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _filled(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
+    """The index of a home, brought up to date. Runs can also be looked at when their disk is full:
+    then the index is made in memory."""
+    with contextlib.ExitStack() as stack:
+        try:
+            index = stack.enter_context(open_index(home))
+            filled = fill(index)
+        except Exception as error:
+            if not is_out_of_space(error):
+                raise
+            index = stack.enter_context(Index(None))
+            filled = fill(index)
+        yield index, filled
 
 
 @contextlib.contextmanager
@@ -65,12 +86,14 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
     is_ours = directory.absolute().parent.resolve() == home.runs.resolve()
     place = home.runs / directory.name if is_ours else directory.absolute()
     run = str(Reader(place).opened().body.get("run"))
-    with contextlib.ExitStack() as stack:
-        if is_ours:
-            index = stack.enter_context(open_index(home))
-        else:
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-"))
-            index = stack.enter_context(Index(Path(scratch) / "index.sqlite"))
+    if is_ours:
+        with _filled(home, lambda index: index.update(place)) as (index, _):
+            yield index, index.run(run)
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="paddock-") as scratch,
+        Index(Path(scratch) / "index.sqlite") as index,
+    ):
         index.update(place)
         yield index, index.run(run)
 
@@ -113,15 +136,33 @@ def _at_path(word: str, *, may_be_file: bool) -> Path:
 
 
 def _last(home: Home, *, is_quiet: bool) -> Path:
-    """The newest, of those that did something. A replay is no run of its own: who looks at one and
-    then says `last` means what was replayed, or a fork."""
-    passed = 0
+    """Return the newest run of this project that did something. A replay is no run of its own: who
+    looks at one and then says `last` means what was replayed, or a fork."""
+    project = project_directory()
     with all_indexed(home) as (index, _):
-        while runs := index.runs(limit=_PAGE, offset=passed):
-            for run in runs:
-                if run.kind != REPLAY and run.steps:
-                    if passed and not is_quiet:
-                        warn(f"last is {run.run}: what is newer is a replay, or did nothing")
-                    return Path(run.directory)
-                passed += 1
-    raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")
+        newer, run = (0, None) if project is None else _newest(index, project)
+        if run is not None:
+            if newer and not is_quiet:
+                warn(f"last is {run.run}: what is newer is a replay, or did nothing")
+            return Path(run.directory)
+        _, elsewhere = _newest(index, None)
+    if elsewhere is None:
+        raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")
+    where = plain(elsewhere.project or "an unknown directory", 400)
+    raise NotFound(
+        f"no run belongs to {plain(project or 'this directory', 400)}",
+        hint=f"the newest one elsewhere is {elsewhere.run}, of {where}: name it by its id",
+    )
+
+
+def _newest(index: Index, project: str | None) -> tuple[int, RunRow | None]:
+    """Return the newest run that `last` can be, and how many are newer that one could think of.
+    Without a project, of all directories."""
+    passed = newer = 0
+    while runs := index.runs(project=project, limit=_PAGE, offset=passed):
+        for run in runs:
+            if run.kind in _RUNS and run.steps:
+                return newer, run
+            passed += 1
+            newer += run.kind in (*_RUNS, REPLAY)
+    return newer, None

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from paddock.doors.machine.remote import find, living
-from paddock.doors.machine.sandbox import Sandbox
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound, SandboxError
-from paddock.state.home import Home, Record
+
+if TYPE_CHECKING:
+    from paddock.state.home import Record
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock kill", description=__doc__)
+    parser.add_argument("ids", nargs="*", metavar="SANDBOX", help="ids, or beginnings of ids")
+    parser.add_argument("--all", action="store_true", help="every sandbox of this user")
+    return parser
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="paddock kill", description="End sandboxes.")
-    parser.add_argument("ids", nargs="*", metavar="ID", help="ids, or beginnings of ids")
-    parser.add_argument("--all", action="store_true", help="every sandbox of this user")
-    options = parser.parse_args(words)
+    options = make_parser().parse_args(words)
+    from paddock.doors.machine.remote import find, living
+    from paddock.state.home import Home
+
     if bool(options.ids) == options.all:
         raise InvalidInput("kill: give ids, or --all")
     home = Home.find()
@@ -34,6 +42,8 @@ def main(words: list[str]) -> int:
 
 
 def _end(record: Record) -> None:
+    from paddock.doors.machine.sandbox import Sandbox
+
     try:
         Sandbox.connect(record.sandbox_id).kill()
     except NotFound:

@@ -1,12 +1,10 @@
 """`paddock`: reads the command line and hands over to one module. No work is done here.
 
-Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 3 this host cannot, 4 somebody else
-was first, and for `exec` and `shell` whatever the program inside ended with.
+Exit codes are in `exit_codes.py`.
 """
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import gc
 import importlib
@@ -14,46 +12,21 @@ import os
 import sys
 from collections.abc import Sequence
 
-from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+from paddock.cli.commands import COMMANDS, overview
+from paddock.cli.exit_codes import ExitCode
+from paddock.model.errors import (
+    CommandNotStarted,
+    HostCannot,
+    InvalidInput,
+    NotSigned,
+    NotTrusted,
+    OutOfSpace,
+    PaddockError,
+)
+from paddock.model.space import is_out_of_space
 
 # Loading makes many objects that all stay: to look through them every 700 is work for nothing.
 _GC_OBJECTS = 50_000
-EXIT_FAILED, EXIT_USAGE, EXIT_HOST = 1, 2, 3
-COMMANDS = {
-    "init": "write a paddock.yaml for this project, from what is found in it",
-    "run": "run an agent under a paddock file; everything is on record",
-    "replay": "read a run again, or run its agent again against the record",
-    "fork": "a second future for a run, from one of its steps",
-    "compare": "runs side by side: where they part, and what came of it",
-    "step": "walk through a run, frame by frame, in the terminal",
-    "files": "the files of a run at any step",
-    "changes": "what a run changed in the mounted directories",
-    "apply": "write changes of a run back to where they belong",
-    "test": "run scenarios: agents, worlds, faults and what is expected",
-    "shell": "a terminal in a sandbox, new or running",
-    "exec": "run one command in a sandbox, new or running",
-    "ps": "list the sandboxes of this user",
-    "kill": "end sandboxes",
-    "template": "add, list and remove root file systems",
-    "volume": "make, list and remove volumes",
-    "snapshot": "list, verify and remove snapshots",
-    "policy": "check, explain, test and learn paddock files, and run them over the past",
-    "approvals": "list and answer what agents ask",
-    "drafts": "list, show, discard and send writes that were not carried out",
-    "secrets": "list the secrets of running sandboxes, by name, and revoke one everywhere",
-    "runs": "list runs, newest first",
-    "show": "what a run did, step by step",
-    "net": "what a run sent through the network door, and the alerts about it",
-    "world": "the stand-ins of a run: their state, what changed, and how true they are",
-    "verdicts": "for each fault on purpose in a run, what the agent did after it",
-    "verify": "whether a journal or a proof is sound, and where it breaks",
-    "prove": "a proof of one step that verifies alone",
-    "export": "a run for other programs: otel, har, jsonl or csv",
-    "reindex": "build the index of runs again, from the journals",
-    "doctor": "what can be enforced on this host, what not, and why",
-    "bench": "measure, side by side with peers",
-    "demo": "an agent at work: blocked, asked, faulted, forked, compared",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,33 +34,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _main(list(arguments))
     gc.set_threshold(_GC_OBJECTS)
-    code = _main(sys.argv[1:])
+    try:
+        code = _main(sys.argv[1:])
+    except SystemExit as end:  # argparse: help was asked for, or words were wrong
+        code = int(end.code or 0)
     _leave(code)
     return code
 
 
 def _main(words: list[str]) -> int:
-    if words and words[0] in COMMANDS:
-        return _run(words[0], words[1:])
-    parser = argparse.ArgumentParser(
-        prog="paddock",
-        description="A sandbox for AI agents, enforced below the model.",
-        epilog="\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
-    options = parser.parse_args(words)
-    if options.version:
+    first = words[0] if words else "--help"
+    if first in COMMANDS:
+        return _run(first, words[1:])
+    if first in ("-h", "--help"):
+        return _print(overview())
+    if first == "--version":
         from paddock import __version__
 
-        print(f"paddock {__version__}")
-        return 0
-    if options.command is not None:
-        print(f"paddock: no command {options.command!r}; see paddock --help", file=sys.stderr)
-        return EXIT_USAGE
-    parser.print_help()
-    return 0
+        return _print(f"paddock {__version__}")
+    return _refuse(words)
+
+
+def _refuse(words: list[str]) -> int:
+    """Says that there is no such command or option, and which one is near."""
+    import shlex
+    import shutil
+
+    from paddock.cli.parser import suggestion
+
+    first = words[0]
+    if first.startswith("-"):
+        nearest = suggestion(first, ["--help", "--version"])
+        message = f"there is no option {first!r} before a command{nearest}"
+    else:
+        is_program = shutil.which(first) is not None
+        nearest = suggestion(first, COMMANDS)
+        as_agent = f"; to run it as an agent: paddock run -- {shlex.join(words)}"
+        message = f"there is no command {first!r}{as_agent if is_program else nearest}"
+    return _fail(InvalidInput(message, hint="paddock --help lists all commands"), ExitCode.USAGE)
+
+
+def _print(text: str) -> int:
+    try:
+        print(text)
+    except BrokenPipeError:
+        return _without_reader()
+    return ExitCode.DONE
 
 
 def _run(command: str, words: list[str]) -> int:
@@ -95,17 +87,33 @@ def _run(command: str, words: list[str]) -> int:
         module = importlib.import_module(f"paddock.cli.{command}")
         code: int = module.main(words)
         return code
+    except CommandNotStarted as error:
+        return _fail(error, error.exit_code)
     except InvalidInput as error:
-        return _fail(error, EXIT_USAGE)
+        return _fail(error, ExitCode.USAGE)
+    except OutOfSpace as error:
+        return _fail(error, ExitCode.OUT_OF_SPACE)
     except HostCannot as error:
-        return _fail(error, EXIT_HOST)
+        return _fail(error, ExitCode.HOST_CANNOT)
+    except NotTrusted as error:
+        return _fail(error, ExitCode.NOT_TRUSTED)
+    except NotSigned as error:
+        return _fail(error, ExitCode.INTERRUPTED)
     except PaddockError as error:
-        return _fail(error, EXIT_FAILED)
+        return _fail(error, ExitCode.FAILED)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away: nothing more to say, and no traceback about it
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        return 130
+        return _without_reader()
+    except KeyboardInterrupt as interrupt:
+        from paddock.cli.output import ReaderGone
+
+        is_reader_gone = isinstance(interrupt, ReaderGone)
+        return _without_reader() if is_reader_gone else ExitCode.INTERRUPTED_BY_USER
+    except Exception as error:
+        if not is_out_of_space(error):
+            raise
+        what = getattr(error, "filename", None) or os.environ.get("PADDOCK_HOME") or "PADDOCK_HOME"
+        full = OutOfSpace(f"the disk of {what} is full", hint="make room, then try again")
+        return _fail(full, ExitCode.OUT_OF_SPACE)
 
 
 def _leave(code: int) -> None:
@@ -120,9 +128,21 @@ def _leave(code: int) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (OSError, ValueError):  # nobody reads it
+    except BrokenPipeError:
+        code = _without_reader()
+    except (OSError, ValueError):  # it cannot be written
         return
     os._exit(code)
+
+
+def _without_reader() -> int:
+    """Return the exit code of a program whose reader has gone. What is still to be written is
+    dropped: there would only be a traceback about it."""
+    from paddock.cli.output import discard
+
+    discard(sys.stdout)
+    discard(sys.stderr)
+    return ExitCode.READER_GONE
 
 
 def _fail(error: PaddockError, code: int) -> int:

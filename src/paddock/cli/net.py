@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from typing import TYPE_CHECKING
+
+from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.cli.net_data import Scan, Wanted
@@ -14,13 +16,12 @@ if TYPE_CHECKING:
 
 _PAGE = 500  # the columns are as wide as the first of them need
 _PIPED_WIDTH = 200
-_LEAST_WIDTH = 80
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.cli.net_data import Scan
@@ -36,10 +37,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
-
-    parser = argparse.ArgumentParser(prog="paddock net", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock net", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--blocked", action="store_true", help="what was refused, with the reasons")
     parser.add_argument("--host", metavar="H", help="of one host, or *.example.com")
@@ -71,6 +70,8 @@ def _write_json(scan: Scan) -> None:
 
     for one in scan:
         sys.stdout.write(json.dumps(traffic_json(one)) + "\n")
+    for step, again in scan.repeats.items():
+        sys.stdout.write(json.dumps({**again.as_body(), "step": step}) + "\n")
     for group in scan.alerts.values():
         sys.stdout.write(json.dumps(group.as_json()) + "\n")
 
@@ -79,22 +80,22 @@ def _write_text(scan: Scan, reader: Reader, *, with_why: bool) -> None:
     from paddock.cli.net_data import pages
     from paddock.cli.net_text import Columns, Totals, alert_lines, row_of
     from paddock.cli.output import is_coloured, say
+    from paddock.cli.table import line_width
+    from paddock.cli.times import took
 
     start_us, totals, columns = reader.opened().at, Totals(), None
     for page in pages(scan, _PAGE):
         rows = [row_of(one, start_us, with_why=with_why) for one in page]
         if columns is None:
-            columns = Columns.for_rows(rows, _width(), is_coloured=is_coloured())
+            width = line_width() or _PIPED_WIDTH
+            columns = Columns.for_rows(rows, width, is_coloured=is_coloured())
             say(columns.header())
         say("\n".join(line for row in rows for line in columns.lines(row)))
         for one in page:
             totals.add(one)
     say(f"\n{totals}" if scan.count else "nothing of the kind went through the network door")
+    for step, again in scan.repeats.items():
+        span = took(again.last_at - again.first_at)
+        say(f"step {step} was refused {many(again.count, 'more time')} in {span}")
     for line in alert_lines(list(scan.alerts.values()), start_us):
         say(line)
-
-
-def _width() -> int:
-    if not sys.stdout.isatty():
-        return _PIPED_WIDTH
-    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH)

@@ -11,6 +11,7 @@ from typing import Any
 
 from paddock.journal.reader import Reader, Spot, Step
 from paddock.journal.records import Record
+from paddock.journal.repeats import MARK, Repeats, repeats_in
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.errors import PaddockError
 from paddock.model.hosts import HostPattern
@@ -75,6 +76,7 @@ class Scan:
         self._held: dict[int, Traffic | None] = {}  # by number; None: it has not ended
         self._given: set[int] = set()
         self._noted: list[Record] = []
+        self._repeats: dict[int, Repeats] = {}
 
     def __iter__(self) -> Iterator[Traffic]:
         for _, line, (_, step, kind) in self._reader.scan(Spot(1, 0)):
@@ -88,10 +90,19 @@ class Scan:
                     yield from self._ready()
             elif kind == b"noted" and b'"what":"alert"' in line:
                 self._noted.append(Record.parse(line))
+            elif kind == b"noted" and MARK in line and step is not None:
+                again = repeats_in(Record.parse(line).body)
+                if again is not None:
+                    self._repeats[step] = again.plus(self._repeats.get(step))
         for step in list(self._open):
             self._end(step)
         yield from self._ready()
         self._group_alerts()
+
+    @property
+    def repeats(self) -> dict[int, Repeats]:
+        """Of the steps that were given, those that were refused again without a step for each."""
+        return {step: one for step, one in self._repeats.items() if step in self._given}
 
     def _begin(self, step: int, record: Record) -> None:
         if record.body.get("kind") in self._wanted.kinds:

@@ -5,23 +5,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
+from paddock.cli.cells import cells, cut, fit, worded
 from paddock.cli.net_data import AlertGroup
 from paddock.cli.output import counts
-from paddock.cli.table import table
+from paddock.cli.table import line_width, table
 from paddock.cli.times import offset, took
 from paddock.journal.traffic import Traffic
 from paddock.model.action import Verdict
+from paddock.model.money import amount_text
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 
 HEADER = ("STEP", "FROM", "TIME", "KIND", "METHOD", "DESTINATION", "PATH", "STATUS", "VERDICT",
           "OUT", "IN", "TOOK")  # fmt: skip
 _RIGHT = frozenset({"STEP", "FROM", "TIME", "OUT", "IN"})
 _MOST = {"KIND": 7, "METHOD": 8, "DESTINATION": 44, "STATUS": 6, "VERDICT": 32}
-_PATH = HEADER.index("PATH")
+_NARROW = 120  # a terminal with fewer columns gives less to these
+_MOST_NARROW = {**_MOST, "METHOD": 6, "DESTINATION": 24, "VERDICT": 18}
+_SPARED = ("FROM", "TIME", "TOOK", "OUT", "IN", "KIND")  # where the path has no room, in turn
 _LEAST_PATH, _MOST_PATH = 12, 400
 _COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
 _FAILED = "33"
@@ -63,19 +68,27 @@ def row_of(one: Traffic, start_us: int, *, with_why: bool) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How wide the columns are. The path gets what the others leave."""
+    """Which columns are shown, and how wide. The path gets what the others leave."""
 
-    widths: tuple[int, ...]
+    widths: Mapping[str, int]  # of those that are shown
+    width: int
     is_coloured: bool = False
 
     @classmethod
     def for_rows(cls, rows: Sequence[Row], width: int, *, is_coloured: bool) -> Columns:
         lines = [HEADER, *(row.cells for row in rows)]
-        needed = [max(len(line[at]) for line in lines) for at in range(len(HEADER))]
-        widths = [min(need, _MOST.get(HEADER[at], need)) for at, need in enumerate(needed)]
-        beside = sum(widths) - widths[_PATH] + 2 * (len(HEADER) - 1)
-        widths[_PATH] = min(widths[_PATH], max(width - beside, _LEAST_PATH))
-        return cls(tuple(widths), is_coloured)
+        most = _MOST if width >= _NARROW else _MOST_NARROW
+        widths = {}
+        for at, name in enumerate(HEADER):
+            needed = max(cells(line[at]) for line in lines)
+            widths[name] = min(needed, most.get(name, needed))
+        path = min(widths["PATH"], _LEAST_PATH)
+        for spared in _SPARED:
+            if _room(widths, width) >= path:
+                break
+            del widths[spared]
+        widths["PATH"] = min(widths["PATH"], max(_room(widths, width), path))
+        return cls(widths, width, is_coloured)
 
     def header(self) -> str:
         return self._line(HEADER)
@@ -84,15 +97,25 @@ class Columns:
         line = self._line(row.cells)
         yield f"\033[{row.colour}m{line}\033[0m" if self.is_coloured and row.colour else line
         if row.said:
-            yield f"{'':>{self.widths[0]}}  . {row.said}"
+            indent = self.widths["STEP"] + 4
+            for at, line in enumerate(worded(row.said, self.width - indent)):
+                yield f"{'' if at else '. ':>{indent}}{line}"
 
-    def _line(self, cells: Sequence[str]) -> str:
+    def _line(self, row: Sequence[str]) -> str:
         shown = []
-        for name, cell, width in zip(HEADER, cells, self.widths, strict=True):
-            most = width if name == "PATH" else _MOST.get(name, len(cell))
-            text = cell if len(cell) <= most else f"{cell[: most - 3]}..."
-            shown.append(text.rjust(width) if name in _RIGHT else text.ljust(width))
+        for name, cell in zip(HEADER, row, strict=True):
+            width = self.widths.get(name)
+            if width is None:
+                continue
+            is_cut = name in _MOST or name == "PATH"  # numbers never are
+            text = cut(cell, width) if is_cut else cell
+            shown.append(text.rjust(width) if name in _RIGHT else fit(text, width))
         return "  ".join(shown).rstrip()
+
+
+def _room(widths: Mapping[str, int], width: int) -> int:
+    """Return how many columns of the line are left for the path."""
+    return width - sum(widths.values()) + widths["PATH"] - 2 * (len(widths) - 1)
 
 
 @dataclass(slots=True)
@@ -119,11 +142,11 @@ class Totals:
         number = sum(self.verdicts.values())
         decided = counts(self.verdicts, [verdict.value for verdict in Verdict])
         moved = f"{size(self.bytes_out)} out, {size(self.bytes_in)} in"
-        line = f"{_number(number, 'step')}: {decided}; {moved}"
+        line = f"{many(number, 'step')}: {decided}; {moved}"
         if not self.calls:
             return line
         price = f", {usd(self.usd_micros)}" if self.usd_micros else ""  # not every price is known
-        used = f"{_number(self.calls, 'call')}, {_number(self.tokens, 'token')}{price}"
+        used = f"{many(self.calls, 'call')}, {many(self.tokens, 'token')}{price}"
         return f"{line}; models: {used}"
 
 
@@ -142,9 +165,12 @@ def alert_lines(groups: Sequence[AlertGroup], start_us: int) -> list[str]:
         )
         for group in groups[:_MAX_ALERTS]
     ]
-    drawn = table(("TIMES", "ALERT", "ABOUT", "FIRST", "LAST", "STEPS"), rows).splitlines()
+    header = ("TIMES", "ALERT", "ABOUT", "FIRST", "LAST", "STEPS")
+    drawn = table(
+        header, rows, width=line_width(), flexible=("ABOUT", "ALERT", "STEPS")
+    ).splitlines()
     more = len(groups) - _MAX_ALERTS
-    rest = [f"({more} more kinds of alerts: --json)"] if more > 0 else []
+    rest = [f"({many(more, 'more kind', 'more kinds')} of alerts: --json)"] if more > 0 else []
     return [f"alerts: {sum(group.times for group in groups)}", *drawn, *rest]
 
 
@@ -166,7 +192,8 @@ def usd(micros: int) -> str:
 
 def _path(one: Traffic) -> str:
     if one.kind != "model":
-        return plain(one.target or "-", _MOST_PATH)
+        amount = amount_text(one.arguments)
+        return plain(f"{one.target or '-'} {amount}".rstrip(), _MOST_PATH)
     tokens = f" {_count(one, 'input_tokens')}+{_count(one, 'output_tokens')} tokens"
     said = f"{one.arguments.get('model') or one.name}{tokens if one.cost else ''}"
     return plain(f"{one.target or '-'} ({said})", _MOST_PATH)
@@ -179,10 +206,6 @@ def _verdict(one: Traffic) -> str:
     outcome = one.outcome or "open"
     other = "" if _USUAL.get(verdict) == outcome else f", {outcome}"
     return plain(f"{verdict}{by}{other}", 80)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _count(one: Traffic, key: str) -> int:

@@ -27,6 +27,16 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time such as 30s") from None
 
 
+def size(text: str) -> int:
+    """Return how many bytes."""
+    from paddock.model.sizes import parse_size
+
+    try:
+        return parse_size(text, "it")
+    except InvalidInput:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a size such as 4GiB") from None
+
+
 def step(text: str) -> int:
     """The number of a step."""
     if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any, cast
 
+from paddock.cli.trust_prompt import add_trust
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,10 +38,18 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="cpu, memory, pids, disk, files, output, time; e.g. memory=512MiB",
     )
-    parser.add_argument("--env", "-e", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--env",
+        "-e",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="a variable inside; a NAME alone has the value that it has here",
+    )
     parser.add_argument("--template", help="host (default), dir:/path or an added template")
-    parser.add_argument("--snapshot", metavar="ID", help="start from the files of a snapshot")
-    parser.add_argument("--timeout", default="1h", help="the sandbox ends after this (1h)")
+    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="start from the files of a snapshot")
+    parser.add_argument("--timeout", default="1h", help="the sandbox ends after this")
+    add_trust(parser)
     _add_network_options(parser)
 
 
@@ -70,7 +80,7 @@ def spec_from(options: argparse.Namespace) -> CreateWords:
     said: dict[str, Any] = {
         "mounts": mounts,
         "limits": dict(_limit(text) for text in options.limit),
-        "envs": dict(pair(text, "--env") for text in options.env),
+        "envs": variables_from(options.env),
         "template": options.template,
         "snapshot": options.snapshot,
     }
@@ -87,10 +97,23 @@ def only_for_new(options: argparse.Namespace) -> None:
         )
 
 
-def pair(text: str, option: str) -> tuple[str, str]:
+def variables_from(texts: list[str]) -> dict[str, str]:
+    """Return variables from `NAME=VALUE`, or from `NAME` and the environment."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name:
+            raise InvalidInput(f"--env: {text!r} is neither NAME=VALUE nor NAME")
+        if not equals and name not in os.environ:
+            raise InvalidInput(f"--env: {name!r} is not set here", hint=f"say -e {name}=VALUE")
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+def pair(text: str, option: str, hint: str | None = None) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidInput(f"{option}: {text!r} is not NAME=VALUE")
+        raise InvalidInput(f"{option}: {text!r} is not NAME=VALUE", hint=hint)
     return name, value
 
 
@@ -144,7 +167,8 @@ def _secret(text: str) -> tuple[str, dict[str, Any]]:
 def _mount(text: str) -> dict[str, str]:
     parts = text.split(":")
     if len(parts) not in (2, 3):
-        raise InvalidInput(f"--mount: {text!r} is not SOURCE:TARGET or SOURCE:TARGET:MODE")
+        hint = "as in ./data:/data or ./data:/data:overlay"
+        raise InvalidInput(f"--mount: {text!r} is not SOURCE:TARGET[:MODE]", hint=hint)
     mount = {"source": parts[0], "target": parts[1]}
     return {**mount, "mode": parts[2]} if len(parts) == 3 else mount
 
@@ -152,15 +176,16 @@ def _mount(text: str) -> dict[str, str]:
 def _volume(text: str) -> dict[str, str]:
     name, colon, target = text.partition(":")
     if not colon:
-        raise InvalidInput(f"--volume: {text!r} is not NAME:TARGET")
+        raise InvalidInput(f"--volume: {text!r} is not NAME:TARGET", hint=f"as in {text}:/data")
     return {"volume": name, "target": target}
 
 
 def _limit(text: str) -> tuple[str, Any]:
-    name, value = pair(text, "--limit")
+    name, value = pair(text, "--limit", hint="as in memory=512MiB")
     try:
         if name in _PLAIN_LIMITS:
             return name, int(value)
         return (name, float(value)) if name == "cpu" else (name, value)
     except ValueError:
-        raise InvalidInput(f"--limit: {text!r}: {value!r} is not a number") from None
+        hint = f"as in {name}={'0.5' if name == 'cpu' else '256'}"
+        raise InvalidInput(f"--limit: {text!r}: {value!r} is not a number", hint=hint) from None

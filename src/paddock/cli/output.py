@@ -14,9 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, PaddockError
-
-EXIT_LATE = 4
+from paddock.cli.exit_codes import ExitCode
+from paddock.model.errors import (
+    Conflict,
+    HostCannot,
+    IntegrityError,
+    InvalidInput,
+    OutOfSpace,
+    PaddockError,
+)
+from paddock.model.space import is_out_of_space
 
 
 @contextlib.contextmanager
@@ -28,12 +35,15 @@ def sentences() -> Iterator[None]:
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        raise HostCannot(f"{where}{error.strerror or error}") from None
+        kind = OutOfSpace if is_out_of_space(error) else HostCannot
+        raise kind(f"{where}{error.strerror or error}") from None
     except UnicodeDecodeError:
         raise IntegrityError("a record is damaged: it is not text; verify the journal") from None
     except Exception as error:
         if not _is_of_sqlite(error):
             raise
+        if is_out_of_space(error):
+            raise OutOfSpace("the disk of PADDOCK_HOME is full", hint="make room there") from None
         hint = "the index is no loss: remove index.sqlite and run paddock reindex"
         raise HostCannot(f"the index of runs cannot be used: {error}", hint=hint) from None
 
@@ -50,7 +60,7 @@ def first_or_late(command: Callable[[], int]) -> int:
         return command()
     except Conflict as error:
         warn(str(error))
-        return EXIT_LATE
+        return ExitCode.TOO_LATE
 
 
 def say(text: str) -> None:
@@ -72,6 +82,45 @@ def say_none(text: str) -> None:
     """That there is nothing, to a person: programs see it by themselves."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
+
+
+class ReaderGone(KeyboardInterrupt):
+    """The reader of our output went away while an agent was at work, which ends the agent as
+    Ctrl-C does."""
+
+
+def discard(stream: Any) -> None:
+    """Sends what is still written to a stream nowhere: its reader has gone."""
+    with contextlib.suppress(Exception):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+@contextlib.contextmanager
+def interrupted_without_reader() -> Iterator[Callable[[], None]]:
+    """Give a function by which any thread says that the reader of our output has gone: it raises
+    ReaderGone in the main thread, wherever that waits.
+
+    The signal is one that nobody else sends. SIGPIPE itself would also come for every connection
+    that a server or a client of the agent closes."""
+    import signal
+    import threading
+
+    main = threading.main_thread()
+    if threading.current_thread() is not main or main.ident is None:
+        yield lambda: None
+        return
+    ident = main.ident
+
+    def handle(number: int, frame: object) -> None:
+        raise ReaderGone
+
+    previous = signal.signal(signal.SIGUSR1, handle)
+    try:
+        yield lambda: signal.pthread_kill(ident, signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
 
 
 def is_coloured() -> bool:

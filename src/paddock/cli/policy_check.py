@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from paddock.policy.lint import Finding
     from paddock.policy.rules import Rule
 
-EXIT_FAILED = 1
 _EXAMPLE_FAILS = "example-fails"
 _MAX_EXAMPLE = 200
 

@@ -28,6 +28,7 @@ def read_policy(path: Path, stage: str | None = None) -> Policy:
     from paddock.policy.decide import Policy
     from paddock.policy.file import load
 
-    base = None if path == STDIN else str(path.absolute().parent)
-    policy = load(read_text(path), str(path), base)
+    file = None if path == STDIN else path.absolute()
+    base = None if file is None else str(file.parent)
+    policy = load(read_text(path), str(path), base, None if file is None else str(file))
     return policy if stage is None else Policy.of(replace(policy.terms, stage=Stage(stage)))

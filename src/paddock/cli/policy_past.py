@@ -5,34 +5,40 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
 from paddock.cli.journals import all_indexed, find_journal
 from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.model.action import Action, Decision
-    from paddock.policy.compare import Change, RecordedAction
+    from paddock.gate.recorded import Event
+    from paddock.journal.index_rows import RunRow
+    from paddock.model.action import Action, Decision, Stage
+    from paddock.policy.compare import Change
+    from paddock.policy.decide import Policy
 
-EXIT_FAILED = 1
 _DIRECTIONS = ("looser", "tighter", "different")
-_MAX_CALL = 60
 
 
 class _Counted:
-    """Actions on their way, counted."""
+    """Events on their way; the actions of runs that are compared are counted."""
 
-    def __init__(self, actions: Iterable[RecordedAction]) -> None:
-        self._actions = actions
+    def __init__(self, events: Iterable[Event], background: frozenset[str]) -> None:
+        self._events = events
+        self._background = background
         self.number = 0
 
-    def __iter__(self) -> Iterator[RecordedAction]:
-        for one in self._actions:
-            self.number += 1
+    def __iter__(self) -> Iterator[Event]:
+        from paddock.policy.compare import RecordedAction
+
+        for one in self._events:
+            self.number += isinstance(one, RecordedAction) and one.run not in self._background
             yield one
 
 
@@ -41,10 +47,13 @@ def replay_runs(options: argparse.Namespace) -> int:
     from paddock.gate.recorded import recorded_in_order
     from paddock.policy.compare import replay
 
-    policy = read_policy(options.file)
+    policy = read_policy(options.file, options.stage)
     directories = _directories(options)
-    actions = _Counted(recorded_in_order(directories))
-    changes = replay(policy, actions)
+    _warn_of_stages(directories, policy.stage)
+    others = _spending_beside(directories, policy)
+    background = frozenset(_opened(one).get("run", "") for one in others)
+    actions = _Counted(recorded_in_order([*directories, *others]), background)
+    changes = replay(policy, actions, background)
     found = Counter(direction(one) for one in changes)
     if options.json:
         say_json(_as_json(changes, found, actions.number, len(directories)))
@@ -52,17 +61,22 @@ def replay_runs(options: argparse.Namespace) -> int:
         _say_changes(changes, options.limit)
         same = actions.number - len(changes)
         said = counts(found, _DIRECTIONS)
-        runs = f"{actions.number} actions of {len(directories)} runs"
+        runs = f"{many(actions.number, 'action')} of {many(len(directories), 'run')}"
         say(f"{runs}: {said}{', ' if said else ''}{same} as before")
+        if others:
+            say(f"limits also count what {many(len(others), 'run')} of the same agent spent")
     is_failed = bool(found["looser"]) if options.fail_on == "looser" else bool(changes)
-    return EXIT_FAILED if options.fail_on and is_failed else 0
+    return ExitCode.FAILED if options.fail_on and is_failed else 0
 
 
 def learn_runs(options: argparse.Namespace) -> int:
     """The text of a file, for review."""
-    from paddock.gate.recorded import recorded_in_order
+    from paddock.gate.recorded import lessons
+    from paddock.gate.signed_journals import check_trusted
     from paddock.journal.reader import Reader
+    from paddock.model.action import Stage
     from paddock.policy.learn import learn
+    from paddock.state.home import Home
 
     if options.output is not None and os.path.lexists(options.output) and not options.force:
         raise InvalidInput(
@@ -70,10 +84,14 @@ def learn_runs(options: argparse.Namespace) -> int:
             hint="choose another name and compare the two, or say --force",
         )
     directories = [find_journal(word) for word in options.runs]
+    # What it grants comes from these journals, so nobody else may have written to them.
+    home = Home.find()
+    runs = [lessons(one, check_trusted(one, home)) for one in dict.fromkeys(directories)]
     agent = options.agent or str(Reader(directories[0]).opened().body.get("agent") or "agent")
-    actions = _Counted(recorded_in_order(directories))
-    write_pieces([learn(actions, agent)], options.output)
-    warn(f"learned from {actions.number} actions; review it before you use it")
+    actions = sorted((one for found, _ in runs for one in found), key=lambda one: one.at)
+    ceiling = min((stage for _, stage in runs), key=list(Stage).index)
+    write_pieces([learn(actions, agent, ceiling=ceiling)], options.output)
+    warn(f"learned from {many(len(actions), 'action')}; review it before you use it")
     return 0
 
 
@@ -105,9 +123,48 @@ def _directories(options: argparse.Namespace) -> list[Path]:
     return found
 
 
+def _spending_beside(directories: list[Path], policy: Policy) -> list[Path]:
+    """Other runs of the same agents that spent of the limits within their windows."""
+    windows = [rule.limit.window_s for rule in policy.rules if rule.limit is not None]
+    window_us = max((one for one in windows if one is not None), default=0) * 1e6
+    if not window_us:
+        return []
+    from paddock.cli.runs import matching
+    from paddock.state.home import Home
+
+    chosen = {one.resolve() for one in directories}
+    with all_indexed(Home.find()) as (index, _):
+        rows = list(matching(index, None, 0))
+    compared = [row for row in rows if Path(row.directory).resolve() in chosen]
+
+    def is_counted(row: RunRow) -> bool:
+        return Path(row.directory).resolve() not in chosen and any(
+            row.agent == one.agent
+            and row.started_at < one.last_at
+            and row.last_at > one.started_at - window_us
+            for one in compared
+        )
+
+    return [Path(row.directory) for row in rows if is_counted(row)]
+
+
+def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
+    """A run under another stage than the file's was decided otherwise for that reason alone."""
+    stages = [str(_opened(one).get("stage", stage)) for one in directories]
+    for other in dict.fromkeys(one for one in stages if one != stage):
+        warn(f"{many(stages.count(other), 'run')} had the stage {other}, and the file has {stage}: "
+             f"--stage {other} decides as they were decided")  # fmt: skip
+
+
+def _opened(directory: Path) -> Mapping[str, Any]:
+    from paddock.journal.reader import Reader
+
+    return Reader(directory).opened().body
+
+
 def _say_changes(changes: list[Change], limit: int) -> None:
-    from paddock.cli.call_text import call_text
-    from paddock.cli.table import table
+    from paddock.cli.call_summary import call_summary
+    from paddock.cli.table import line_width, table
     from paddock.model.plain import plain
 
     rows = [
@@ -118,14 +175,18 @@ def _say_changes(changes: list[Change], limit: int) -> None:
             _verdict(one.before),
             _verdict(one.after),
             plain(one.after.decided_by, 40),
-            _cut(f"{one.action.kind} {call_text(one.action.kind, one.action.name, _body(one))}"),
+            call_summary(one.action.kind, one.action.name, one.action.arguments),
         )
         for one in changes[:limit]
     ]
     if rows:
-        say(table(("RUN", "STEP", "CHANGE", "WAS", "WOULD BE", "BY", "CALL"), rows))
+        say(
+            table(
+                ("RUN", "STEP", "CHANGE", "WAS", "WOULD BE", "BY", "CALL"), rows, width=line_width()
+            )
+        )
     if len(changes) > limit:
-        say(f"({len(changes) - limit} more changes: --limit, or --json)")
+        say(f"({many(len(changes) - limit, 'more change')}: --limit, or --json)")
 
 
 def _as_json(changes: list[Change], found: Counter[str], actions: int, runs: int) -> dict[str, Any]:
@@ -148,8 +209,10 @@ def _as_json(changes: list[Change], found: Counter[str], actions: int, runs: int
 
 
 def _action_json(action: Action) -> dict[str, Any]:
-    arguments = dict(action.arguments)
-    return {"kind": action.kind.value, "name": action.name, "arguments": arguments}
+    """As `policy explain --action` takes it."""
+    from paddock.gate.drafts import action_as_json
+
+    return action_as_json(action)
 
 
 def _decision_json(decision: Decision) -> dict[str, Any]:
@@ -163,11 +226,3 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
 
 def _verdict(decision: Decision) -> str:
     return "draft" if decision.is_draft else decision.verdict.value
-
-
-def _body(change: Change) -> dict[str, Any]:
-    return {"arguments": change.action.arguments}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_CALL else f"{text[: _MAX_CALL - 3]}..."

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 
 from paddock.cli.output import say_none
-from paddock.cli.table import age, table
-from paddock.doors.machine.remote import living
-from paddock.state.home import Home
+from paddock.cli.parser import CommandParser
+from paddock.cli.table import age, line_width, table
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock ps", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON array")
+    parser.add_argument("--quiet", "-q", action="store_true", help="ids alone")
+    return parser
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="paddock ps", description="List running sandboxes.")
-    parser.add_argument("--json", action="store_true", help="one JSON array")
-    parser.add_argument("--quiet", "-q", action="store_true", help="ids alone")
-    options = parser.parse_args(words)
+    options = make_parser().parse_args(words)
+    from paddock.doors.machine.remote import living
+    from paddock.state.home import Home
+
     records = living(Home.find())
     infos = [{"sandbox_id": r.sandbox_id, "pid": r.init_pid, **(r.info or {})} for r in records]
     if options.json:
@@ -34,7 +39,8 @@ def main(words: list[str]) -> int:
             )
             for i in infos
         ]
-        print(table(("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA"), rows))
+        header = ("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA")
+        print(table(header, rows, width=line_width(), flexible=("METADATA", "TEMPLATE")))
     else:
         say_none("no sandboxes are running")
     return 0

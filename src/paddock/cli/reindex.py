@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
-EXIT_FAILED = 1
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
+from paddock.model.plural import many
 
 
 def main(words: list[str]) -> int:
@@ -12,9 +12,7 @@ def main(words: list[str]) -> int:
     from paddock.cli.output import say, say_json, sentences, warn
     from paddock.state.home import Home
 
-    parser = argparse.ArgumentParser(prog="paddock reindex", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args(words)
+    options = make_parser().parse_args(words)
     home = Home.find()
     with sentences(), open_index(home) as index:
         troubles = index.rebuild(home.runs)
@@ -25,5 +23,11 @@ def main(words: list[str]) -> int:
     else:
         for trouble in troubles:
             warn(trouble)
-        say(f"{len(runs)} runs, {steps} steps")
-    return EXIT_FAILED if troubles else 0
+        say(f"{many(len(runs), 'run')}, {many(steps, 'step')}")
+    return ExitCode.FAILED if troubles else 0
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock reindex", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    return parser

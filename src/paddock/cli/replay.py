@@ -7,19 +7,20 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.cli.run import split_command
 from paddock.model.errors import InvalidInput
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.run.again import Divergence
     from paddock.run.running import Ended
 
-EXIT_DIVERGED = 5
-
 
 def main(words: list[str]) -> int:
     words, command = split_command(words)
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     if options.agent:
         from paddock.fence.container.rousing import early
 
@@ -39,7 +40,9 @@ def main(words: list[str]) -> int:
 
 def _play(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.cli.run import finish, recorded_policy, showing
+    from paddock.cli.run import envs_from, finish, recorded_policy, showing
+    from paddock.cli.trust_prompt import trust_from
+    from paddock.doors.trust import check_trust
     from paddock.run.replaying import replay
 
     if options.policy is not None:
@@ -48,7 +51,9 @@ def _play(options: argparse.Namespace, command: list[str]) -> int:
             hint="leave --agent out to decide the past anew, or fork the run under the policy",
         )
     directory = find_journal(options.run, is_quiet=options.json)
-    with showing(options, recorded_policy(directory)) as watch:
+    policy, trust = recorded_policy(directory), trust_from(options)
+    check_trust(policy, trust)  # asked before anything is shown
+    with showing(options, policy) as watch:
         ended = replay(
             directory,
             command=command or None,
@@ -59,6 +64,8 @@ def _play(options: argparse.Namespace, command: list[str]) -> int:
             clock=options.clock,
             patience_s=options.patience,
             watch=watch,
+            trust=trust,
+            envs=envs_from(options),
         )
     return told(ended, options, finish(ended, options))
 
@@ -76,7 +83,7 @@ def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
     if not options.json:
         tell_divergence(ended.divergence)
         tell_what_next(ended.divergence, mode=options.on_divergence)
-    return EXIT_DIVERGED
+    return ExitCode.DIVERGED
 
 
 def _told_live(ended: Ended, left: Divergence, options: argparse.Namespace, code: int) -> int:
@@ -92,12 +99,8 @@ def _told_live(ended: Ended, left: Divergence, options: argparse.Namespace, code
 
 def _besides(ended: Ended) -> str:
     said = [f"{len(ended.differs)} other in their files"] if ended.differs else []
-    said += [f"{_count(ended.beside)} beside"] if ended.beside else []
+    said += [f"{many(ended.beside, 'step')} beside"] if ended.beside else []
     return f" ({'; '.join(said)})" if said else ""
-
-
-def _count(steps: int) -> str:
-    return "1 step" if steps == 1 else f"{steps} steps"
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:
@@ -123,17 +126,18 @@ def add_patience(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default="10s",
         metavar="S",
-        help="how much longer than in the record a step waits for others (10s)",
+        help="how much longer than in the record a step waits for others",
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
+    from paddock.cli.run import add_env
+    from paddock.cli.trust_prompt import add_trust
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="paddock replay",
         description=__doc__,
-        usage="paddock replay RUN [--policy FILE] [--agent [options] [-- COMMAND ...]]",
+        usage="paddock replay RUN [--policy FILE] [--agent [OPTIONS] [-- COMMAND ...]]",
     )
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--policy", metavar="FILE", help="what another file would have decided")
@@ -142,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "--on-divergence",
         default="stop",
         metavar="MODE",
-        help="stop (default), block what is not in the record, or go on live",
+        help="stop, block what is not in the record, or go on live",
     )
     parser.add_argument(
         "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
@@ -152,6 +156,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
     )
+    add_env(parser)
+    add_trust(parser)
     parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
     parser.add_argument("--json", action="store_true", help="for programs")
     return parser

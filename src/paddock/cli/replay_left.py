@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paddock.run.again import Divergence
 
 _MAX_PLACES = 3
+_MEASURES = ("body_bytes", "body_sha256")  # of a body
 _MAX_PLACE = 200
 
 
@@ -43,8 +44,10 @@ def tell_what_next(found: Divergence, *, is_fork: bool = False, mode: str = "sto
 def varied(found: Divergence) -> list[str]:
     """What lets the places differ, as words for a shell; none where no rule could."""
     options = []
-    for one in found.differences:
-        said = f"{one.at}=any"
+    # A body that rules cannot read is compared by what is known of it, and varies as a whole.
+    places = ("body" if one.at in _MEASURES else one.at for one in found.differences)
+    for place in dict.fromkeys(places):
+        said = f"{place}=any"
         if not said.isprintable() or len(said) > _MAX_PLACE:
             return []
         try:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.cells import cut
 from paddock.cli.output import counts, is_coloured, say
 from paddock.cli.run_lines import Manner, StepSeen, alert_line, step_lines
+from paddock.cli.show_data import joined, own_duration_us
 from paddock.cli.times import offset
 from paddock.journal.traffic import mapping
 from paddock.model.plain import plain
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.journal.keys import PublicKey
@@ -83,9 +85,15 @@ def seen(frame: Frame) -> StepSeen:
         is_again="again" in decided,
         outcome=str(settled.get("outcome") or "no end was recorded"),
         error=str(settled.get("error") or ""),
+        result=mapping(settled.get("result")),
         cost=mapping(settled.get("cost")),
-        duration_us=frame.duration_us,
+        duration_us=time_taken_us(frame),
     )
+
+
+def time_taken_us(frame: Frame) -> int | None:
+    """How long the step took; of a program that was let through, how long it ran."""
+    return own_duration_us(frame.proposed, joined(iter(frame.observed)), frame.duration_us)
 
 
 def _print_text(steps: Iterator[Redecided], policy: Policy | None) -> int:
@@ -100,7 +108,7 @@ def _print_text(steps: Iterator[Redecided], policy: Policy | None) -> int:
         verdicts[plain(one.frame.verdict or "-", 20)] += 1
         otherwise += one.after is not None or bool(one.programs)
     took = "" if start is None else f" in {offset(one.frame.at, start)[1:]} s"
-    say(f"{number} steps{took}, verified: {counts(verdicts, ()) or 'none'}")
+    say(f"{many(number, 'step')}{took}, verified: {counts(verdicts, ()) or 'none'}")
     if policy is not None:
         say(f"{otherwise} of them would be decided otherwise")
     return otherwise
@@ -129,6 +137,8 @@ def _note_line(note: Mapping[str, Any], step: int, manner: Manner) -> Iterator[s
             yield cut(f"        prompt {plain(note.get('version'), 200)}", manner.width - 1)
         case "live":
             yield "        from here on it was decided and carried out anew"
+            if kept := note.get("files_kept"):
+                yield f"        files in use that are not as recorded: {plain(kept, 20)}"
 
 
 def _decision(decision: Decision) -> str:

@@ -11,16 +11,18 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.errors import InvalidInput
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
+from paddock.model.errors import InvalidInput, OutOfSpace, PaddockError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.policy.decide import Policy
+    from paddock.run.order import Order
     from paddock.run.report import Report
     from paddock.run.running import Ended, Watcher
 
-EXIT_TIMED_OUT, EXIT_NOT_STARTED, EXIT_KILLED = 124, 126, 137
 MAX_STDIN = 8 << 20
 _MAX_PARENTS = 8
 _AT_THE_END = (
@@ -29,11 +31,12 @@ _AT_THE_END = (
     "paddock.run.changed",
     "paddock.run.touched",
     "paddock.cli.run_summary",
+    "paddock.cli.unpassed_variables",
 )
 
 
 def main(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
@@ -44,6 +47,7 @@ def main(words: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace, command: list[str]) -> int:
+    from paddock.cli.trust_prompt import trust_from
     from paddock.run.order import order_of
     from paddock.run.running import run
 
@@ -54,11 +58,12 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
         isolation=options.isolation,
         offline=options.offline,
         sets=options.set,
-        envs=dict(_pair(text) for text in options.env),
+        envs=envs_from(options),
         seed=options.seed,
         faults=faults_from(options.fault),
         timeout=options.timeout,
         stdin=None if sys.stdin is None or sys.stdin.isatty() else read_stdin(),
+        trust=trust_from(options),
     )
     if not options.quiet:
         threading.Thread(target=_load_ahead, daemon=True).start()
@@ -66,7 +71,7 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
         print(f"paddock: {_without_file(order.cwd)}", file=sys.stderr)
     with showing(options, order.policy) as watch:
         ended = run(order, watch)
-    code = finish(ended, options)
+    code = finish(ended, options, order)
     if code and getattr(watch, "is_out_of_input", False) and not options.quiet:
         _tell_input(command)
     return code
@@ -101,8 +106,8 @@ def _load_ahead() -> None:
         importlib.import_module(name)
 
 
-def told_interrupt(watch: Any, options: argparse.Namespace) -> None:
-    """What an interrupted run came to, as far as it came."""
+def told_interrupt(watch: Any, options: argparse.Namespace, why: str) -> None:
+    """What an interrupted run came to, as far as it came, and why it was interrupted."""
     import dataclasses
 
     from paddock.run.running import INTERRUPTED
@@ -110,9 +115,12 @@ def told_interrupt(watch: Any, options: argparse.Namespace) -> None:
 
     name = getattr(watch, "run", None)
     if name is not None and not options.quiet and not options.json:
-        report = reported(Home.find().runs / name)
+        try:
+            report = reported(Home.find().runs / name)
+        except (PaddockError, OSError):  # what went wrong is said by whoever ended it
+            return
         if report.ended_by == INTERRUPTED:
-            report = dataclasses.replace(report, ended_by="interrupted by you")
+            report = dataclasses.replace(report, ended_by=why)
         tell_summary(report)
 
 
@@ -124,61 +132,90 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
 
         yield ForPrograms()
         return
+    from paddock.cli.output import ReaderGone, interrupted_without_reader
     from paddock.cli.run_text import LiveText
 
+    limits = ("memory", "time")
     said = policy.sandbox.words.get("limits") or {}
-    live = LiveText.here(
-        is_quiet=options.quiet,
-        is_asked_here="terminal" in policy.approvals.by,
-        limits={f"{name} limit": str(said[name]) for name in ("memory", "time") if name in said},
-    )
-    try:
-        yield live
-    except KeyboardInterrupt:
-        live.finish()
-        told_interrupt(live, options)
-        raise
-    finally:
-        live.finish()
+    with interrupted_without_reader() as on_reader_gone:
+        live = LiveText.here(
+            on_reader_gone,
+            is_quiet=options.quiet,
+            is_asked_here="terminal" in policy.approvals.by,
+            limits={f"{name} limit": str(said[name]) for name in limits if name in said},
+        )
+        try:
+            yield live
+        except (KeyboardInterrupt, OutOfSpace) as error:
+            live.finish()
+            is_reader_gone = isinstance(error, ReaderGone)
+            why = "nobody reads its output any more" if is_reader_gone else "interrupted by you"
+            told_interrupt(live, options, why)
+            raise
+        finally:
+            live.finish()
 
 
 def recorded_policy(directory: Path) -> Policy:
-    """The terms that a recorded run began with; the usual ones where they cannot be read."""
-    from paddock.model.errors import PaddockError
+    """The terms that a recorded run began with; the usual ones where they cannot be read. Raises
+    for a journal that this home has not signed: nobody is asked about what a stranger wrote."""
+    from paddock.gate.signed_journals import check_trusted
     from paddock.policy.file import default_policy
     from paddock.run.changed import setting_in
     from paddock.run.order import policy_in
+    from paddock.state.home import Home
 
+    covered = check_trusted(directory, Home.find())
     try:
-        return policy_in(setting_in(directory).get("policy") or {})
+        return policy_in(setting_in(directory, covered).get("policy") or {})
     except PaddockError:
         return default_policy()  # what is wrong is said by whoever needs them
 
 
-def finish(ended: Ended, options: argparse.Namespace) -> int:
-    """Says what it came to; the agent's own status is ours."""
+def finish(ended: Ended, options: argparse.Namespace, order: Order | None = None) -> int:
+    """Says what it came to; the agent's own status is ours. Of a first run, given its order, also
+    which variables the agent would have read."""
     if options.quiet and not options.json:
         return _status(ended)
     report = reported(ended.directory)
+    missing = () if order is None else _missing_variables(order)
     if options.json:
         from paddock.cli.output import say_json
 
-        say_json({**report.as_json(), "error": ended.error})
+        variables = {} if order is None else {"not_passed": list(missing)}
+        say_json({**report.as_json(), "error": ended.error, **variables})
     else:
         tell_summary(report)
-    return _status(ended)
+    code = _status(ended)
+    if missing and not options.json:
+        from paddock.cli.unpassed_variables import describe
+
+        print(f"paddock: {describe(missing)}", file=sys.stderr)
+    return code
+
+
+def _missing_variables(order: Order) -> tuple[str, ...]:
+    from paddock.cli.unpassed_variables import unpassed_variables
+
+    return unpassed_variables(order)
 
 
 def _status(ended: Ended) -> int:
     if ended.error is not None:
         print(f"paddock: the agent was not started: {ended.error}", file=sys.stderr)
-        return EXIT_NOT_STARTED
+        return ended.not_started
+    if ended.limit is not None:
+        from paddock.cli.limit_text import limit_text
+
+        elsewhere = ", or in the paddock file"
+        text = limit_text(ended.limit, ended.limits, "--set sandbox.limits.", elsewhere)
+        print(f"paddock: the agent was ended by {text}", file=sys.stderr)
     if ended.exit_code is not None:
         return ended.exit_code
     from paddock.run.running import TIMED_OUT
 
     print(f"paddock: the agent was ended before it was done: {ended.ended_by}", file=sys.stderr)
-    return EXIT_TIMED_OUT if ended.ended_by in TIMED_OUT else EXIT_KILLED
+    return ExitCode.TIMED_OUT if ended.ended_by in TIMED_OUT else ExitCode.KILLED
 
 
 def reported(directory: Path) -> Report:
@@ -251,31 +288,38 @@ def faults_from(texts: list[str]) -> Any:
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """What replay and fork take as well."""
-    parser.add_argument("--stage", metavar="S", help="observe, draft, approve, narrow or broad")
+    from paddock.cli.trust_prompt import add_trust
+    from paddock.model.action import Stage
+
+    parser.add_argument("--stage", choices=[stage.value for stage in Stage], metavar="S",
+                        help="observe, draft, approve, narrow or broad")  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="another value in the file"
     )
     parser.add_argument(
         "--fault", action="append", default=[], metavar="F", help="a set (flaky) or one as YAML"
     )
+    add_trust(parser)
     parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock run",
         description=__doc__,
-        usage="paddock run [options] [--] COMMAND [ARGUMENT ...]",
+        usage="paddock run [OPTIONS] [--] COMMAND [ARGUMENT ...]",
     )
-    parser.add_argument("--file", "-f", metavar="FILE", help="the paddock file (paddock.yaml)")
+    parser.add_argument(
+        "--file", "-f", metavar="FILE", help="the paddock file (default: paddock.yaml)"
+    )
     parser.add_argument("--isolation", metavar="I", help="container (the one there is)")
     parser.add_argument("--offline", action="store_true", help="stand-ins only: nothing goes out")
-    parser.add_argument("--env", "-e", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--seed", metavar="S", help="of all chance inside (a new one)")
-    parser.add_argument("--timeout", metavar="T", help="the agent ends after this (1h)")
+    add_env(parser)
+    parser.add_argument("--seed", metavar="S", help="of all chance inside (default: a new one)")
+    parser.add_argument("--timeout", metavar="T", help="the agent ends after this (default: 1h)")
     add_run_options(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the agent")
     return parser
 
 
@@ -286,7 +330,19 @@ def _is_ready() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def _pair(text: str) -> tuple[str, str]:
-    from paddock.cli.options import pair
+def add_env(parser: argparse.ArgumentParser) -> None:
+    """Variables for the agent; of a replay or a fork, those that the recorded run was given."""
+    parser.add_argument(
+        "--env",
+        "-e",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="a variable for the agent (a NAME alone: yours); its value is not recorded",
+    )
 
-    return pair(text, "--env")
+
+def envs_from(options: argparse.Namespace) -> dict[str, str]:
+    from paddock.cli.options import variables_from
+
+    return variables_from(options.env)

@@ -10,6 +10,7 @@ from typing import Any
 from paddock.cli.call_text import call_text
 from paddock.cli.cells import cells, cut, fit
 from paddock.cli.times import took
+from paddock.journal.calls import detail_lines
 from paddock.journal.traffic import KINDS, Traffic, mapping
 from paddock.model.plain import plain
 from paddock.model.values import dataclass
@@ -44,6 +45,7 @@ class StepSeen:
     is_again: bool = False  # answered from a record
     outcome: str = ""
     error: str = ""
+    result: Mapping[str, Any] | None = None
     cost: Mapping[str, Any] | None = None
     duration_us: int | None = None
 
@@ -70,7 +72,8 @@ class Manner:
 
 
 def step_lines(step: StepSeen, manner: Manner) -> Iterator[str]:
-    """One line for a terminal, and one more with the reason where it was not simply done."""
+    """One line for a terminal, one with the reason where it was not simply done, and what a model
+    answered or the money that a request moves."""
     width = max(manner.width - _BESIDE_CALL, _MIN_CALL)
     sign = (_SIGNS if manner.is_unicode else _ASCII).get(step.kind, " ")
     verdict = fit(_plain(step.verdict, 20), 8)
@@ -82,11 +85,13 @@ def step_lines(step: StepSeen, manner: Manner) -> Iterator[str]:
     )
     if why := _why(step):
         yield manner.paint(f"        {cut(why, manner.width - 9)}", _GREY)
+    for line in detail_lines(step.body, step.result):
+        yield f"        {cut(line, manner.width - 9)}"
 
 
 def plain_step(step: StepSeen) -> str:
     """One line for a file or a pipe."""
-    why = _why(step)
+    why = "; ".join([one for one in [_why(step)] if one] + detail_lines(step.body, step.result))
     again = " (again)" if step.is_again else ""
     return (
         f"step {step.number} {_plain(step.kind, 20)} {what(step)}: {_plain(step.verdict, 20)} by "

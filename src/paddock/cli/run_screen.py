@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from paddock.cli.harmless import Harmless
+from paddock.cli.output import discard
 
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
@@ -22,8 +23,15 @@ class Screen:
     """The two outputs of this process. One thread uses it."""
 
     def __init__(
-        self, out: Any, err: Any, *, is_terminal: bool | None = None, width: int | None = None
+        self,
+        out: Any,
+        err: Any,
+        *,
+        is_terminal: bool | None = None,
+        width: int | None = None,
+        on_reader_gone: Callable[[], None] | None = None,
     ) -> None:
+        self._on_reader_gone = on_reader_gone
         self.is_terminal = _is_tty(err) if is_terminal is None else is_terminal
         self._width = width
         self._err = err
@@ -90,7 +98,7 @@ class Screen:
             self.hide()
             self._is_line_open = not data.endswith(b"\n")
         target = self._streams[stream]
-        with _until_gone(target):
+        with self._until_gone(target):
             target.flush()
             target.buffer.write(data)
             target.buffer.flush()
@@ -105,10 +113,21 @@ class Screen:
             self._is_line_open = False
 
     def _write(self, text: str) -> None:
-        with _until_gone(self._err):
+        with self._until_gone(self._err):
             self._err.flush()
             self._err.buffer.write(text.encode(self._encoding(), "backslashreplace"))
             self._err.buffer.flush()
+
+    @contextlib.contextmanager
+    def _until_gone(self, stream: Any) -> Iterator[None]:
+        """Writes to a stream until it fails; the rest of what goes there is dropped. That the
+        reader has gone is reported, once, to whoever may want to end the run for it."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            discard(stream)
+            if isinstance(error, BrokenPipeError) and self._on_reader_gone is not None:
+                self._on_reader_gone()
 
     def _encoding(self) -> str:
         return str(getattr(self._err, "encoding", None) or "utf-8")
@@ -125,18 +144,6 @@ class Screen:
         except (OSError, ValueError, AttributeError):
             return False
         return (ours.st_dev, ours.st_ino) == (its.st_dev, its.st_ino)
-
-
-@contextlib.contextmanager
-def _until_gone(stream: Any) -> Iterator[None]:
-    """A reader that went away ends its stream, not the run: the journal goes on."""
-    try:
-        yield
-    except (BrokenPipeError, ValueError, OSError):
-        with contextlib.suppress(Exception):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)
 
 
 def _is_tty(stream: Any) -> bool:

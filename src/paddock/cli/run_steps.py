@@ -12,6 +12,7 @@ from typing import Any
 from paddock.cli.run_lines import StepSeen
 from paddock.journal.records import Record
 from paddock.journal.traffic import mapping
+from paddock.model.plural import many
 
 MAX_LINES_A_SECOND = 200
 _MAX_OPEN = 10_000  # steps without an end: no honest run has so many at once
@@ -27,6 +28,7 @@ class Steps:
         self.spent: Counter[str] = Counter()
         self._open: dict[int, StepSeen] = {}
         self._inner: dict[int, StepSeen] = {}  # that ended, by the request around it
+        self._running: dict[int, StepSeen] = {}  # programs that were let through, by step
 
     def take(self, record: Record) -> StepSeen | None:
         """The step, when there is a line to be written about it."""
@@ -36,6 +38,8 @@ class Steps:
         if record.type.value == "proposed":
             self._begin(StepSeen(number, record.at, body))
             return None
+        if record.type.value == "observed":
+            return self._ended(number, body)
         step = self._open.get(number)
         if step is None:
             return None
@@ -55,9 +59,14 @@ class Steps:
         is told behind what it is part of."""
         return self._inner.pop(step.number, None)
 
+    def under_way(self, number: int | None) -> StepSeen | None:
+        """The step of that number, if it has not ended."""
+        return None if number is None else self._open.get(number)
+
     def oldest(self) -> StepSeen | None:
         """What the agent waits for longest; its own program is no such thing."""
-        return next((one for n, one in self._open.items() if n != _AGENT_STEP), None)
+        under_way = {**self._open, **self._running}
+        return next((under_way[n] for n in sorted(under_way) if n != _AGENT_STEP), None)
 
     def rest(self) -> list[StepSeen]:
         """Steps that have no end."""
@@ -65,6 +74,8 @@ class Steps:
         for one in left:
             one.outcome = "no end was recorded"
         self._open.clear()
+        left = sorted([*left, *self._running.values()], key=lambda one: one.number)
+        self._running.clear()
         told = [one for outer in left for one in (outer, self.within(outer)) if one is not None]
         self._inner.clear()
         return told
@@ -86,7 +97,7 @@ class Steps:
         del self._open[step.number]
         body = record.body
         step.outcome, step.error = str(body.get("outcome")), str(body.get("error") or "")
-        step.cost = mapping(body.get("cost"))
+        step.result, step.cost = mapping(body.get("result")), mapping(body.get("cost"))
         step.duration_us = max(record.at - step.at, 0)
         for key in ("input_tokens", "output_tokens", "usd_micros"):
             if type(step.cost.get(key)) is int:
@@ -96,7 +107,29 @@ class Steps:
         if step.kind == "model" and outer is not None and outer.kind == "http":
             self._inner[outer.number] = step
             return None
-        return None if step.number == _AGENT_STEP and step.verdict == "allow" else step
+        if step.number == _AGENT_STEP and step.verdict == "allow":
+            return None
+        if mapping(body.get("result")).get("let_through") and len(self._running) < _MAX_OPEN:
+            # A program that a program starts is settled when it is let through; it is over, and
+            # its time is known, when it has ended.
+            step.duration_us = None
+            self._running[step.number] = step
+            return None
+        return step
+
+    def _ended(self, number: int, body: Mapping[str, Any]) -> StepSeen | None:
+        """The step whose program has ended; the end of one that it started is none."""
+        step = self._running.get(number)
+        is_own = (
+            step is not None
+            and body.get("what") == "exit"
+            and (body.get("pid") == mapping(step.body.get("arguments")).get("pid"))
+        )
+        if step is None or not is_own:
+            return None
+        taken = body.get("duration_us")
+        step.duration_us = taken if type(taken) is int else None
+        return self._running.pop(number)
 
 
 class Rate:
@@ -124,4 +157,4 @@ class Rate:
         count = sum(self._others.values())
         by = ", ".join(f"{one} {number}" for one, number in sorted(self._others.items()))
         self._others.clear()
-        return f"      ... {count} more step{'' if count == 1 else 's'} ({by})"
+        return f"      ... {many(count, 'more step')} ({by})"

@@ -12,10 +12,13 @@ from paddock.cli.runs import OUTCOMES
 from paddock.cli.times import took
 from paddock.model.action import Verdict
 from paddock.model.plain import plain
+from paddock.model.plural import many
+from paddock.model.sizes import format_size
 from paddock.run.report import ENDED, AlertSeen, Report
 
 _LABEL = 10
 _MAX_ALERTS = 8
+_MAX_VARIED = 20
 _MAX_NAMES = 12
 _RED, _YELLOW = "31", "33"
 REPLAY = "replay"
@@ -41,6 +44,7 @@ def left_lines(report: Report, manner: Manner) -> Iterator[str]:
     yield from _labelled("asked", _answers(report), manner)
     yield from _labelled("faults", counts(_named(report.faults), ()), manner)
     yield from _labelled("files", _files(report), manner)
+    yield from _labelled("differs", _kept(report), manner, _YELLOW)
     yield from _labelled("drafts", _drafts(report), manner)
     yield from _labelled("world", _world(report), manner)
     for line in _broken(report):
@@ -53,6 +57,11 @@ def left_lines(report: Report, manner: Manner) -> Iterator[str]:
     if len(report.alerts) > _MAX_ALERTS:
         more = f"{len(report.alerts) - _MAX_ALERTS} more: paddock net {_name(report.run)}"
         yield from _labelled("alert", more, manner, _RED)
+    for field, times in sorted(report.varied.items())[:_MAX_VARIED]:
+        steps = many(times, "step")
+        yield from _labelled("let vary", f"{plain(field, 200)}, {steps}", manner)
+    yield from _labelled("repeated", _repeats(report), manner)
+    yield from _labelled("record", _left_out(report), manner, _YELLOW)
     if report.divergence is not None:
         yield from _labelled("diverged", _diverged(report.divergence), manner, _RED)
 
@@ -76,10 +85,12 @@ def _labelled(label: str, text: str, manner: Manner, colour: str | None = None) 
 
 
 def _run(report: Report) -> str:
-    kind = "" if report.kind == "run" else f", a {plain(report.kind, 20)}{_parent(report)}"
+    parent = _parent(report)
+    kind = f"{'a ' if parent else ''}{plain(report.kind, 20)}{parent}"
     who = f"agent {_name(report.agent)}, stage {_name(report.stage or '-')}"
     command = plain(shlex.join(report.command), 200) if report.command else ""
-    return f"{_name(report.run)}{kind}: {who}{f': {command}' if command else ''}"
+    shown = "" if report.kind == "run" else f", {kind}"
+    return f"{_name(report.run)}{shown}: {who}{f': {command}' if command else ''}"
 
 
 def _parent(report: Report) -> str:
@@ -91,8 +102,7 @@ def _parent(report: Report) -> str:
 def _state(report: Report) -> tuple[str, str]:
     code = "" if report.exit_code is None else f", exit code {report.exit_code}"
     by = f" ({plain(report.ended_by, 200)})" if report.ended_by else ""
-    steps = "1 step" if report.steps == 1 else f"{report.steps} steps"
-    text = f"after {took(report.duration_us)}{code}{by}, {steps}"
+    text = f"after {took(report.duration_us)}{code}{by}, {many(report.steps, 'step')}"
     return ("ended", text) if report.state == ENDED else ("state", f"{report.state} {text}")
 
 
@@ -114,12 +124,31 @@ def _answers(report: Report) -> str:
 
 
 def _files(report: Report) -> str:
+    from paddock.state.obeyed import is_in_repository
+
     files = report.files
     if files is None or not files.changed:
         return "" if files is None else "none changed"
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
-    named = "; ".join(f"{what}: {_some(names)}" for what, names in parts.items() if names)
-    return f"{files.changed} changed{f' ({named})' if named else ''}"
+    inner = sum(is_in_repository(name) for names in parts.values() for name in names)
+    told = [f"{inner} in .git"] if inner else []
+    for what, names in parts.items():
+        outer = tuple(name for name in names if not is_in_repository(name))
+        told += [f"{what}: {_some(outer)}"] if outer else []
+    named = "; ".join(told)
+    lost = f", {files.unstored} of them not stored" if files.unstored else ""
+    cut = "; there were more than are recorded" if files.is_cut else ""
+    return f"{files.changed} changed{f' ({named})' if named else ''}{lost}{cut}"
+
+
+def _kept(report: Report) -> str:
+    """Of a fork: what differed from the record when it went live, and was left alone."""
+    if not report.files_kept:
+        return ""
+    files = many(report.files_kept, "file is", "files are")
+    rest = report.files_kept - len(report.kept)
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{files} in use and not as recorded: {_some(report.kept)}{more}"
 
 
 def _drafts(report: Report) -> str:
@@ -161,13 +190,36 @@ def _alert(alert: AlertSeen) -> str:
     return f"{plain(f'{alert.name}: {about}', 300)}{times}{steps}"
 
 
+def _repeats(report: Report) -> str:
+    """Refusals that came so often that the rest was counted."""
+    said = []
+    for step, one in list(report.repeats.items())[:_MAX_NAMES]:
+        span = took(one.last_at - one.first_at)
+        said.append(f"step {step} was refused {many(one.count, 'more time')} in {span}")
+    more = len(report.repeats) - len(said)
+    return "; ".join([*said, *([f"and {many(more, 'more step')}"] if more > 0 else [])])
+
+
+def _left_out(report: Report) -> str:
+    one = report.left_out
+    if one is None:
+        return ""
+    found = ""
+    if one.values is not None and one.bytes is not None:
+        found = f" of {many(one.values, 'value')} ({format_size(one.bytes)})"
+    return (
+        f"the budget of {format_size(one.budget_bytes)} is used up: only digest and size"
+        f"{found} were kept (record.budget in the paddock file)"
+    )
+
+
 def _enforced(report: Report, manner: Manner) -> Iterator[str]:
     """How many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
     if not names:
         return
-    count = "1 boundary" if len(names) == 1 else f"{len(names)} boundaries"
+    count = many(len(names), "boundary", "boundaries")
     tried = f", {len(proved)} of them proved in this run" if proved else ""
     yield from _labelled("enforced", f"{count}{tried}", manner)
     for name, by in enforced.items():

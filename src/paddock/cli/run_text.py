@@ -31,6 +31,8 @@ from paddock.cli.run_screen import Screen
 from paddock.cli.run_steps import Rate, Steps
 from paddock.cli.times import took
 from paddock.journal.records import Record
+from paddock.journal.traffic import mapping
+from paddock.model.plural import many
 
 REDRAW_S = 0.05
 MAX_WAITING_BYTES = 4 << 20
@@ -83,10 +85,10 @@ class LiveText:
         self._thread.start()
 
     @classmethod
-    def here(cls, **words: Any) -> LiveText:
+    def here(cls, on_reader_gone: Callable[[], None] | None = None, **words: Any) -> LiveText:
         """On the outputs of this process, in colour where a person wants it."""
         is_coloured = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        screen = Screen(sys.stdout, sys.stderr)
+        screen = Screen(sys.stdout, sys.stderr, on_reader_gone=on_reader_gone)
         return cls(screen, is_coloured=is_coloured and screen.is_terminal, **words)
 
     def began(self, run: str, setting: Mapping[str, Any]) -> None:
@@ -206,7 +208,7 @@ class LiveText:
         if item.type.value == "noted" and item.body.get("what") == "alert":
             self._ours(alert_line(item.body, item.step, self._manner()))
         elif item.type.value == "asked" and not self._is_asked_here:
-            self._ours(_asked_line(item))
+            self._ours(_asked_line(item, self._steps.under_way(item.step)))
         elif step is not None:
             self._show_step(step)
             if (inner := self._steps.within(step)) is not None:
@@ -233,7 +235,7 @@ class LiveText:
             self._ours(said)
         lost, self._lost_bytes = self._lost_bytes, 0
         if lost:
-            self._ours(f"      ({lost} bytes of the agent's output are only in the journal)")
+            self._ours(f"      ({many(lost, 'byte')} of the agent's output only in the journal)")
 
     def _draw(self, now: float) -> None:
         if self._is_quiet or not self._screen.is_terminal:
@@ -246,9 +248,8 @@ class LiveText:
     def _parts(self, now: float) -> list[str]:
         """The most telling first: what does not fit is left out from the end."""
         steps, spent = self._steps, self._steps.spent
-        count = "1 step" if steps.count == 1 else f"{steps.count} steps"
         parts = [
-            count if self._has_begun or steps.count else "starting",
+            many(steps.count, "step") if self._has_begun or steps.count else "starting",
             took(int((now - self._began_at) * 1e6)),
         ]
         stopped = [f"{steps.verdicts[one]} {said}" for one, said in _STOPPED if steps.verdicts[one]]
@@ -292,8 +293,13 @@ def _follow(asked: set[int], record: Record) -> None:
         asked.discard(record.step)
 
 
-def _asked_line(record: Record) -> str:
+def _asked_line(record: Record, step: StepSeen | None) -> str:
+    from paddock.cli.call_summary import call_summary
     from paddock.model.plain import plain
 
     approval = plain(record.body.get("approval", "?"), 60)
-    return f"    ? step {record.step} waits for a person: paddock approvals show {approval}"
+    about = ""
+    if step is not None:
+        name, arguments = str(step.body.get("name")), mapping(step.body.get("arguments"))
+        about = f" ({call_summary(step.kind, name, arguments)})"
+    return f"    ? step {record.step}{about} waits for a person: paddock approvals show {approval}"

@@ -6,12 +6,16 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.model.plural import many
+
 if TYPE_CHECKING:
     from paddock.journal.index import Index
     from paddock.journal.index_rows import RunRow
 
 OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
 _PAGE = 200
+LISTED = 20  # runs, if nobody asks for more
 
 
 def main(words: list[str]) -> int:
@@ -19,7 +23,7 @@ def main(words: list[str]) -> int:
     from paddock.cli.output import sentences, warn
     from paddock.state.home import Home
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     if options.action == "remove":
         from paddock.cli.runs_remove import remove
 
@@ -48,8 +52,9 @@ def _say(index: Index, options: argparse.Namespace) -> None:
         say_json([run_json(run) for run in runs])
     elif runs:
         from paddock.cli.runs_text import run_table
+        from paddock.cli.table import line_width
 
-        say(run_table(runs, _width()))
+        say(run_table(runs, line_width()))
 
 
 def run_json(run: RunRow) -> dict[str, Any]:
@@ -63,6 +68,7 @@ def run_json(run: RunRow) -> dict[str, Any]:
         "stage": run.stage,
         "policy_digest": run.policy_digest,
         "kind": run.kind,
+        "project": run.project,
         "parent": run.parent,
         "forked_at": run.forked_at,
         "state": state_of(run),
@@ -94,32 +100,39 @@ def matching(index: Index, agent: str | None, since_us: int) -> Iterator[RunRow]
         offset += _PAGE
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli import runs_remove
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import count
 
-    parser = argparse.ArgumentParser(prog="paddock runs", description=__doc__)
+    parser = CommandParser(prog="paddock runs", description=__doc__)
     parser.add_argument("--agent", metavar="A", help="of one agent")
     parser.add_argument("--since", metavar="TIME", help="begun in the last 24h, 7d; or a date")
-    parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (50)")
+    how_many = parser.add_mutually_exclusive_group()
+    how_many.add_argument("--limit", "-n", type=count, metavar="N",
+                          help=f"at most so many (default: {LISTED})")  # fmt: skip
+    how_many.add_argument("--all", action="store_true", help="all, however many")
     parser.add_argument("--tree", action="store_true", help="forks and replays below their origin")
     parser.add_argument("--json", action="store_true", help="one JSON array")
-    runs_remove.add_parser(parser.add_subparsers(dest="action", metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="action", metavar="COMMAND")
+    remove = commands.add_parser("remove", help="take runs away for good, with all that is theirs")
+    remove.add_argument("run", metavar="RUN", nargs="*", help=RUN_HELP)
+    remove.add_argument("--older", metavar="TIME", help="all that ended before: 30d, or a date")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    remove.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
+                        help="one JSON object")  # fmt: skip
     return parser
 
 
 def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
+    from paddock.cli.output import warn
     from paddock.cli.times import since
 
     since_us = since(options.since) if options.since else 0
-    return list(islice(matching(index, options.agent, since_us), options.limit))
-
-
-def _width() -> int | None:
-    """Of a terminal; a pipe takes lines of any length."""
-    import shutil
-    import sys
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    found = matching(index, options.agent, since_us)
+    if options.all:
+        return list(found)
+    chosen = list(islice(found, options.limit or LISTED))
+    if options.limit is None and (left := sum(1 for _ in found)):
+        warn(f"{many(left, 'older run')} not shown: --all, or -n N")
+    return chosen

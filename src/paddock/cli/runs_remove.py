@@ -9,26 +9,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock.cli.journals import RUN_HELP, all_indexed, find_journal, state_of
+from paddock.cli.journals import all_indexed, find_journal, state_of
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.runs import matching
 from paddock.journal.index_rows import RunRow
 from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.model.sizes import format_size
 from paddock.run.removing import Removed, check_removable, remove_runs, without_needed
 from paddock.state.home import Home
 
 _MAX_NAME = 40
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("remove", help="take runs away for good", description=__doc__)
-    parser.add_argument("run", metavar="RUN", nargs="*", help=RUN_HELP)
-    parser.add_argument("--older", metavar="TIME", help="all that ended before: 30d, or a date")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
-                        help="one JSON object")  # fmt: skip
 
 
 def remove(options: argparse.Namespace) -> int:
@@ -70,15 +62,16 @@ def _is_confirmed(
     chosen: Sequence[Path], rows: Sequence[RunRow], options: argparse.Namespace
 ) -> bool:
     from paddock.cli.runs_text import run_table
+    from paddock.cli.table import line_width
 
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")
     names = {one.name for one in chosen}
     known = [row for row in rows if Path(row.directory).name in names]
     if known:
-        say(run_table(known, None))
+        say(run_table(known, line_width()))
     try:
-        answer = input(f"remove {_runs(len(chosen))} for good? [y/N] ")
+        answer = input(f"remove {many(len(chosen), 'run')} for good? [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
@@ -92,10 +85,6 @@ def _say(removed: Removed, kept: dict[str, list[str]], options: argparse.Namespa
     for run, by in kept.items():
         warn(f"{plain(run, _MAX_NAME)} stays: {plain(', '.join(by), 200)} come from it")
     freed = f", {format_size(removed.tree_bytes)} of files" if removed.tree_bytes else ""
-    say(f"removed {_runs(len(removed.runs))}{freed}")
+    say(f"removed {many(len(removed.runs), 'run')}{freed}")
     if removed.remark:
         warn(removed.remark)
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paddock.cli.cells import cut
 from paddock.cli.journals import state_of
 from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
@@ -17,8 +16,12 @@ from paddock.model.plain import plain
 
 HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")
 _ORDINARY = ("done", "simulated")
-_SPARED = ("TOOK", "STEPS", "STARTED")  # where the command would have too little room, in turn
-_LEAST_COMMAND = 16
+_SPARED = (
+    "TOOK",
+    "STEPS",
+    "STARTED",
+    "AGENT",
+)  # where the command would have too little room, in turn
 _MAX_NAME = 40
 _MAX_COMMAND = 200
 _SHORT = 6  # characters of another run's id, if they are enough
@@ -28,16 +31,15 @@ def run_table(runs: Sequence[RunRow], width: int | None) -> str:
     """A line a run; `width` is that of a terminal, None where lines may have any length."""
     names = _shortened(runs)
     rows = [dict(zip(HEADER, _cells(run, names), strict=True)) for run in runs]
-    left = [name for name in HEADER if name != "AGENT" or len({run.agent for run in runs}) > 1]
-    for spared in (*_SPARED, None):
-        shown = table(left, [[row[name] for name in left] for row in rows])
-        room = None if width is None else width - shown.index("COMMAND")
-        if room is None or room >= _LEAST_COMMAND or spared is None:
-            break
-        left.remove(spared)
-    if width is None:
-        return shown
-    return "\n".join(cut(line, width) for line in shown.splitlines())
+    has_agents = len({run.agent for run in runs}) > 1
+    header = [name for name in HEADER if name != "AGENT" or has_agents]
+    return table(
+        header,
+        [[row[name] for name in header] for row in rows],
+        width=width,
+        flexible=("COMMAND", *(["AGENT"] if has_agents else []), "OUTCOMES"),
+        spared=_SPARED,
+    )
 
 
 def outcomes_text(run: RunRow) -> str:

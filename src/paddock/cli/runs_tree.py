@@ -9,7 +9,7 @@ from typing import Any
 from paddock.cli.journals import state_of
 from paddock.cli.runs import run_json
 from paddock.cli.runs_text import outcomes_text
-from paddock.cli.table import table
+from paddock.cli.table import line_width, table
 from paddock.cli.times import clock
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
@@ -59,7 +59,14 @@ def branch_json(branch: Branch) -> dict[str, Any]:
 def tree_table(tree: Iterable[Branch]) -> str:
     """A line a run, indented below its origin."""
     header = ("ID", "WHAT", "AGENT", "STARTED", "STEPS", "OUTCOMES", "STATE", "CHANGED")
-    return table(header, [_cells(one) for one in tree])
+    rows = [_cells(one) for one in tree]
+    return table(
+        header,
+        rows,
+        width=line_width(),
+        flexible=("CHANGED", "AGENT", "OUTCOMES"),
+        spared=("STARTED", "STEPS"),
+    )
 
 
 def _with_ancestors(runs: Iterable[RunRow], index: Index) -> dict[str, RunRow | None]:

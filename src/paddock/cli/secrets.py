@@ -9,20 +9,22 @@ import time
 from typing import Any
 
 from paddock.cli.output import say, say_json, sentences
-from paddock.cli.table import age, table
+from paddock.cli.parser import CommandParser
+from paddock.cli.table import age, line_width, table
+from paddock.model.plural import many
 from paddock.state.home import Home
 from paddock.state.revocations import Holder, holders, revoke
 
 
 def main(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         home = Home.find()
         return _revoke(home, options) if options.action == "revoke" else _list(home, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock secrets", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock secrets", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     shown = commands.add_parser("list", help="running sandboxes and the names of their secrets")
     taken = commands.add_parser("revoke", help="take a secret from every running sandbox")
@@ -43,7 +45,14 @@ def _list(home: Home, options: argparse.Namespace) -> int:
             for one, lost in found
             for name in one.marks
         ]  # fmt: skip
-        say(table(("SANDBOX", "SECRET", "STATE", "AGE", "HOST PID"), rows))
+        say(
+            table(
+                ("SANDBOX", "SECRET", "STATE", "AGE", "HOST PID"),
+                rows,
+                width=line_width(),
+                flexible=("SECRET",),
+            )
+        )
     return 0
 
 
@@ -61,7 +70,8 @@ def _revoke(home: Home, options: argparse.Namespace) -> int:
 def _count(had: list[str]) -> str:
     if not had:
         return "no running sandbox had it; one that is being started now does not get to use it"
-    return f"taken from {len(had)} running sandbox{'es' if len(had) > 1 else ''}: {', '.join(had)}"
+    sandboxes = many(len(had), "running sandbox", "running sandboxes")
+    return f"taken from {sandboxes}: {', '.join(had)}"
 
 
 def _as_json(one: Holder, lost: set[str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import select
@@ -12,27 +11,37 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
-from paddock.doors.machine.sandbox import Sandbox
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
 
+if TYPE_CHECKING:
+    from paddock.doors.machine.sandbox import Sandbox
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock shell",
         description="A terminal in a new sandbox, which ends with the shell; or in a running one.",
     )
     add_spec_options(parser)
     parser.add_argument("id", nargs="?", metavar="SANDBOX", help="a running sandbox")
-    options = parser.parse_args(words)
+    return parser
+
+
+def main(words: list[str]) -> int:
+    options = make_parser().parse_args(words)
+    from paddock.cli.trust_prompt import trusted_policy
+    from paddock.doors.machine.sandbox import Sandbox
+
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise InvalidInput("shell: needs a terminal; for scripts use: paddock exec -- COMMAND")
     if options.id:
         only_for_new(options)
         return _attach(Sandbox.connect(options.id))
-    with Sandbox.create(options.file, **spec_from(options)) as box:
+    with Sandbox.create(trusted_policy(options.file, options), **spec_from(options)) as box:
         print(f"sandbox {box.sandbox_id}; exit or ctrl-d ends it", file=sys.stderr)
         return _attach(box)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.table import line_width
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.cli.show_data import StepView, Wanted
@@ -24,6 +27,8 @@ _PAGE = 500
 _TAIL_BYTES = 2 << 20
 _LARGE_BYTES = 8 << 20
 _BESIDE_CALL = 80  # characters of a line that are not the call
+_BESIDE_CALL_NARROW = 48  # the same without time and rule
+_LEAST_CALL = 24
 _PIPED_CALL = 60
 _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
@@ -32,7 +37,7 @@ _MAX_SUMMED = 200_000  # records
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal, indexed
 
@@ -44,13 +49,12 @@ def main(words: list[str]) -> int:
             return _show_run(index, run, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import count, step
     from paddock.cli.show_data import ONLY
     from paddock.model.action import Kind
 
-    parser = argparse.ArgumentParser(prog="paddock show", description=__doc__)
+    parser = CommandParser(prog="paddock show", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--step", type=step, metavar="K", help="everything about one step")
     parser.add_argument("--blobs", action="store_true", help="with --step: large values in full")
@@ -60,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="steps of one kind")
     parser.add_argument("--only", choices=list(ONLY), help="steps with this decision or outcome")
     parser.add_argument("--after", type=step, metavar="K", help="steps after this one")
-    parser.add_argument("--limit", type=count, default=100, metavar="N", help="at most (100)")
+    parser.add_argument(
+        "--limit", type=count, default=100, metavar="N", help="at most so many steps"
+    )
     parser.add_argument("--all", action="store_true", help="all steps, however many")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser
@@ -90,14 +96,17 @@ def _write_text(index: Index, run: RunRow, wanted: Wanted) -> None:
 
     directory = Path(run.directory)
     opened = Reader(directory).opened().body
-    say("\n".join(show_text.header_lines(run, opened, last_head(directory), state_of(run))))
+    head, state = last_head(directory), state_of(run)
+    say("\n".join(show_text.header_lines(run, opened, head, state, line_width())))
     if not run.steps:
         return
-    width, colours = _call_width(), is_coloured()
-    say(f"\n{show_text.column_line(width)}")
+    width, is_narrow, colours = *_call_width(), is_coloured()
+    say(f"\n{show_text.column_line(width, is_narrow=is_narrow)}")
     last = None
     for view in _views(index, run, wanted):
-        lines = show_text.step_lines(view, run.started_at, width, is_coloured=colours)
+        lines = show_text.step_lines(
+            view, run.started_at, width, is_coloured=colours, is_narrow=is_narrow
+        )
         say("\n".join(lines))
         last = view.row.step
     following = _following(index, run, wanted, last)
@@ -116,7 +125,7 @@ def _write_ending(run: RunRow) -> None:
 
     if run.records > _MAX_SUMMED:
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_WIDTH
+    width = line_width() or _PIPED_WIDTH
     lines = list(ending_lines(report_with_files(Path(run.directory)), Manner(width, is_coloured())))
     if lines:
         say("\n" + "\n".join(lines))
@@ -229,7 +238,7 @@ def _row(index: Index, run: RunRow, step: int) -> StepRow:
     try:
         return index.step(run.run, step)
     except NotFound:
-        has = f"it has {run.steps} steps" if run.steps else "it has none"
+        has = f"it has {many(run.steps, 'step')}" if run.steps else "it has none"
         raise NotFound(f"run {plain(run.run, 60)} has no step {step}; {has}") from None
 
 
@@ -252,10 +261,14 @@ def last_head(directory: Path) -> Head | None:
     return None
 
 
-def _call_width() -> int:
-    if not sys.stdout.isatty():
-        return _PIPED_CALL
-    return max(shutil.get_terminal_size().columns - _BESIDE_CALL, 24)
+def _call_width() -> tuple[int, bool]:
+    """Return how wide a call may be, and whether other columns are left out for it."""
+    columns = line_width()
+    if columns is None:
+        return _PIPED_CALL, False
+    if columns - _BESIDE_CALL >= _LEAST_CALL:
+        return columns - _BESIDE_CALL, False
+    return max(columns - _BESIDE_CALL_NARROW, _LEAST_CALL), True
 
 
 def _say_if_slow(directory: Path) -> None:

@@ -13,6 +13,7 @@ from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow, StepRow
 from paddock.journal.reader import Reader
 from paddock.journal.records import Record, Type
+from paddock.journal.traffic import mapping
 from paddock.model.values import dataclass
 
 # Of --only: a word, and what it says about a step.
@@ -30,7 +31,7 @@ ONLY = {
 }
 MAX_OBSERVED = 1000  # records of one step that a page looks at; `--step` has all
 _PAGE = 2000
-_SHOWN = (b"proposed", b"observed", b"noted")
+_SHOWN = (b"proposed", b"observed", b"noted", b"settled")
 # So many records of other steps end the search for what a page's steps caused.
 _SLACK = 300
 
@@ -69,6 +70,11 @@ class StepView:
     programs: list[Program]
     is_cut: bool  # whether more was observed than is here
     alerts: list[dict[str, Any]]
+    result: Any = None
+
+    @property
+    def duration_us(self) -> int | None:
+        return own_duration_us(self.proposed, self.programs, self.row.duration_us)
 
     def as_json(self) -> dict[str, Any]:
         row = self.row
@@ -83,9 +89,10 @@ class StepView:
             "verdict": row.verdict,
             "decided_by": row.rule,
             "outcome": row.outcome,
-            "duration_us": row.duration_us,
+            "duration_us": self.duration_us,
             "programs": [one.as_json() for one in self.programs],
             "alerts": self.alerts,
+            "answer": mapping(self.result).get("answer"),
         }
 
 
@@ -112,7 +119,9 @@ def step_views(directory: Path, rows: list[StepRow]) -> list[StepView]:
         programs = joined(one.body for one in records if one.type is Type.OBSERVED)
         noted = [one.body for one in records if one.type is Type.NOTED]
         alerts = [_without_what(body) for body in noted if body.get("what") == "alert"]
-        views.append(StepView(row, proposed, programs, len(records) >= MAX_OBSERVED, alerts))
+        settled = next((one.body for one in records if one.type is Type.SETTLED), {})
+        is_cut = len(records) >= MAX_OBSERVED
+        views.append(StepView(row, proposed, programs, is_cut, alerts, settled.get("result")))
     return views
 
 
@@ -135,8 +144,26 @@ def joined(bodies: Iterator[Mapping[str, Any]]) -> list[Program]:
         open_ones = (one for one in programs if one.pid == pid and not one.has_ended)
         if body.get("what") == "exit" and (one := next(open_ones, None)):
             one.has_ended = True
-            one.exit_code, one.duration_us = body.get("exit_code"), body.get("duration_us")
+            one.exit_code, one.duration_us = _count(body, "exit_code"), _count(body, "duration_us")
     return programs
+
+
+def own_duration_us(
+    proposed: Mapping[str, Any], programs: list[Program], waited_us: int | None
+) -> int | None:
+    """Return how long a step took. A program that a program starts is settled when it is let
+    through: its time is the one that it ran, and None while nobody has seen its end."""
+    pid = mapping(proposed.get("arguments")).get("pid")
+    if proposed.get("kind") != "exec" or pid is None:
+        return waited_us
+    own = next((one for one in programs if one.pid == pid), None)
+    return waited_us if own is None else own.duration_us
+
+
+def _count(body: Mapping[str, Any], name: str) -> int | None:
+    """A whole number of the body; None for whatever else a journal may say there."""
+    value = body.get(name)
+    return value if type(value) is int else None
 
 
 def _without_what(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,8 +182,8 @@ def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _records_near(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
-    """What was proposed, observed and noted of these steps, from where each begins to where the
-    journal is about others."""
+    """What was proposed, observed, noted and settled of these steps, from where each begins to
+    where the journal is about others."""
     found: defaultdict[int, list[Record]] = defaultdict(list)
     wanted = {row.step for row in rows}
     left = deque(sorted(row.spot for row in rows))

@@ -10,16 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.cli.call_text import call_text
+from paddock.cli.cells import cut, fit, worded
 from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.show_data import Program, StepView
 from paddock.cli.step_gist import in_order
 from paddock.cli.times import clock, offset, took
+from paddock.journal.calls import detail_lines
 from paddock.journal.heads import Head
 from paddock.journal.index_rows import RunRow
 from paddock.journal.records import Record
 from paddock.model.action import Verdict
 from paddock.model.plain import plain
+from paddock.model.plural import many
 
 _MAX_PROGRAMS = 12
 _MAX_ALERTS = 5
@@ -27,15 +30,19 @@ _MAX_GIST = 60  # lines
 _LAID_OUT = ("arguments", "result")
 _MAX_LINES = 200  # of one value of a record
 _MAX_VALUE = 20_000
+_LABEL = 10
 _HASH = 16  # characters of a digest that a person compares
 _COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
-_COLUMNS = (
-    "{step:>6}  {at:>9}  {kind:<7}  {call:<{width}}  {verdict:<8}  {by:<22}  {out:<9}  {took}"
-)
+_COLUMNS = "{step:>6}  {at:>9}  {kind:<7}  {call}  {verdict:<8}  {by:<22}  {out:<9}  {took}"
+_NARROW_COLUMNS = "{step:>6}  {kind:<7}  {call}  {verdict:<8}  {out:<9}  {took}"
 
 
 def header_lines(
-    run: RunRow, opened: Mapping[str, Any], head: Head | None, state: str
+    run: RunRow,
+    opened: Mapping[str, Any],
+    head: Head | None,
+    state: str,
+    width: int | None = None,
 ) -> list[str]:
     """What the run was, where, under which terms, and what is signed of it."""
     policy = run.policy_digest
@@ -52,44 +59,59 @@ def header_lines(
         ("decided", counts(_named(run.verdicts), [v.value for v in Verdict]) or "-"),
         ("outcomes", counts(_named(run.outcomes), OUTCOMES) or "-"),
     ]
-    return [f"{label:<10}{text}" for label, text in facts]
+    return [line for label, text in facts for line in _fact(label, text, width)]
 
 
-def column_line(width: int) -> str:
-    return _COLUMNS.format(
-        step="STEP", at="TIME", kind="KIND", call="CALL", verdict="VERDICT", by="BY",
-        out="OUTCOME", took="TOOK", width=width,
+def _fact(label: str, text: str, width: int | None) -> Iterator[str]:
+    """Yield a labelled text, between words on further lines where it is too wide."""
+    lines = [text] if width is None else worded(text, width - _LABEL)
+    for at, line in enumerate(lines):
+        yield f"{'' if at else label:<{_LABEL}}{line}"
+
+
+def column_line(width: int, *, is_narrow: bool = False) -> str:
+    return _columns(is_narrow).format(
+        step="STEP", at="TIME", kind="KIND", call=fit("CALL", width), verdict="VERDICT", by="BY",
+        out="OUTCOME", took="TOOK",
     )  # fmt: skip
 
 
-def step_lines(view: StepView, start_us: int, width: int, *, is_coloured: bool) -> Iterator[str]:
-    """One line for the step, one for each program that it caused and each alert about it."""
+def _columns(is_narrow: bool) -> str:
+    return _NARROW_COLUMNS if is_narrow else _COLUMNS
+
+
+def step_lines(
+    view: StepView, start_us: int, width: int, *, is_coloured: bool, is_narrow: bool = False
+) -> Iterator[str]:
+    """One line for the step, and one for each thing that a model answered, the money that a request
+    moves, each program that the step caused and each alert about it."""
     row = view.row
     parent = view.proposed.get("parent")
     call = call_text(row.kind, row.name, view.proposed)
     if isinstance(parent, int):
         call = f"(from {parent}) {call}"
-    line = _COLUMNS.format(
+    line = _columns(is_narrow).format(
         step=row.step,
         at=offset(row.at, start_us),
-        kind=_cut(plain(row.kind or "-", 20), 7),
-        call=_cut(call, width),
-        verdict=_cut(plain(row.verdict or "-", 20), 8),
-        by=_cut(plain(row.rule or "-", 60), 22),
-        out=_cut(plain(row.outcome or "-", 20), 9),
-        took=took(row.duration_us),
-        width=width,
+        kind=cut(plain(row.kind or "-", 20), 7),
+        call=fit(call, width),
+        verdict=cut(plain(row.verdict or "-", 20), 8),
+        by=cut(plain(row.rule or "-", 60), 22),
+        out=cut(plain(row.outcome or "-", 20), 9),
+        took=took(view.duration_us),
     )
     colour = _COLOURS.get(row.verdict or "") if is_coloured else None
     yield f"\033[{colour}m{line}\033[0m" if colour else line
+    for said in detail_lines(view.proposed, view.result):
+        yield f"{'':<19}> {cut(said, width + 20)}"
     for program in view.programs[:_MAX_PROGRAMS]:
         yield f"{'':<19}. {program_text(program, width + 20)}"
     more = len(view.programs) - _MAX_PROGRAMS
     if more > 0:
-        count = "more" if view.is_cut else f"{more} more"
-        yield f"{'':<19}. ({count} programs: --step {row.step})"
+        count = "more programs" if view.is_cut else many(more, "more program")
+        yield f"{'':<19}. ({count}: --step {row.step})"
     for alert in view.alerts[:_MAX_ALERTS]:
-        yield f"{'':<19}! {_cut(_alert(alert), width + 20)}"
+        yield f"{'':<19}! {cut(_alert(alert), width + 20)}"
 
 
 def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iterator[str]:
@@ -103,7 +125,8 @@ def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iter
         else:
             yield from _field(plain(key, 40), value)
     for blob in record.blobs:
-        yield f"  (a preview stands for {blob.size_bytes} bytes at {plain(blob.path, 200)})"
+        left = "" if blob.is_kept else f", not kept: sha256 {plain(blob.sha256, 64)}"
+        yield f"  (a preview stands for {blob.size_bytes} bytes at {plain(blob.path, 200)}{left})"
 
 
 def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
@@ -113,7 +136,7 @@ def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator
         yield plain(what, 100)
         yield from (f"    | {plain(line, _MAX_VALUE)}" for line in lines[:_MAX_GIST])
         if len(lines) > _MAX_GIST or len(text) > _MAX_VALUE:
-            yield f"    (it has {len(lines)} lines, {len(text)} characters: --json)"
+            yield f"    (it has {many(len(lines), 'line')}, {len(text)} characters: --json)"
     if is_model:
         yield "(--conversation has all that the model was asked)"
 
@@ -139,7 +162,7 @@ def program_text(program: Program, width: int) -> str:
     first, *rest = map(str, argv) if isinstance(argv, list) and argv else ("",)
     is_usual = first in ("", path, path.rpartition("/")[2])
     called = "" if is_usual else f"(as {shlex.quote(first)}) "
-    shown = _cut(plain(f"{path} {called}{shlex.join(rest)}".rstrip(), 400), width)
+    shown = cut(plain(f"{path} {called}{shlex.join(rest)}".rstrip(), 400), width)
     if not program.has_ended:
         return shown
     code = "" if program.exit_code in (0, None) else f", exit {plain(program.exit_code, 20)}"
@@ -180,13 +203,9 @@ def _enforced(enforcement: Any) -> str:
 def _head(run: RunRow, head: Head | None) -> str:
     if head is None:
         return "none is signed"
-    signed = f"{head.size} of {run.records} records signed, root {head.root[:_HASH]}"
+    signed = f"{head.size} of {many(run.records, 'record')} signed, root {head.root[:_HASH]}"
     return f"{signed}; not checked here: paddock verify {_name(run.run)}"
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -4,13 +4,13 @@ came of it, and what it changed.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SIGNALLED = 128
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"paddock show {options.run} --step K prints one step"
         raise InvalidInput("step: there is no terminal to show it in", hint=hint)
@@ -49,13 +49,14 @@ def open_view(directory: Path, at: int | None = None) -> View:
     return View(past, at=first, is_coloured=is_coloured)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
+def make_parser() -> CommandParser:
     from paddock.cli.numbers import step
 
-    parser = argparse.ArgumentParser(prog="paddock step", description=__doc__)
+    parser = CommandParser(prog="paddock step", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--at", type=step, metavar="K", help="the step to begin with (the first)")
+    parser.add_argument(
+        "--at", type=step, metavar="K", help="begin with this step (default: the first)"
+    )
     return parser
 
 

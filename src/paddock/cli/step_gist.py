@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from paddock.cli.step_streams import said_by_events
+from paddock.journal.calls import request_money
 from paddock.journal.traffic import mapping
 
 _MAX_READ = 200_000
@@ -27,7 +28,9 @@ def gist_of(proposed: Mapping[str, Any], settled: Mapping[str, Any]) -> list[Pie
     if proposed.get("kind") == "model":
         return [*_asked(arguments), *_answered(result)]
     if proposed.get("kind") == "http":
-        return [*_body("sent", arguments), *_got(result)]
+        money = request_money(arguments, result)
+        moves = [] if money is None else [("moves", money)]
+        return [*moves, *_body("sent", arguments), *_got(result)]
     return []
 
 

@@ -126,12 +126,14 @@ def _asked(frame: Frame) -> Iterator[str]:
 
 
 def _settled(frame: Frame) -> Iterator[str]:
+    from paddock.cli.replay_text import time_taken_us
+
     body = mapping(frame.settled)
     yield heading("result")
     if not body:
         yield "no end was recorded"
         return
-    yield f"{plain(body.get('outcome', '?'), 20)} after {took(frame.duration_us)}"
+    yield f"{plain(body.get('outcome', '?'), 20)} after {took(time_taken_us(frame))}"
     for key in ("error", "answered_by", "draft_id"):
         if key in body:
             yield f"{key} {plain(body[key], 2000)}"

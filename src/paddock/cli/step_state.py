@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paddock.cli.step_panes import heading
 from paddock.model.errors import PaddockError
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.state.home import Home
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _files(store: TreeStore, changes: list[Change]) -> Iterator[str]:
         if number < _MAX_DIFFS:
             yield from _diff(store, change)
     if len(changes) > _MAX_FILES:
-        yield f"({len(changes) - _MAX_FILES} more files)"
+        yield f"({many(len(changes) - _MAX_FILES, 'more file')})"
 
 
 def _diff(store: TreeStore, change: Change) -> Iterator[str]:

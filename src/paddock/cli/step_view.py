@@ -20,6 +20,7 @@ from paddock.cli.step_panes import (
     without_mark,
 )
 from paddock.cli.step_state import files_pane, world_pane
+from paddock.journal.calls import detail_lines
 from paddock.model.plain import plain
 from paddock.model.values import dataclass
 
@@ -165,7 +166,7 @@ class View:
             frame = self.frame(self.past.steps[at])
             mark = ">" if at == self.at else " "
             verdict = fit(plain(frame.verdict or "-", 20), 8)
-            text = fit(f"{mark}{frame.step:>5} {verdict} {what(seen(frame))}", width)
+            text = fit(f"{mark}{frame.step:>5} {verdict} {_gist(frame)}", width)
             colour = "7" if at == self.at else _COLOURS.get(frame.verdict or "")
             lines.append(self._paint(text, colour) + " ")
         return lines + [" " * (width + 1)] * (rows - len(lines))
@@ -183,3 +184,11 @@ class View:
 
     def _paint(self, text: str, colour: str | None) -> str:
         return f"\033[{colour}m{text}\033[0m" if self.is_coloured and colour else text
+
+
+def _gist(frame: Frame) -> str:
+    """What the step was; of a question to a model what it answered, which tells more than the
+    number of tokens."""
+    step = seen(frame)
+    lines = detail_lines(step.body, step.result) if step.kind == "model" else []
+    return f"{plain(step.body.get('name', '-'), 20)} {lines[-1]}" if lines else what(step)

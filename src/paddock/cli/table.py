@@ -1,18 +1,62 @@
-"""Plain tables: aligned columns, no box drawing, the same in a terminal and in a pipe."""
+"""Plain tables: aligned columns, no box drawing, the same in a terminal and in a pipe, but that in
+a terminal no line is wider than it is.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 
+from paddock.cli.cells import cells, cut, fit
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Lines with columns as wide as they need to be; the last one is not padded."""
+_GAP = "  "
+_LEAST = 8  # columns that a flexible column keeps, if it has so many
+_LEAST_FIRST = 16  # the first of them is the one that tells most
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    width: int | None = None,
+    flexible: Sequence[str] = (),
+    spared: Sequence[str] = (),
+) -> str:
+    """Return lines with columns as wide as they need to be.
+
+    With a width, what does not fit gives way in this order: the flexible columns are cut (the last
+    one, if none is named) as far as they keep some columns each; where that is not enough the
+    spared ones are left out, one after the other; and in the end every line is cut."""
     lines = [[str(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    needed = [max(cells(line[at]) for line in lines) for at in range(len(header))]
+    shown = list(range(len(header)))
+    if width is None:
+        return "\n".join(_line(line, needed, shown) for line in lines)
+    order = [header.index(name) for name in flexible or header[-1:]]
+    least = {at: min(needed[at], _LEAST if at != order[0] else _LEAST_FIRST) for at in order}
+    for name in (name for name in spared if name in header):
+        if _total([least.get(at, needed[at]) for at in shown]) <= width:
+            break
+        shown.remove(header.index(name))
+    widths = list(needed)
+    for at in order:
+        excess = _total([widths[one] for one in shown]) - width
+        widths[at] = max(widths[at] - max(excess, 0), least[at])
+    return "\n".join(cut(_line(line, widths, shown), width) for line in lines)
+
+
+def line_width() -> int | None:
+    """Return how wide a line of the output may be; None where nobody minds, as in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _line(line: Sequence[str], widths: Sequence[int], shown: Iterable[int]) -> str:
+    return _GAP.join(fit(line[at], widths[at]) for at in shown).rstrip()
 
 
 def age(seconds: float) -> str:

@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,20 +19,24 @@ if TYPE_CHECKING:
     from paddock.run.scenarios.playing import CaseResult
     from paddock.run.scenarios.preparing import Prepared
 
-EXIT_FAILED = 1
 MAX_JOBS = 64
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_intermixed_args(words)
+    options = make_parser().parse_intermixed_args(words)
     with sentences():
+        from paddock.cli.trust_prompt import trust_from
+        from paddock.doors.trust import GIVEN
         from paddock.run.scenarios.finding import find_scenarios
         from paddock.run.scenarios.preparing import prepare
 
         scenarios = find_scenarios([Path(one) for one in options.scenarios or ["."]])
-        cases = _chosen(prepare(scenarios, is_offline=options.offline), options.filter)
+        # A list runs nothing.
+        trust = GIVEN if options.list else trust_from(options)
+        prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
+        cases = _chosen(prepared, options.filter)
         if options.list:
             return _list(cases, is_json=options.json)
         results = _play(cases, options)
@@ -38,17 +44,20 @@ def main(words: list[str]) -> int:
         return _tell(results, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock test", description=__doc__)
+def make_parser() -> CommandParser:
+    from paddock.cli.trust_prompt import add_trust
+
+    parser = CommandParser(prog="paddock test", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO",
                         help="files, or directories to look in (this one)")  # fmt: skip
     parser.add_argument("-j", "--jobs", type=_jobs, default=None, metavar="N",
-                        help="so many at a time (one for each core)")  # fmt: skip
+                        help="so many at a time (default: one for each core)")  # fmt: skip
     parser.add_argument("-k", "--filter", metavar="WORDS", action="append", default=[],
                         help="only cases whose name or file has these words")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="the cases, without running them")
     parser.add_argument("--fail-fast", action="store_true", help="begin nothing after a failure")
     parser.add_argument("--offline", action="store_true", help="only stand-ins can be reached")
+    add_trust(parser)
     parser.add_argument("--junit", metavar="FILE", help="the results as JUnit XML")
     parser.add_argument("--html", metavar="FILE", help="the results as a page")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -120,4 +129,4 @@ def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
     else:
         say("\n".join(result_lines(results)))
     is_well = all(one.standing is Standing.PASSED for one in results)
-    return 0 if is_well else EXIT_FAILED
+    return 0 if is_well else ExitCode.FAILED

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from paddock.model.plain import plain
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.run.scenarios.playing import Attempt
@@ -54,6 +55,8 @@ class Progress:
             return
         spent = time.monotonic() - self._started
         failed = f", {self._failed} failed" if self._failed else ""
-        line = f"{self._done} of {self._total} runs{failed}, {spent:.0f} s  {plain(name, 100)}"
+        line = (
+            f"{self._done} of {many(self._total, 'run')}{failed}, {spent:.0f} s  {plain(name, 100)}"
+        )
         width = max(20, shutil.get_terminal_size().columns - 1)
         print(_CLEAR + line[:width], end="", file=sys.stderr, flush=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from paddock.cli.output import counts
-from paddock.cli.table import table
+from paddock.cli.table import line_width, table
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
 from paddock.run.scenarios.scenario import Case
 
@@ -21,9 +22,9 @@ def case_lines(cases: Sequence[Case]) -> Iterator[str]:
     """What would be run."""
     rows = [(plain(one.name, _WIDEST), one.scenario.repeat, plain(one.scenario.source, _WIDEST))
             for one in cases]  # fmt: skip
-    yield table(("CASE", "RUNS", "FILE"), rows)
+    yield table(("CASE", "RUNS", "FILE"), rows, width=line_width(), flexible=("FILE", "CASE"))
     runs = sum(one.scenario.repeat for one in cases)
-    yield f"\n{_many(len(cases), 'case')}, {_many(runs, 'run')}"
+    yield f"\n{many(len(cases), 'case')}, {many(runs, 'run')}"
 
 
 def case_json(case: Case) -> dict[str, Any]:
@@ -43,11 +44,18 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     repeated = [one for one in results if one.case.scenario.repeat > 1 and one.attempts]
     if repeated:
         rows = [(plain(one.case.name, _WIDEST), one.standing.value, _rate(one)) for one in repeated]
-        yield table(("CASE", "STANDS", "RUNS THAT PASSED (95 %)"), rows)
+        header = ("CASE", "STANDS", "RUNS THAT PASSED (95 %)")
+        yield table(header, rows, width=line_width(), flexible=("CASE",))
+        yield ""
+    warned = [one for one in results if one.warning is not None]
+    for one in warned:
+        yield f"warning  {plain(one.case.name, _WIDEST)}: {plain(str(one.warning), 500)}"
+    if warned:
+        yield "  (expect: {faults: {min: 1}} makes that a failure)"
         yield ""
     found = Counter(one.standing.value for one in results)
     flaky = sum(one.is_flaky for one in results)
-    yield f"{_many(len(results), 'case')}: {counts(found, _ORDER)}" + (
+    yield f"{many(len(results), 'case')}: {counts(found, _ORDER)}" + (
         f"; {flaky} flaky" if flaky else ""
     )
 
@@ -60,7 +68,7 @@ def _failed(result: CaseResult) -> Iterator[str]:
         yield from _attempt(attempt)
     if len(failed) > MAX_FAILED_RUNS:
         runs = ", ".join(one.run or "no run" for one in failed[MAX_FAILED_RUNS:][:20])
-        yield f"  and {len(failed) - MAX_FAILED_RUNS} more runs: {runs}"
+        yield f"  and {many(len(failed) - MAX_FAILED_RUNS, 'more run')}: {runs}"
     if result.standing is Standing.INCONCLUSIVE:
         least = result.case.scenario.expect.least_rate
         yield f"  the rate {least:g} lies within what {_rate(result)} allows: repeat it more often"
@@ -88,6 +96,7 @@ def _result_json(result: CaseResult) -> dict[str, Any]:
     return {
         **case_json(result.case),
         "standing": result.standing.value,
+        "faults_never_struck": list(result.unstruck),
         "rate": {"passed": rate.passed, "runs": rate.runs, "low": rate.low, "high": rate.high},
         "runs": [_attempt_json(one) for one in result.attempts],
     }
@@ -101,6 +110,7 @@ def _attempt_json(attempt: Attempt) -> dict[str, Any]:
         "duration_s": round(attempt.duration_s, 3),
         "steps": attempt.steps,
         "usd_micros": attempt.usd_micros,
+        "faults": dict(attempt.faults),
         "error": attempt.error,
         "failures": failures,
     }
@@ -108,7 +118,3 @@ def _attempt_json(attempt: Attempt) -> dict[str, Any]:
 
 def _rate(result: CaseResult) -> str:
     return str(result.rate)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
+
+from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.world.verdicts import Report
@@ -14,7 +16,7 @@ _WIDEST = 70
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.reader import Reader
@@ -30,10 +32,8 @@ def main(words: list[str]) -> int:
     return 1 if report.is_bad else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    from paddock.cli.journals import RUN_HELP
-
-    parser = argparse.ArgumentParser(
+def make_parser() -> CommandParser:
+    parser = CommandParser(
         prog="paddock verdicts",
         description=__doc__,
         epilog="Ends with 1 when the agent acted twice, hammered, or left data corrupted.",
@@ -62,7 +62,7 @@ def _write_json(report: Report) -> None:
 
 def _write_text(report: Report) -> None:
     from paddock.cli.output import say
-    from paddock.cli.table import table
+    from paddock.cli.table import line_width, table
     from paddock.model.plain import plain
 
     if not report.verdicts:
@@ -72,11 +72,12 @@ def _write_text(report: Report) -> None:
         (one.step, plain(one.fault_id or "-", 60), plain(one.what, _WIDEST), one.judgement.value)
         for one in report.verdicts
     ]
-    lines = table(("STEP", "FAULT", "WHAT", "JUDGEMENT"), rows).splitlines()
+    header = ("STEP", "FAULT", "WHAT", "JUDGEMENT")
+    lines = table(header, rows, width=line_width(), flexible=("WHAT", "FAULT")).splitlines()
     say(lines[0])
     for line, one in zip(lines[1:], report.verdicts, strict=True):
         say(line)
         for sentence in one.sentences:
             say(f"      {plain(sentence, 400)}")
     said = ", ".join(f"{name} {count}" for name, count in report.counts.items())
-    say(f"\n{len(report.verdicts)} verdicts: {said}; recovered {report.recovered}")
+    say(f"\n{many(len(report.verdicts), 'verdict')}: {said}; recovered {report.recovered}")

@@ -1,5 +1,6 @@
 """`paddock verify`: checks a journal or a proof, offline, with the public key only. Ends with 0
-when it is intact, with 1 when it is not, with 2 when it could not be checked.
+when all of it is signed and the run has ended, with 7 when it is sound as far as it is signed and
+the run has no end, with 1 when it is broken or not signed, with 2 when it could not be checked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
+from paddock.journal.findings import Status
+from paddock.journal.places import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.journal.findings import Report
@@ -19,17 +25,20 @@ if TYPE_CHECKING:
     from paddock.journal.keys import PublicKey
     from paddock.journal.records import Record
 
-EXIT_BROKEN = 1
 MAX_PROOF_BYTES = 256 << 20
 _MAX_HEAD_BYTES = 64 << 10
 _JOURNAL_BEGINS = b'{"after":"'
-_TRIES = 3
+_EXIT_CODES = {
+    Status.ENDED: ExitCode.DONE,
+    Status.INTERRUPTED: ExitCode.INTERRUPTED,
+    Status.BROKEN: ExitCode.FAILED,
+}
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     with sentences():
         place = _place(options.what)
         key = _key(options.key)
@@ -38,15 +47,17 @@ def main(words: list[str]) -> int:
         return _verify_journal(place, key, options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock verify", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock verify", description=__doc__)
     parser.add_argument(
         "what",
         metavar="RUN|FILE",
         help="a run (an id, the beginning of one, `last`, or a path), an exported jsonl file,"
         " or a proof",
     )
-    parser.add_argument("--key", type=Path, metavar="FILE", help="the public key (this home's)")
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="the public key (default: this home's)"
+    )
     parser.add_argument("--head", type=Path, metavar="FILE", help="a head that was saved earlier")
     parser.add_argument("--save-head", type=Path, metavar="FILE", help="save the last signed head")
     parser.add_argument("--closed", action="store_true", help="the run has ended, so it has an end")
@@ -89,22 +100,22 @@ def _verify_journal(place: Path, key: PublicKey, options: argparse.Namespace) ->
     report = _report(place, key, expected, is_closed=options.closed)
     if report.ok and options.save_head is not None:
         _save_head(report, options.save_head)
-    _say_report(report, options)
-    return 0 if report.ok else EXIT_BROKEN
+    _say_report(report, options, is_running=place.is_dir() and is_held(place))
+    return _EXIT_CODES[report.status]
 
 
 def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> Report:
-    from paddock.journal.findings import Finding
-    from paddock.journal.places import is_held
+    from paddock.gate.signed_journals import run_named
     from paddock.journal.verify import verify
+    from paddock.state.home import Home
 
-    for _ in range(_TRIES):
-        is_written = place.is_dir() and is_held(place)
-        report = verify(place, key, expected_head=expected, expect_closed=is_closed)
-        is_torn = [problem.finding for problem in report.problems] == [Finding.TORN]
-        if not (is_written and is_torn):
-            break  # otherwise its writer may have been in the middle of a line
-    return report
+    return verify(
+        place,
+        key,
+        expected_head=expected,
+        expect_closed=is_closed,
+        expected_run=run_named(place, Home.locate()) if place.is_dir() else None,
+    )
 
 
 def _saved_head(path: Path) -> Head:
@@ -129,12 +140,12 @@ def _save_head(report: Report, path: Path) -> None:
     write_pieces([json.dumps(report.head.as_body(), indent=1), "\n"], path)
 
 
-def _say_report(report: Report, options: argparse.Namespace) -> None:
+def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
     from paddock.cli.output import say, say_json
     from paddock.model.plain import plain
 
     if options.json:
-        say_json(_report_json(report))
+        say_json({**_report_json(report), "is_running": is_running})
         return
 
     # A journal from elsewhere may say anything, and must not write lines of ours.
@@ -146,11 +157,14 @@ def _say_report(report: Report, options: argparse.Namespace) -> None:
         for one in report.problems
     )
     say(str(replace(report, run=shown(report.run), problems=problems)))
+    if is_running and report.status is Status.INTERRUPTED:
+        say("a process is still writing it: verify it again when the run has ended")
 
 
 def _report_json(report: Report) -> dict[str, Any]:
     return {
-        "ok": report.ok,
+        "ok": report.status is Status.ENDED,
+        "status": report.status.value,
         "what": "journal",
         "run": report.run,
         "records": report.records,
@@ -161,6 +175,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "blobs": report.blobs,
         "are_blobs_checked": report.are_blobs_checked,
         "is_closed": report.is_closed,
+        "torn_bytes": report.torn_bytes,
         "problems": [{**asdict(one), "finding": one.finding.value} for one in report.problems],
     }
 
@@ -178,7 +193,7 @@ def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> in
         problem = {"finding": "bad proof", "text": error.message}
         said = {"ok": False, "what": "proof", "problems": [problem]}
         say_json(said) if options.json else say(f"{path}: {error.message}")
-        return EXIT_BROKEN
+        return ExitCode.FAILED
     if options.json:
         say_json(_proof_json(proof, records))
     else:
@@ -202,6 +217,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
     from paddock.cli.show_data import record_json
+    from paddock.journal.prove import is_complete
 
     return {
         "ok": True,
@@ -209,6 +225,7 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
         "run": proof["run"],
         "step": proof["step"],
         "key_id": proof["key_id"],
+        "is_complete": is_complete(proof),
         "records": [record_json(one, one.body) for one in records],
         "problems": [],
     }
@@ -216,10 +233,15 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.show_text import record_lines
+    from paddock.journal.prove import is_complete
     from paddock.model.plain import plain
 
     run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
-    lines = [f"step {proof['step']} of run {run}: {len(records)} records proved, key {key}"]
+    count = many(len(records), "record")
+    count = f"all {count}" if is_complete(proof) and len(records) > 1 else count
+    lines = [f"step {proof['step']} of run {run}: {count} proved, key {key}"]
+    if not is_complete(proof):
+        lines.append("how many records the step has is not signed in this run: there may be more")
     for record in records:
         lines += record_lines(record, record.body, records[0].at)
     return "\n".join(lines)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def main(words: list[str]) -> int:
 
     if words and words[0] not in (*_COMMANDS, "check") and not words[0].startswith("-"):
         words = ["diff", *words]  # `paddock world RUN`: what the run did to it
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     if options.action == "check":
         return world_check.main(words[1:])
     with sentences():
@@ -33,11 +34,10 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> CommandParser:
     from paddock.cli import world_check
-    from paddock.cli.journals import RUN_HELP
 
-    parser = argparse.ArgumentParser(prog="paddock world", description=__doc__)
+    parser = CommandParser(prog="paddock world", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     listed = commands.add_parser("list", help="services: of a run, or all that are built in")
     listed.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--full", action="store_true", help="also what a stand-in only remembers by")
     reset = commands.add_parser("reset", help="of one that goes on: back to the beginning")
     reset.add_argument("--force", action="store_true", help="yes, while it goes on")
-    commands.add_parser("check", parents=[world_check._parser()], add_help=False,
+    commands.add_parser("check", parents=[world_check.make_parser()], add_help=False,
                         help="how true a stand-in is")  # fmt: skip
     for one in (show, diff, reset):
         one.add_argument("run", metavar="RUN", help=RUN_HELP)

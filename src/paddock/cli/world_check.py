@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import HostCannot, InvalidInput
 
 if TYPE_CHECKING:
     from paddock.world.fidelity.exchanges import Exchange
     from paddock.world.fidelity.report import Fidelity
 
-EXIT_BELOW = 1
 _TIMEOUT_S = 20.0
 _MAX_REQUESTS = 1000
 _MAX_BODY = 8 << 20
@@ -29,7 +30,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def main(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+    options = make_parser().parse_args(words)
     from paddock.cli.output import say, sentences
 
     with sentences():
@@ -38,11 +39,11 @@ def main(words: list[str]) -> int:
         print(json.dumps(found.as_json()))
     else:
         say("\n".join(found.lines()))
-    return EXIT_BELOW if options.min is not None and found.score < options.min else 0
+    return ExitCode.FAILED if options.min is not None and found.score < options.min else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock world check", description=__doc__)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock world check", description=__doc__)
     parser.add_argument("service", metavar="SERVICE", help="a stand-in: payments, openapi, ...")
     parser.add_argument("--against", required=True, metavar="HOST|FILE.har",
                         help="a recording, or a host of which --requests are read")  # fmt: skip

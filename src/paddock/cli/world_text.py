@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from paddock.cli.table import table
+from paddock.cli.table import line_width, table
 from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
+from paddock.model.money import money_in
 from paddock.model.plain import plain
+from paddock.model.plural import many
 
 _MAX_VALUE = 200
 _NOTHING: tuple[Any, ...] = (None, [], {}, "")  # in a new field it says nothing
@@ -45,7 +47,8 @@ def service_table(rows: Sequence[ServiceRow]) -> str:
         )
         for one in rows
     ]
-    drawn = table(("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN"), cells)
+    header = ("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN")
+    drawn = table(header, cells, width=line_width(), flexible=("HOST", "NAME", "SERVICE"))
     return "\n".join([drawn, *(line for one in rows for line in _broken(one.name, one.broken))])
 
 
@@ -82,12 +85,13 @@ def difference_lines(
         of = f"{plain(one.change.kind, _MAX_NAME)}/{plain(one.change.id, _MAX_NAME)}"
         yield _coloured(f"  {sign} {of}{step}", colour if is_coloured else None)
         told = [field for field in one.fields if not (field.is_new and field.after in _NOTHING)]
+        currency = (one.change.after or one.change.before or {}).get("currency")
         for field in told[:_MAX_FIELDS]:
-            yield f"      {_field(field)}"
+            yield f"      {_field(field, currency)}"
         if len(told) > _MAX_FIELDS:
-            yield f"      ({len(told) - _MAX_FIELDS} more fields: --json)"
+            yield f"      ({many(len(told) - _MAX_FIELDS, 'more field')}: --json)"
     if len(found) > _MAX_DOCUMENTS:
-        yield f"  ({len(found) - _MAX_DOCUMENTS} more documents: --json)"
+        yield f"  ({many(len(found) - _MAX_DOCUMENTS, 'more document')}: --json)"
 
 
 def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> Iterator[str]:
@@ -97,13 +101,17 @@ def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> It
             yield f"{count} {inner[kind]}{'' if count == 1 else 's'} {verb} ({kind}: --full)"
 
 
-def _field(one: FieldDiff) -> str:
+def _field(one: FieldDiff, currency: Any) -> str:
+    """Amounts stand there as money, if the document says of which currency."""
     name = plain(one.field, _MAX_NAME)
+    is_amount = name == "amount" or name.startswith("amount_") or name == "unit_amount"
+    before, after = (
+        (money_in({"amount": value, "currency": currency}) if is_amount else None) or _value(value)
+        for value in (one.before, one.after)
+    )
     if one.is_new:
-        return f"{name}: {_value(one.after)}"
-    if one.is_gone:
-        return f"{name}: {_value(one.before)} -> (gone)"
-    return f"{name}: {_value(one.before)} -> {_value(one.after)}"
+        return f"{name}: {after}"
+    return f"{name}: {before} -> {'(gone)' if one.is_gone else after}"
 
 
 def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
@@ -124,6 +132,8 @@ def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
         return
     yield f"{pad}{shown}:"
     for inner, one in entries[:_MAX_ENTRIES]:
+        if name == "amount":
+            one = money_in({"amount": one, "currency": inner}) or one
         yield from _value_lines(inner, one, depth + 1)
     if len(entries) > _MAX_ENTRIES:
         yield f"{pad}  ({len(entries) - _MAX_ENTRIES} more: --json)"

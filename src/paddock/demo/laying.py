@@ -9,18 +9,21 @@ import stat
 from importlib.resources import files
 from pathlib import Path
 
+from paddock.doors.trust import remember
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.version import install_command
+from paddock.policy.file import load
 
 NAMES = ("agent.py", "model.yaml", "paddock.yaml", "payments.json", "tickets.json")
 PAGE = "comparison.html"
-_NEEDED = ("openai", "regex", "starlette")
+_NEEDED = ("httpx", "openai", "regex", "starlette")
 
 
 def check_packages() -> None:
     """Raises HostCannot when what the agent and its world are made of is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise HostCannot(f"the demo needs {', '.join(missing)}", hint="pip install 'paddock[demo]'")
+        raise HostCannot(f"the demo needs {', '.join(missing)}", hint=install_command("demo"))
 
 
 def lay_out(directory: Path, *, is_ours: bool) -> None:
@@ -34,6 +37,9 @@ def lay_out(directory: Path, *, is_ours: bool) -> None:
         for name in NAMES:
             (directory / name).write_text(file_text(name))
             (directory / name).chmod(0o644)
+        # Of ours, as a file that `init` wrote: there is nobody to ask about it.
+        file = directory.absolute() / "paddock.yaml"
+        remember(load(file.read_text(), str(file), str(file.parent), str(file)))
     except OSError as error:
         said = f"{directory} cannot be written: {error.strerror}"
         raise InvalidInput(said, hint="name another directory with --keep") from None

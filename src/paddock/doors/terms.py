@@ -8,14 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from paddock.doors.trust import GIVEN, NO_TRUST, Trust, check_trust
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec, SpecWords
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
 from paddock.policy.network_words import network_of
+from paddock.policy.record_words import record_budget_of
+from paddock.policy.rules import as_plain
 from paddock.policy.secret_words import secrets_of
 from paddock.policy.words import raise_first
 from paddock.policy.world_words import world_of, world_problems
+from paddock.state.obeyed import Governing
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
@@ -30,15 +34,25 @@ class CreateWords(SpecWords, total=False):
     secrets: Mapping[str, Mapping[str, Any]] | None  # as in a paddock file: from, to, as
     world: Mapping[str, Any] | None  # as in a paddock file: host: service
     faults: str | Sequence[Any] | None  # as in a paddock file: a list, or the name of a set
+    record: Mapping[str, Any] | None  # as in a paddock file: budget
+    trust: bool  # of a paddock file: agree, for this time, to all that it asks of the host
 
 
 def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
-    """The policy, and the spec that its file and the caller's words give together."""
-    words = dict(words)
+    """The policy, and the spec that its file and the caller's words give together. A word that is
+    None was not said."""
+    words = {name: value for name, value in words.items() if value is not None}
+    record = words.pop("record", None)
+    trust = GIVEN if words.pop("trust", False) else NO_TRUST
+    if isinstance(policy, str | os.PathLike):
+        policy = policy_of(policy, trust)
     said_outside = {word: words.pop(word, None) for word in _OUTSIDE}
-    if policy is None and not any(one is not None for one in said_outside.values()):
+    said_nothing = record is None and all(one is None for one in said_outside.values())
+    if policy is None and said_nothing:
         return _usual(), Spec.parse(**words)
     decided = _with_words(policy, **said_outside)
+    if record is not None:
+        decided = decided.with_record_budget(record_budget_of(record))
     raise_first(world_problems(decided.network, decided.world))
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
@@ -75,8 +89,9 @@ def _with_words(
     return decided.with_network(reach, decided.secrets if named is None else named)
 
 
-def policy_of(policy: PolicyWord) -> Policy:
-    """A policy as it is, or that of a file; without either, the usual one."""
+def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:
+    """A policy as it is, or that of a file; without either, the usual one. Raises NotTrusted for a
+    file that asks something of the host which nobody agreed to."""
     if policy is None or isinstance(policy, Policy):
         return policy or _usual()
     if not isinstance(policy, str | os.PathLike):
@@ -84,12 +99,28 @@ def policy_of(policy: PolicyWord) -> Policy:
             f"policy: a {type(policy).__name__} is no paddock file",
             hint="give the path of one, or a Policy: paddock.policy.file.load(text)",
         )
-    return load_file(policy)
+    found = load_file(policy)
+    check_trust(found, trust)
+    return found
 
 
 def load_file(path: str | os.PathLike[str]) -> Policy:
-    """The policy of a paddock file. Raises InvalidInput with all that is wrong with it."""
-    return load(read_file(path), Path(path).name, str(Path(path).absolute().parent))
+    """The policy of a paddock file, for those who only read it: whoever acts on it needs
+    `policy_of`. Raises InvalidInput with all that is wrong with it."""
+    file = Path(path).absolute()
+    return load(read_file(path), file.name, str(file.parent), str(file))
+
+
+def governing_file(policy: Policy) -> Governing:
+    """Return what a write-back must know of the paddock file that an agent ran under."""
+    terms = policy.terms
+    return Governing(terms.file, terms.base, as_plain(terms))
+
+
+_FILE_HINTS = {
+    FileNotFoundError: "paddock init writes one, from what is found in a project",
+    IsADirectoryError: "name the file in it, as in DIRECTORY/paddock.yaml",
+}
 
 
 def read_file(path: str | os.PathLike[str]) -> str:
@@ -98,8 +129,8 @@ def read_file(path: str | os.PathLike[str]) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        why = error.strerror
-        raise InvalidInput(f"the paddock file {os.fspath(path)} cannot be read: {why}") from None
+        message = f"the paddock file {os.fspath(path)} cannot be read: {error.strerror}"
+        raise InvalidInput(message, hint=_FILE_HINTS.get(type(error))) from None
     return as_text(raw, os.fspath(path))
 
 

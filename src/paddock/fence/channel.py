@@ -52,9 +52,9 @@ Item = Data | Event | End
 class Channel(asyncio.BufferedProtocol):
     """All streams of one machine."""
 
-    def __init__(self, machine_id: str, on_lost: Callable[[str], None]) -> None:
+    def __init__(self, machine_id: str) -> None:
         self._machine_id = machine_id
-        self._on_lost = on_lost
+        self._on_lost: Callable[[str], None] | None = None
         self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
         self._streams: dict[int, Any] = {}
         self._next = 1
@@ -65,18 +65,25 @@ class Channel(asyncio.BufferedProtocol):
         self._filled = 0
         self._can_write = asyncio.Event()
         self._can_write.set()
+        self._is_write_paused = False
+        self._held: list[tuple[int, int, bytes, int]] | None = None  # frames, while held back
+        self._unheld: set[int] = set()  # streams that are not held back
         self._lost: str | None = None
         self._sock: socket.socket | None = None
 
     @classmethod
-    async def connect(
-        cls, sock: socket.socket, machine_id: str, on_lost: Callable[[str], None]
-    ) -> Channel:
+    async def connect(cls, sock: socket.socket, machine_id: str) -> Channel:
         """Takes over a connected stream socket."""
         loop = asyncio.get_running_loop()
-        _, channel = await loop.create_unix_connection(lambda: cls(machine_id, on_lost), sock=sock)
+        _, channel = await loop.create_unix_connection(lambda: cls(machine_id), sock=sock)
         channel._sock = sock
         return channel
+
+    def when_lost(self, callback: Callable[[str], None]) -> None:
+        """Call back with the reason when the channel is lost; at once if it is lost already."""
+        self._on_lost = callback
+        if self._lost is not None:
+            callback(self._lost)
 
     def close_in_child(self) -> None:
         """In a forked child: lets go of the socket, or the guest would never see its host end."""
@@ -106,8 +113,35 @@ class Channel(asyncio.BufferedProtocol):
         with self.open(op, **arguments) as stream:
             return await stream.end()
 
+    async def ask_at_once(self, op: str) -> dict[str, Any]:
+        """The same, also while others are held back."""
+        number = self._next
+        self._unheld.add(number)
+        try:
+            return await self.ask(op)
+        finally:
+            self._unheld.discard(number)
+
+    def hold(self) -> None:
+        """Keep back what is sent from now on, in its order, until `release`. Senders of much data
+        wait; requests are few and small."""
+        if self._held is None:
+            self._held = []
+            self._can_write.clear()
+
+    def release(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held or [], None
+        for frame in held:
+            self.send(*frame)
+        if not self._is_write_paused:
+            self._can_write.set()
+
     def send(self, kind: int, number: int, payload: bytes | memoryview, port: int = 0) -> None:
         if self._transport is None or self._lost is not None:
+            return
+        if self._held is not None and number not in self._unheld:
+            self._held.append((kind, number, bytes(payload), port))
             return
         header = wire.HEADER.pack(len(payload), kind, port, number)
         if len(payload) < _JOINED_BYTES:
@@ -138,7 +172,8 @@ class Channel(asyncio.BufferedProtocol):
         for stream in list(self._streams.values()):
             stream.fail(SandboxDied(self._machine_id, reason))
         self._streams.clear()
-        self._on_lost(reason)
+        if self._on_lost is not None:
+            self._on_lost(reason)
 
     # asyncio.BufferedProtocol
 
@@ -189,10 +224,13 @@ class Channel(asyncio.BufferedProtocol):
         self.lose("the guest exited")
 
     def pause_writing(self) -> None:
+        self._is_write_paused = True
         self._can_write.clear()
 
     def resume_writing(self) -> None:
-        self._can_write.set()
+        self._is_write_paused = False
+        if self._held is None:
+            self._can_write.set()
 
 
 class Stream:

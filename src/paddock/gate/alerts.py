@@ -15,6 +15,7 @@ from typing import Any
 
 from paddock.model.values import dataclass
 
+EGRESS_DENIED = "egress.denied"  # an attempt to reach what is not allowed
 QUIET_S = 10.0
 MAX_KEPT = 200  # of one name
 _MAX_KNOWN = 1000

@@ -11,15 +11,17 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from paddock.gate.store import GateStore
+from paddock.gate.store import GateStore, check_fits
 from paddock.journal.bodies import as_json
+from paddock.journal.budget import RecordBudget
 from paddock.model.action import Action, Decision, Verdict
-from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound, PaddockError
 from paddock.model.values import dataclass
+from paddock.policy.decide import Policy
 from paddock.state import procstat
 
 PENDING, APPROVED, DENIED, EDITED = "pending", "approved", "denied", "edited"
@@ -76,20 +78,71 @@ def digest_of(action: Action, policy: str, run: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
+CheckEdit = Callable[[Approval, Mapping[str, Any]], object]  # raises InvalidInput
+
+
 class Approvals:
     """All approvals of a home."""
 
-    def __init__(self, store: GateStore) -> None:
+    def __init__(
+        self,
+        store: GateStore,
+        budget: RecordBudget | None = None,
+        check_edit: CheckEdit | None = None,
+    ) -> None:
+        """`budget` is that of the run whose questions are put."""
         self._store = store
+        self._budget = budget
+        self._check_edit = check_edit
+
+    def checking(self, check_edit: CheckEdit) -> Approvals:
+        """The same approvals; an edit is taken only if it passes the check."""
+        return Approvals(self._store, self._budget, check_edit)
+
+    def keep_policy(self, policy: Policy) -> None:
+        """Keep the terms under which questions are put, for whoever answers elsewhere."""
+        with self._store.connection() as connection:
+            known = connection.execute(
+                "SELECT 1 FROM policies WHERE digest = ?", (policy.digest,)
+            ).fetchone()
+        if known is None:
+            from paddock.policy.file import dump
+
+            terms = policy.terms
+            content = {"text": dump(policy), "base": terms.base, "file": terms.file}
+            with self._store.writing() as connection:
+                connection.execute(
+                    "INSERT OR IGNORE INTO policies (digest, content) VALUES (?, ?)",
+                    (policy.digest, json.dumps(content)),
+                )
+
+    def policy_of(self, approval: Approval) -> Policy | None:
+        """The terms under which a question was put; None where they are not known here."""
+        from paddock.policy.file import load
+
+        with self._store.connection() as connection:
+            row = connection.execute(
+                "SELECT content FROM policies WHERE digest = ?", (approval.policy,)
+            ).fetchone()
+        if row is None:
+            return None
+        try:
+            content = _object(row["content"])
+            policy = load(content["text"], "its paddock file", content["base"], content["file"])
+        except (ValueError, TypeError, KeyError, PaddockError):
+            return None
+        return policy if policy.digest == approval.policy else None
 
     @property
     def store(self) -> GateStore:
         return self._store
 
     def ask(self, question: Question) -> Approval:
-        """Puts a question; the answer is waited for elsewhere."""
+        """Puts a question; the answer is waited for elsewhere. Raises BudgetUsedUp."""
         approval_id = secrets.token_hex(4)
         now = time.time()
+        content = json.dumps(_content(question), default=repr)
+        check_fits(self._budget, content, "nobody was asked, and that means no")
         with self._store.connection() as connection:
             connection.execute(
                 "INSERT INTO approvals (id, run, agent, step, content, digest, policy, asked_at,"
@@ -99,7 +152,7 @@ class Approvals:
                     question.run,
                     question.agent,
                     question.step,
-                    json.dumps(_content(question), default=repr),
+                    content,
                     question.digest,
                     question.policy,
                     now,
@@ -137,13 +190,16 @@ class Approvals:
     def edit(
         self, approval_id: str, by: str, arguments: Mapping[str, Any], reason: str = ""
     ) -> Approval:
-        """Yes, but with these arguments; they are decided on again before anything happens."""
+        """Yes, but with these arguments; they are decided on again before anything happens. Raises
+        InvalidInput for an edit that cannot be carried out."""
         if not isinstance(arguments, Mapping):
             raise InvalidInput("the edited arguments are not a mapping")
         try:
             edited = json.dumps(dict(arguments), allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"the edited arguments are not JSON: {error}") from None
+        if self._check_edit is not None:
+            self._check_edit(self.get(approval_id), arguments)
         return self._answer(approval_id, EDITED, by, reason, edited)
 
     def expire(self, approval_id: str) -> Approval:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,7 +50,17 @@ async def ask(
 ) -> Done | Approval:
     """The answer that says yes, which is used up with that; or a refusal."""
     approval = _put_question(gate, crossing, preview)
-    answer = await wait_for_answer(gate.approvals, approval, approvers)
+
+    def check(approval: Approval, arguments: Mapping[str, Any]) -> None:
+        from paddock.gate.editing import check_decision, check_fields
+        from paddock.gate.unmasking import rewritten
+
+        shown = gate.writing.masked_action(crossing.action).arguments
+        check_fields(crossing.action.kind, shown, arguments)
+        edited = rewritten(crossing, arguments, shown)
+        check_decision(gate.policy, gate.accounts, crossing.action, edited)
+
+    answer = await wait_for_answer(gate.approvals.checking(check), approval, approvers)
     gate.writing.write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
     if answer.state not in YES:
         return replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
@@ -67,6 +77,7 @@ def is_edited(answer: Approval) -> bool:
 
 def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
     masked = gate.writing.masked_action(crossing.action)
+    gate.approvals.keep_policy(gate.policy)
     approval = gate.approvals.ask(question_of(gate.policy, gate.run, crossing, masked, preview))
     body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
     try:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.gate.store import GateStore
+from paddock.gate.store import GateStore, check_fits
+from paddock.journal.budget import RecordBudget
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import Conflict, IntegrityError, NotFound
 from paddock.model.values import dataclass
@@ -32,13 +33,16 @@ class Draft:
 class Drafts:
     """All drafts of a home."""
 
-    def __init__(self, store: GateStore) -> None:
+    def __init__(self, store: GateStore, budget: RecordBudget | None = None) -> None:
+        """`budget` is that of the run whose drafts are added."""
         self._store = store
+        self._budget = budget
 
     def add(self, run: str, agent: str, step: int, action: Action, preview: Any) -> str:
-        """Keeps the write; its id tells the run and the step."""
+        """Keeps the write; its id tells the run and the step. Raises BudgetUsedUp."""
         draft_id = f"{run}-{step}"
         content = json.dumps({"action": action_as_json(action), "preview": preview}, default=repr)
+        check_fits(self._budget, content, "the write was not kept as a draft")
         with self._store.connection() as connection:
             connection.execute(
                 "INSERT INTO drafts (id, run, agent, step, content, made_at)"

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from paddock.model.action import Action, Kind, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.plain import plain
+
+if TYPE_CHECKING:
+    from paddock.gate.ledger import Accounts
+    from paddock.policy.decide import Policy
+
+_MAX_NAMES = 20  # of fields that a message lists
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -22,14 +31,136 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def with_changes(arguments: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
-    """The arguments with each `key=json` in place of what the key had."""
-    changed = dict(arguments)
+    """The arguments with each `path=value` in place of what is there: `amount=300`,
+    `body.amount=300`, `body.items.0.price=5`. A text needs no quotes where there is a text."""
+    changed = copy.deepcopy(dict(arguments))
     for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or not key.strip():
+        path, equals, text = change.partition("=")
+        if not equals or not path.strip():
             raise InvalidInput(f"{change[:80]!r} is not key=json", hint="write e.g. amount=300")
-        changed[key.strip()] = _json(text, key.strip())
+        holder, key = _field(changed, path.strip())
+        holder[key] = _value(text, holder[key], path.strip())
     return changed
+
+
+def _field(arguments: dict[str, Any], path: str) -> tuple[Any, Any]:
+    """What holds the field at a path, and under which key. A name may have dots in it."""
+    holder: Any = arguments
+    rest = path
+    while True:
+        found = next((name for name in _names(holder) if rest == name), None)
+        if found is not None:
+            return holder, found if isinstance(holder, dict) else int(found)
+        found = next((name for name in _names(holder) if rest.startswith(f"{name}.")), None)
+        if found is None:
+            known = ", ".join(_names(holder)[:_MAX_NAMES]) or "none"
+            where = path.removesuffix(rest).rstrip(".") or "the call"
+            raise InvalidInput(
+                f"{path[:80]}: there is no such field", hint=f"fields of {where[:80]}: {known}"
+            )
+        holder = holder[found if isinstance(holder, dict) else int(found)]
+        rest = rest[len(found) + 1 :]
+
+
+def _names(holder: Any) -> list[str]:
+    if isinstance(holder, dict):
+        return [name for name in holder if isinstance(name, str)]
+    return [str(number) for number in range(len(holder))] if isinstance(holder, list) else []
+
+
+def _value(text: str, old: Any, path: str) -> Any:
+    """A value of the type that is there: fields of a form are texts, also their numbers."""
+    if isinstance(old, str) and not text.startswith('"'):
+        return text
+    new = _json(text, path)
+    _check_type(path, old, new)
+    return new
+
+
+def check_fields(kind: Kind, shown: Mapping[str, Any], edited: Mapping[str, Any]) -> None:
+    """Check that an edit has the fields of the call, each of its type. All parameters of a tool are
+    shown, so that one more is a mistake. Raises InvalidInput."""
+    if kind is Kind.TOOL:
+        for name in [*(set(edited) - set(shown)), *(set(shown) - set(edited))]:
+            known = ", ".join(list(shown)[:_MAX_NAMES]) or "none"
+            what = "there is no such field" if name in edited else "the field is missing"
+            raise InvalidInput(f"{name[:80]}: {what}", hint=f"fields of the call: {known}")
+    for path, old, new in differences(shown, edited):
+        if old is not ABSENT and new is not ABSENT:
+            _check_type(path, old, new)
+
+
+def check_editable(action: Action) -> None:
+    """Raises InvalidInput for an action that its door lets through as it stands."""
+    if action.is_contained:
+        raise InvalidInput(f"{action.name!r:.100} runs inside and cannot be edited.")
+
+
+def check_decision(policy: Policy, accounts: Accounts, held: Action, edited: Action) -> None:
+    """Raises InvalidInput where the policy would block what an edit makes of an action."""
+    decision = policy.decide(edited, accounts.spent_instead(policy, held, edited))
+    if decision.verdict is Verdict.BLOCK:
+        is_rule = decision.decided_by in {hit.rule_id for hit in decision.hits}
+        who = f"the rule {decision.decided_by}" if is_rule else decision.decided_by
+        raise InvalidInput(
+            f"{who} would block the edited call: {decision.why}",
+            hint="edit it otherwise, or deny it",
+        )
+
+
+ABSENT = object()
+"""Stands for a field that one side of an edit does not have."""
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The fields that an edit changes: their path, and what was and is there."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in [*before, *(one for one in after if one not in before)]:
+            inner = f"{path}.{name}" if path else str(name)
+            yield from differences(before.get(name, ABSENT), after.get(name, ABSENT), inner)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from differences(old, new, f"{path}.{number}")
+    elif (before is ABSENT) is not (after is ABSENT) or (
+        before is not ABSENT and _text(before) != _text(after)
+    ):
+        yield path, before, after
+
+
+def change_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """An edit as a person reads it: `body.amount  9000 -> 100`."""
+    lines = []
+    for path, old, new in differences(before, after):
+        old_text, new_text = ("-" if one is ABSENT else _text(one) for one in (old, new))
+        lines.append(f"{plain(path, 80)}  {plain(old_text, 120)} -> {plain(new_text, 120)}")
+    return lines
+
+
+def _check_type(path: str, old: Any, new: Any) -> None:
+    if old is None or _type(old) == _type(new):
+        return
+    raise InvalidInput(
+        f"{path[:80]} is {_type(old)} ({_text(old)[:40]}), and {_text(new)[:40]} is {_type(new)}"
+    )
+
+
+def _type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case Mapping():
+            return "an object"
+    return "a list"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 @contextlib.contextmanager

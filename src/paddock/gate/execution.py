@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, StandIn, inject, refusal
-from paddock.journal.errors import JournalBroken
+from paddock.journal.errors import BudgetUsedUp, JournalBroken
 from paddock.journal.writer import Journal
-from paddock.model.action import Action, Decision, Kind, Outcome, Verdict
+from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Verdict
 from paddock.policy.decide import Policy, is_contained
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Execution:
                     return refusal(crossing.decision.why)
         except JournalBroken:
             raise
+        except BudgetUsedUp as error:
+            return refusal(error.message)
         except Exception as error:
             self._tell("carrying out", error, crossing.step)
             return refusal("It could not be carried out.")
@@ -131,13 +133,20 @@ def fault_plan(policy: Policy) -> FaultPlan | None:
     return FaultPlan(policy.faults, 0 if policy.world is None else policy.world.seed)
 
 
-def struck(faults: FaultPlan | None, action: Action, decision: Decision) -> Decision:
-    """A fault on purpose strikes only what would have been carried out."""
-    then = decision.verdict
-    if faults is None or then not in (Verdict.ALLOW, Verdict.SIMULATE):
+def struck(
+    faults: FaultPlan, decision: Decision, action: Action, *carriers: tuple[Action, Effect]
+) -> Decision:
+    """Return the decision that faults make of another one. A fault strikes only what would have
+    been carried out. Faults on the requests that carry the action are asked first, and all are
+    asked: what one of them counts does not depend on what another does."""
+    then, step = decision.verdict, action.step or 0
+    if then not in (Verdict.ALLOW, Verdict.SIMULATE):
         return decision
-    is_real = then is Verdict.ALLOW and action.kind is Kind.HTTP
-    words = faults.strike(action, action.step or 0, decision.effect, is_real=is_real)
+    strikes = [
+        faults.strike(one, step, effect, is_real=then is Verdict.ALLOW and one.kind is Kind.HTTP)
+        for one, effect in (*carriers, (action, decision.effect))
+    ]
+    words = next((one for one in strikes if one is not None), None)
     if words is None:
         return decision
     why = "A fault on purpose."

@@ -44,7 +44,8 @@ Again = Callable[[Action, Met], Awaitable["Done"]]
 class Means(NamedTuple):
     """How one action is carried out, tried out beforehand, made anew from other arguments (which
     raises InvalidInput for what cannot be), answered by a stand-in, how its answer is to be
-    spoiled by a fault, and how the answer of an earlier run is given again."""
+    spoiled by a fault, how the answer of an earlier run is given again, and the request that
+    carries it, which faults may strike as well."""
 
     live: Live
     preview: Preview | None = None
@@ -52,6 +53,7 @@ class Means(NamedTuple):
     simulate: Live | None = None
     spoil: Spoil | None = None
     again: Again | None = None
+    carrier: Action | None = None
 
 
 class StandIn(Protocol):

@@ -38,18 +38,19 @@ from paddock.gate.executors import (
     refusal,
     said_by,
 )
-from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation, counts
+from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation
 from paddock.gate.past import Departed, Met, Past
+from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
 from paddock.gate.writing import Writing
 from paddock.journal.bodies import as_json, decided_body
-from paddock.journal.errors import JournalBroken
+from paddock.journal.errors import BudgetUsedUp, JournalBroken
 from paddock.journal.mask import Masker
 from paddock.journal.records import Type
 from paddock.journal.texts import decided_text, settled_text
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or made to fail
@@ -76,11 +77,13 @@ class Gate:
     ) -> None:
         self.policy = policy
         self.run, self.conversations, self.store = journal.run, journal.conversations, journal.store
+        self.store_bytes = journal.store_bytes
         self._store = store
         self._journal = journal
         self.writing = Writing(journal, masker)
         self.alerts = Alerts(self.writing.alert)
-        self._accounts = Accounts(store, policy.agent, journal.run)
+        self.refusals = Refusals(self.writing.repeats)
+        self.accounts = Accounts(store, policy.agent, journal.run)
         self._approvers = tuple(approvers)
         self._past = past
         self.recorder: Recorder | None = None
@@ -93,13 +96,13 @@ class Gate:
     def approvals(self) -> Approvals:
         from paddock.gate.approvals import Approvals
 
-        return Approvals(self._store)
+        return Approvals(self._store, self._journal.budget)
 
     @cached_property
     def drafts(self) -> Drafts:
         from paddock.gate.drafts import Drafts
 
-        return Drafts(self._store)
+        return Drafts(self._store, self._journal.budget)
 
     async def cross(
         self,
@@ -110,16 +113,25 @@ class Gate:
         simulate: Live | None = None,
         spoil: Spoil | None = None,
         again: Again | None = None,
+        carrier: Action | None = None,
     ) -> Receipt:
-        """Carries out an action, or not. A blocked action is a receipt, not an exception."""
-        means = Means(live, preview, rebuild, simulate, spoil, again)
+        """Carries out an action, or not. A blocked action is a receipt, not an exception.
+
+        `carrier` is the request that carries a question to a model, where that request is no step
+        of its own: a fault on such requests strikes the question."""
+        means = Means(live, preview, rebuild, simulate, spoil, again, carrier)
         step = 0
         try:
             if self._past is not None and (met := await self._past.meet(action)) is not None:
                 step = met.step
                 return await self._live_again(self._past, met, action, means)
+            decision, reservation = self._decide(action)
+            if (receipt := self._refused_again(action, decision)) is not None:
+                self._release_refused(action, reservation)
+                return receipt
             step = next(self._steps)
-            return await self._live_through(self._propose(step, action, means))
+            crossing = self._propose(step, action, decision, reservation, means)
+            return await self._live_through(crossing)
         except Departed as left:
             return self._refused(next(self._steps), action, "record", str(left))
         except JournalBroken as error:
@@ -147,7 +159,7 @@ class Gate:
         position = self.writing.write(proposed, decided)
         crossing = Crossing(met.step, action, met.decision, NOTHING, position, means,
                             answered_by=met.answered_by)  # fmt: skip
-        self._count_again(met, action)
+        self._count_again(met, action, means.carrier)
         # What goes on beside comes at any moment: the files then are no state of its step.
         if self.recorder is not None and met.beside is None:
             await self.recorder.before(action)
@@ -162,12 +174,19 @@ class Gate:
             self.writing.write(*met.within)
         return self._settle(crossing, done)
 
-    def _count_again(self, met: Met, action: Action) -> None:
-        self._accounts.count_again(self.policy, action, met.outcome)
-        if self.faults is not None and met.decision.verdict in _CARRIED_OUT:
-            self.faults.strike(action, met.step, met.decision.effect)
+    def _count_again(self, met: Met, action: Action, carrier: Action | None = None) -> None:
+        self.accounts.count_again(self.policy, action, met.outcome)
+        if self.faults is None or met.decision.verdict not in _CARRIED_OUT:
+            return
+        for one, effect in ((action, met.decision.effect), *self._carried(carrier)):
+            self.faults.strike(one, met.step, effect)
 
     def _repeated(self, met: Met, action: Action) -> Receipt:
+        if met.outcome is Outcome.REFUSED and met.beside is None:
+            self.refusals.repeat(action, met.decision, met.step)
+            why = met.error or "It was refused."
+            return Receipt(met.outcome, met.step, error=why, decision=met.decision,
+                           exception=Refused(why))  # fmt: skip
         self.observe(self.writing.masked(repeat_body(met, action)), met.step or None)
         self.flush()  # it may come without end, and nothing else
         return Receipt(met.outcome, met.step, met.result, met.error, met.decision)
@@ -183,7 +202,7 @@ class Gate:
 
     def count_past(self, past: Iterable[Deed]) -> None:
         """What was done under other terms counts for the limits of these."""
-        self._accounts.count_anew(self.policy, past)
+        self.accounts.count_anew(self.policy, past)
 
     def count_from(self, step: int, taken: Collection[int] = ()) -> None:
         """The number that the next new action gets, and those that are gone already."""
@@ -196,6 +215,9 @@ class Gate:
             met = None if self._past is None else self._past.refused(action)
             if met is not None and met.is_repeat:
                 return self._repeated(met.because(decided_by, why), action)
+            decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
+            if met is None and (again := self._refused_again(action, decision)) is not None:
+                return again
         except Departed as error:
             return self._refused(next(self._steps), action, "record", str(error))
         except JournalBroken as error:
@@ -221,10 +243,21 @@ class Gate:
         decision = self.policy.decide(action)
         if self.faults is not None and self.faults.could_strike(action, decision.effect):
             return False
-        # Not by who decided: a rule may have any name.
-        is_stood_in = self.policy.stand_in(action) is not None
-        passing = (Verdict.ALLOW, Verdict.SIMULATE) if is_stood_in else (Verdict.ALLOW,)
-        return decision.verdict in passing and not self.policy.amounts(action)
+        return self.policy.lets_pass(action, decision)
+
+    def is_step(self, request: Action) -> bool:
+        """Whether a request that carries a question to a model is a step of its own, around that of
+        the question: when a rule or a limit has something to say about it. Faults are no reason:
+        one that strikes the request strikes the question, and one that does not changes nothing.
+        In a replay it is a step where it was one in the record."""
+        if self._past is not None and self._past.has_request(request):
+            return True
+        return not self.policy.lets_pass(request, self.policy.decide(request))
+
+    def needs_body(self, request: Action) -> bool:
+        """Whether a request that is decided on by its head is found in the record of an earlier run
+        by its body alone."""
+        return self._past is not None and self._past.needs_body(request)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
         """Notes what the fence saw happen. It is written with the next record, or by `flush`."""
@@ -246,12 +279,21 @@ class Gate:
 
     def close(self, summary: Mapping[str, Any] | None = None) -> None:
         """Ends the journal with a signed head."""
+        self.refusals.flush()
         self.flush()
         self._journal.close(as_json(dict(summary or {})))
 
-    def _propose(self, step: int, action: Action, means: Means, edits: int = 0) -> Crossing:
+    def _propose(
+        self,
+        step: int,
+        action: Action,
+        decision: Decision,
+        reservation: Reservation,
+        means: Means,
+        edits: int = 0,
+    ) -> Crossing:
         action = action.at(step)
-        decision, reservation = self._decide(action)
+        decision = self._struck(action, decision, means.carrier)
         proposed = self.writing.proposed(action, step)
         decided = Entry(Type.DECIDED, decided_text(decision), step)
         try:
@@ -262,14 +304,45 @@ class Gate:
         return Crossing(step, action, decision, reservation, position, means, edits)
 
     def _decide(self, action: Action) -> tuple[Decision, Reservation]:
+        """Return what the rules say. Faults on purpose come later: they know the step."""
         try:
-            reservation = self._accounts.reserve(self.policy, action)
-            decision = self.policy.decide(action, reservation.spent)
-            return struck(self.faults, action, decision), reservation
+            reservation = self.accounts.reserve(self.policy, action)
+            return self.policy.decide(action, reservation.spent), reservation
         except Exception as error:
-            self._tell("deciding", error, action.step)
-            why = "It could not be decided, and that means no."
-            return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN), NOTHING
+            return self._undecided(action, error), NOTHING
+
+    def _struck(self, action: Action, decision: Decision, carrier: Action | None) -> Decision:
+        """The decision with a fault on purpose, where one strikes."""
+        if self.faults is None:
+            return decision
+        try:
+            return struck(self.faults, decision, action, *self._carried(carrier))
+        except Exception as error:
+            return self._undecided(action, error)
+
+    def _undecided(self, action: Action, error: Exception) -> Decision:
+        self._tell("deciding", error, action.step)
+        why = "It could not be decided, and that means no."
+        return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN)
+
+    def _refused_again(self, action: Action, decision: Decision) -> Receipt | None:
+        """The receipt of a refusal that is only counted; None for any other action."""
+        if decision.verdict is not Verdict.BLOCK:
+            self.refusals.write_due()
+            return None
+        step = self.refusals.count(action, decision)
+        if step is None:
+            return None
+        why = decision.why
+        return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=Refused(why))
+
+    def _release_refused(self, action: Action, reservation: Reservation) -> None:
+        if reservation.rows and not self.policy.spends(action, Outcome.REFUSED):
+            self._give_back(reservation)
+
+    def _carried(self, carrier: Action | None) -> tuple[tuple[Action, Effect], ...]:
+        """The request around a question to a model, with the effect that rules give it."""
+        return () if carrier is None else ((carrier, self.policy.decide(carrier).effect),)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
         """To its end, whatever that is. An action that somebody has approved is not asked again."""
@@ -305,6 +378,8 @@ class Gate:
             answer = await ask(self, crossing, preview, self._approvers)
         except JournalBroken:
             raise
+        except BudgetUsedUp as error:
+            return refusal(error.message), None
         except Exception as error:
             self._tell("asking", error, crossing.step)
             return refusal("It could not be asked, and that means no."), None
@@ -322,7 +397,7 @@ class Gate:
         by = answer.answered_by
         try:
             shown = self.writing.masked_action(crossing.action).arguments
-            edited = rewritten(crossing, answer, shown)
+            edited = rewritten(crossing, answer.edited or {}, shown)
         except Exception as error:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
@@ -330,7 +405,9 @@ class Gate:
         step = next(self._steps)
         instead = Done(None, {"edited_as": step}, Outcome.REFUSED, Refused(f"{by} edited it"))
         self._settle(crossing, instead)
-        new = self._propose(step, edited, crossing.means, crossing.edits + 1)
+        decision, reservation = self._decide(edited.at(step))
+        edits = crossing.edits + 1
+        new = self._propose(step, edited, decision, reservation, crossing.means, edits)
         is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
         is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
         return await self._finish(new, by if is_settled else None)
@@ -338,9 +415,11 @@ class Gate:
     def _settle(self, crossing: Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):
             return done  # it was settled as another step, or with an answer
-        if crossing.reservation.rows and not counts(self.policy, crossing.action, done.outcome):
+        if crossing.reservation.rows and not self.policy.spends(crossing.action, done.outcome):
             self._give_back(crossing.reservation)
         error, said = done.error, said_by(done.error)
+        if crossing.decision.verdict is Verdict.BLOCK and done.outcome is Outcome.REFUSED:
+            self.refusals.add(crossing.action, crossing.decision, crossing.step)
         receipt = Receipt(
             outcome=done.outcome,
             step=crossing.step,
@@ -381,10 +460,12 @@ class Gate:
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
-            self._accounts.release(reservation)
+            self.accounts.release(reservation)
 
     def _tell(self, doing: str, error: Exception, step: int | None) -> None:
         """Writes down what went wrong with us. The agent is told that it did, not what: paths and
         states of the host are not its business."""
+        if isinstance(error, OutOfSpace):
+            self._journal.tell_failure(error)
         with contextlib.suppress(Exception):
             self.note({"what": f"failed while {doing}", "error": said_by(error)}, step)

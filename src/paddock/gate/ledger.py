@@ -15,8 +15,6 @@ from paddock.model.action import Action, Outcome
 from paddock.model.values import dataclass
 from paddock.policy.decide import Charge, Policy
 
-_NOT_DONE = {Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED}
-
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -59,6 +57,12 @@ class Ledger:
                 spent[charge.rule_id] = self._spent(connection, charge, now)
                 rows.append(self._add(connection, charge, now))
         return Reservation(spent, tuple(rows))
+
+    def spent(self, charges: Iterable[Charge]) -> dict[str, int]:
+        """What was spent before of each limit that is charged. Nothing is reserved."""
+        now = time.time()
+        with self._store.connection() as connection:
+            return {one.rule_id: self._spent(connection, one, now) for one in charges}
 
     def restate(self, connection: sqlite3.Connection, charges: Iterable[Charge]) -> None:
         """Nothing but these was spent by this account."""
@@ -115,10 +119,21 @@ class Accounts:
             return NOTHING
         return (self.real if _is_real(policy, action) else self._world).reserve(charges)
 
+    def spent_instead(self, policy: Policy, held: Action, edited: Action) -> dict[str, int]:
+        """What an action would find spent that takes the place of one that is held: that one gives
+        back what it has reserved."""
+        is_real = _is_real(policy, edited)
+        spent = (self.real if is_real else self._world).spent(policy.amounts(edited))
+        if _is_real(policy, held) is is_real:
+            for charge in policy.amounts(held):
+                if charge.rule_id in spent:
+                    spent[charge.rule_id] = max(0, spent[charge.rule_id] - charge.amount)
+        return spent
+
     def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
         """Limits go on from what the past spent, under the terms that it was under."""
         charges = policy.amounts(action)
-        if charges and counts(policy, action, outcome):
+        if charges and policy.spends(action, outcome):
             self._has_past = True
             (self._past if _is_real(policy, action) else self._world).reserve(charges)
 
@@ -129,7 +144,7 @@ class Accounts:
         world: list[Charge] = []
         for one in past:
             charges = policy.amounts(one.action)
-            if not charges or not counts(one.terms, one.action, one.outcome):
+            if not charges or not one.terms.spends(one.action, one.outcome):
                 continue
             if _is_real(one.terms, one.action):
                 real += charges
@@ -146,13 +161,6 @@ class Accounts:
 
     def release(self, reservation: Reservation) -> None:
         self.real.release(reservation)
-
-
-def counts(policy: Policy, action: Action, outcome: Outcome) -> bool:
-    """Whether what was reserved is spent. What a stand-in did counts in its world."""
-    if outcome is Outcome.SIMULATED:
-        return policy.stand_in(action) is not None
-    return outcome not in _NOT_DONE
 
 
 def _is_real(policy: Policy, action: Action) -> bool:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.gate.gate import Gate
 from paddock.gate.past import Past
+from paddock.gate.project import project_directory
 from paddock.gate.store import GateStore
+from paddock.journal.budget import RecordBudget
 from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
 from paddock.journal.writer import Journal
@@ -37,6 +39,7 @@ def open_gate(
     """Begins the journal of a new run and gives its gate."""
     masker = Masker(dict(secrets)) if secrets else None
     opened = {
+        "project": project_directory(),
         **(about or {}),
         "run": run,
         "agent": policy.agent,
@@ -44,7 +47,12 @@ def open_gate(
         "policy_digest": policy.digest,
     }
     journal = Journal.create(
-        home.runs / run, opened=opened, key=signing_key(home), masker=masker, is_quick=True
+        home.runs / run,
+        opened=opened,
+        key=signing_key(home),
+        masker=masker,
+        is_quick=True,
+        budget=RecordBudget(policy.terms.record_budget),
     )
     store = gate_store(home)
     return Gate(policy, journal, store, masker=masker, approvers=approvers, past=past)

@@ -4,7 +4,7 @@ then is given again. Nothing is decided anew, nobody is asked, and nothing outsi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,15 @@ class Departed(Exception):
 
 def _departed(at: str | None, recorded: Any, proposed: Any) -> Departed:
     return Departed("This run left its record.")
+
+
+def is_same_body(recorded: Mapping[str, Any], came: Mapping[str, Any]) -> bool:
+    """Return whether two records of a body that streamed by are of the same bytes."""
+    return all(came.get(name) == recorded.get(name) for name in ("bytes", "sha256"))
+
+
+async def _at_once(n: int) -> None:
+    """Waits for nobody."""
 
 
 def _nothing_sealed() -> list[tuple[str, str]]:
@@ -45,6 +54,19 @@ class Met:
     edited: Edited | None = None  # what an approver made of it: its answer is the answer
     # Tells who keeps the record that an answer cannot be given: where it differs, and how.
     departed: Callable[[str | None, Any, Any], Departed] = field(default=_departed, compare=False)
+    # Whether a body that streamed by may be the recorded one.
+    is_same_body: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = field(
+        default=is_same_body, compare=False
+    )
+    # Whether a message of a WebSocket may be the recorded one; and returns when all that was
+    # answered before a record of the earlier run has been answered again. Raises Departed.
+    is_same_text: Callable[[str, str], bool] = field(default=str.__eq__, compare=False)
+    until: Callable[[int], Awaitable[None]] = field(default=_at_once, compare=False)
+    # The same before the end of an answer; and what came before has been taken.
+    until_end: Callable[[int], Awaitable[None]] = field(default=_at_once, compare=False)
+    wait_s: float = field(default=10.0, compare=False)  # for a message of the agent
+    # Reads the pieces of an answer that is too long to be one value, one after the other.
+    pieces: tuple[Callable[[], bytes], ...] = field(default=(), compare=False)
     # The credentials among the headers of an answer, which the journal does not show.
     unsealed: Callable[[], list[tuple[str, str]]] = field(default=_nothing_sealed, compare=False)
 
@@ -92,6 +114,15 @@ class Past(Protocol):
 
     def refused(self, action: Action) -> Met | None:
         """The same for what a door refuses by itself: it only has to be known. Raises Departed."""
+        ...
+
+    def has_request(self, request: Action) -> bool:
+        """Whether the record has requests like this one as steps around questions to a model."""
+        ...
+
+    def needs_body(self, request: Action) -> bool:
+        """Whether the record has several requests with one head and different bodies at this
+        endpoint, so that only the body tells which of them this is."""
         ...
 
     async def turn(self, met: Met) -> None:

@@ -2,7 +2,8 @@
 changes a policy; a person puts the rule into the paddock file, or does not.
 
 The strictest rule wins, so that no new rule can lift an ask. What is proposed is the asking rule
-with an exception for exactly this call, or, where the stage asked, a grant of exactly this call.
+with an exception for calls like this one, or, where the stage asked, a grant of them. What is alike
+is said by `call_pattern`: of a tool exactly the call, of a request its host, method and path.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from paddock.gate.approvals import APPROVED, Approval
-from paddock.gate.exactly import exactly
+from paddock.gate.call_pattern import CallPattern, pattern_of
+from paddock.gate.literals import literal
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Effect, Kind, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
@@ -21,13 +24,12 @@ from paddock.model.plain import plain
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.emit import emit
-from paddock.policy.examples import example_action
-from paddock.policy.fields import INDEXED
+from paddock.policy.examples import failures
 from paddock.policy.file import load
-from paddock.policy.globs import is_literal
 from paddock.policy.problems import PolicyError
 from paddock.policy.rules import Rule, as_plain
 
+_BY_FIELDS = (Kind.HTTP, Kind.MODEL)  # whose calls are alike by the fields of `match`
 _TOO_LONG = "write a rule by hand that says what such calls have in common"
 
 
@@ -50,7 +52,7 @@ class Proposal:
         top = "\n".join([said, *map(plain, self.notes)])
         comments: dict[tuple[str | int, ...], str] = {("rules",): top}
         for number, rule in enumerate(self.rules):
-            is_new = rule["decide"] == Verdict.ALLOW
+            is_new = rule["decide"] == Verdict.ALLOW or rule["id"].endswith(self.approval_id)
             how = "new" if is_new else f"in place of the rule {plain(rule['id'], 100)}"
             comments["rules", number] = how
         return emit({"rules": [dict(rule) for rule in self.rules]}, comments)
@@ -109,13 +111,19 @@ def propose(approval: Approval, by: str, policy: Policy | None = None) -> Propos
     """The proposal for a call that was approved as it was asked."""
     if approval.state != APPROVED:
         raise Conflict(f"approval {approval.approval_id} is {approval.state}, not approved")
-    action = _action(approval)
+    return sketch(approval, by, policy)
+
+
+def sketch(approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
+    """What a yes to a question would propose. Raises InvalidInput when no rule can be written."""
+    action = asked_action(approval)
     terms = _terms(approval, action, policy)
     _check_limits(terms, approval)
-    rules = list(_amended(terms, approval, action))
-    notes = []
+    pattern = pattern_of(action)
+    rules = list(_amended(terms, approval, action, pattern))
+    notes = list(pattern.notes)
     if _decide(terms, rules, approval, action).verdict is Verdict.ASK:
-        grant = _grant(approval, action, by)
+        grant = _grant(approval, action, pattern, by)
         if _decide(terms, [*rules, grant], approval, action).verdict is not Verdict.ASK:
             rules.append(grant)
         else:
@@ -132,7 +140,8 @@ def propose(approval: Approval, by: str, policy: Policy | None = None) -> Propos
     )
 
 
-def _action(approval: Approval) -> Action:
+def asked_action(approval: Approval) -> Action:
+    """The action that a question is about, as it is shown."""
     content = approval.content
     return Action(
         kind=Kind(content["kind"]),
@@ -171,16 +180,60 @@ def _check_limits(terms: Mapping[str, Any], approval: Approval) -> None:
 
 
 def _amended(
-    terms: Mapping[str, Any], approval: Approval, action: Action
+    terms: Mapping[str, Any], approval: Approval, action: Action, pattern: CallPattern
 ) -> Iterator[dict[str, Any]]:
+    """The rules that asked, each with an exception; of a request whose body matters, with a rule
+    behind it that goes on asking about any other body."""
     asked = approval.content["asked_by"]
     for rule in terms["rules"]:
-        if rule["id"] in asked:
-            old = _load(terms, [rule], approval).rules[0]
-            when = f"!({exactly(action)})"
-            if old.when is not None:
-                when = f"({_closed(old.when)}) && {when}"
-            yield _in_order({**rule, "when": when, **_examples(rule, old, action)})
+        if rule["id"] not in asked:
+            continue
+        old = _load(terms, [rule], approval).rules[0]
+        exception = _exception(old, action, pattern)
+        new = {key: one for key, one in {**rule, **exception}.items() if key != "examples"}
+        amended = _load(terms, [new], approval).rules[0]
+        yield _in_order({**new, **_examples(rule, old, amended, action)})
+        if "unless" in exception and pattern.conditions:
+            yield _beyond(rule, old, approval, action, pattern)
+
+
+def _exception(old: Rule, action: Action, pattern: CallPattern) -> dict[str, Any]:
+    """What makes a rule leave out the calls like the approved one: the fields that it does not
+    match anyway, or a condition."""
+    if action.kind not in _BY_FIELDS or old.kinds != (action.kind,) or old.unless:
+        return {"when": _except(old, action, pattern)}
+    told = {name: one for name, one in pattern.fields.items() if old.match.get(name) != (one,)}
+    if not told and pattern.conditions:
+        return {"when": _other_body(old, pattern)}
+    return {"unless": told or dict(pattern.fields)}
+
+
+def _other_body(old: Rule, pattern: CallPattern) -> str:
+    """The condition of a rule, and that the body is not like the approved one."""
+    other = " || ".join(one.negated for one in pattern.by_parts().conditions)
+    return other if old.when is None else f"({_closed(old.when)}) && ({other})"
+
+
+def _except(old: Rule, action: Action, pattern: CallPattern) -> str:
+    """The condition of a rule, and that the call is not like the approved one."""
+    is_named = old.match.get("name") == (action.name,) and "name" in pattern.fields
+    alike = pattern.condition if is_named else pattern.whole
+    if old.kinds != (action.kind,):
+        alike = f"action.kind == {literal(action.kind.value)} && {alike}"
+    when = f"!({alike})"
+    return when if old.when is None else f"({_closed(old.when)}) && {when}"
+
+
+def _beyond(
+    rule: Mapping[str, Any], old: Rule, approval: Approval, action: Action, pattern: CallPattern
+) -> dict[str, Any]:
+    return _in_order({
+        "id": f"{rule['id'][:60]}-beyond-{approval.approval_id}",
+        "match": {"kind": action.kind.value, **pattern.fields},
+        "when": _other_body(old, pattern),
+        "decide": rule["decide"],
+        "why": rule.get("why") or "It is more than what was approved.",
+    })  # fmt: skip
 
 
 def _closed(expression: str) -> str:
@@ -188,21 +241,21 @@ def _closed(expression: str) -> str:
     return f"{expression}\n" if "//" in expression else expression
 
 
-def _examples(plain_rule: Mapping[str, Any], rule: Rule, action: Action) -> dict[str, Any]:
-    """The rule's own, without those that are the exception, which becomes an example as well."""
+def _examples(
+    plain_rule: Mapping[str, Any], old: Rule, amended: Rule, action: Action
+) -> dict[str, Any]:
+    """The rule's own, without those that are an exception now. The call of a tool, which is the
+    exception exactly, becomes one as well."""
     examples = plain_rule.get("examples") or {}
-    kept = [one for one in examples.get("match", []) if not _is_same(rule, one, action)]
+    broken = {(key, at) for key, at, _ in failures(replace(amended, examples=old.examples))}
+    match = list(examples.get("match", []))
+    kept = [one for at, one in enumerate(match) if ("match", at) not in broken]
     not_match = list(examples.get("not_match", []))
     if action.kind is Kind.TOOL:
-        name = {} if rule.match.get("name") == (action.name,) else {"name": action.name}
+        name = {} if old.match.get("name") == (action.name,) else {"name": action.name}
         not_match.append({**name, "args": dict(action.arguments)})
     found = {**({"match": kept} if kept else {}), **({"not_match": not_match} if not_match else {})}
     return {"examples": found} if found else {}
-
-
-def _is_same(rule: Rule, example: Mapping[str, Any], action: Action) -> bool:
-    meant = example_action(rule, example)
-    return meant.kind is action.kind and meant.arguments == action.arguments
 
 
 def _in_order(rule: dict[str, Any]) -> dict[str, Any]:
@@ -210,16 +263,15 @@ def _in_order(rule: dict[str, Any]) -> dict[str, Any]:
     return {key: rule[key] for key in keys if key in rule}
 
 
-def _grant(approval: Approval, action: Action, by: str) -> dict[str, Any]:
-    name = INDEXED[action.kind]
-    value = action.name if action.kind is Kind.TOOL else action.arguments.get(name)
-    match = {name: value} if isinstance(value, str) and value and is_literal(value) else {}
+def _grant(approval: Approval, action: Action, pattern: CallPattern, by: str) -> dict[str, Any]:
+    condition = (pattern.by_parts() if action.kind is Kind.HTTP else pattern).condition
+    what = "calls like this one" if pattern.notes else "exactly this call"
     return {
         "id": f"always-{approval.approval_id}",
-        "match": {"kind": action.kind.value, **match},
-        "when": exactly(action),
+        "match": {"kind": action.kind.value, **pattern.fields},
+        **({"when": condition} if condition else {}),
         "decide": "allow",
-        "why": f"Approved for exactly this call by {plain(by, 80)}.",
+        "why": f"Approved for {what} by {plain(by, 80)}.",
     }
 
 

@@ -3,6 +3,7 @@ is made from the home's own, so it can go with a run to another machine and open
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from paddock.journal.keyed import FILE_NAME, Keyed, derived
@@ -15,11 +16,15 @@ _BYTES = 32
 
 
 def run_key(home: Home, directory: Path, root: str) -> bytes:
-    """That of the lineage that begins with the run `root`."""
+    """That of the lineage that begins with the run `root`. A run of this home has the home's: a
+    file beside its journal would let whoever put it there open what a later run seals."""
+    own = derived(secret_bytes(home.keys, FILE_NAME), f"run {root}".encode())
+    if os.path.realpath(os.path.dirname(os.path.abspath(directory))) == os.path.realpath(home.runs):
+        return own
     try:
         carried = (directory / CARRIED).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return derived(secret_bytes(home.keys, FILE_NAME), f"run {root}".encode())
+        return own
     if len(carried) != _BYTES:
         raise InvalidInput(f"{directory / CARRIED} is no key of a run")
     return carried

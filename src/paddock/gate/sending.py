@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.exactly import holds_secret
 from paddock.gate.executors import Done, Live, Rebuild
 from paddock.gate.gate import Gate
+from paddock.gate.literals import holds_secret
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import Conflict, InvalidInput

@@ -11,7 +11,9 @@ from typing import Any
 
 from paddock.gate.approvals import Approval
 from paddock.gate.drafts import Draft
+from paddock.model.money import amount_text, money_in
 from paddock.model.plain import MAX_CHARACTERS, plain, rest, spelled
+from paddock.model.plural import many
 
 MAX_LINES = 30
 MAX_ARGUMENTS = 40
@@ -31,6 +33,7 @@ def question_lines(approval: Approval, width: int = 80) -> list[str]:
     lines += _labelled("why", plain(content.get("why", "")), width)
     lines.append("  arguments" if content.get("arguments") else "  arguments  none")
     lines += _arguments(content.get("arguments") or {}, width)
+    lines += _money(content.get("arguments") or {}, width)
     lines += _preview(content.get("preview"), width)
     return lines
 
@@ -40,7 +43,7 @@ def draft_lines(draft: Draft, width: int = 80) -> list[str]:
     width = max(width, MIN_WIDTH)
     action = draft.action
     by = f" by {plain(draft.changed_by, MAX_NAME)}" if draft.changed_by else ""
-    call = plain(f"{action.kind} {action.name}", 200)
+    call = _call({"kind": action.kind, "name": action.name, "arguments": action.arguments})
     effect = {"effect": action.effect, "is_reversible": action.is_reversible}
     lines = [_cut(f"draft {draft.draft_id}: {call}", width)]
     lines += _labelled("effect", _effect(effect), width)
@@ -50,6 +53,7 @@ def draft_lines(draft: Draft, width: int = 80) -> list[str]:
         lines += _labelled("", "If nobody sends it now, it was interrupted and may be done.", width)
     lines.append("  arguments" if action.arguments else "  arguments  none")
     lines += _arguments(action.arguments, width)
+    lines += _money(action.arguments, width)
     return lines + _preview(draft.preview, width)
 
 
@@ -68,7 +72,11 @@ def time_left(seconds: float) -> str:
 
 
 def _call(content: Mapping[str, Any]) -> str:
-    return plain(f"{content.get('kind', '?')} {content.get('name', '?')}", 200)
+    """The call in a few words; of a request with its path and its amount."""
+    arguments = content.get("arguments") or {}
+    path = arguments.get("path", "") if content.get("kind") == "http" else ""
+    named = f"{content.get('kind', '?')} {content.get('name', '?')}{path}"
+    return " ".join(filter(None, (plain(named, 200), plain(amount_text(arguments)))))
 
 
 def _effect(content: Mapping[str, Any]) -> str:
@@ -94,10 +102,20 @@ def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
     lines: list[str] = []
     for number, (name, value) in enumerate(arguments.items()):
         if number == MAX_ARGUMENTS:
-            lines.append(f"    ({len(arguments) - number} more arguments)")
+            lines.append(f"    ({many(len(arguments) - number, 'more argument')})")
             break
         lines += _quoted(f"{plain(name, MAX_NAME)} =", value, width)
     return lines
+
+
+def _money(arguments: Mapping[str, Any], width: int) -> list[str]:
+    """The amount of a call or of the body of a request. The arguments themselves stay as they are:
+    whether they count cents is only likely."""
+    body = arguments.get("body")
+    money = money_in(arguments) or money_in(body if isinstance(body, Mapping) else {})
+    if money is None:
+        return []
+    return _labelled("money", f"{money}, if the amount counts the smallest unit", width)
 
 
 def _preview(preview: Any, width: int) -> list[str]:
@@ -118,7 +136,7 @@ def _quoted(name: str, value: Any, width: int) -> list[str]:
     hidden = len(text) - MAX_CHARACTERS
     cut = [f"    {rest(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
-        cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'lines')}")
+        cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'line')}")
     return first + [f"    | {one}" for one in shown[:MAX_LINES]] + cut
 
 

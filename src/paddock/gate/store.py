@@ -9,10 +9,14 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from paddock.model.errors import HostCannot
+from paddock.journal.budget import RecordBudget
+from paddock.journal.errors import BudgetUsedUp
+from paddock.model.errors import HostCannot, OutOfSpace
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 
 _BUSY_MS = 10_000
@@ -24,6 +28,7 @@ CREATE TABLE IF NOT EXISTS approvals (
   state TEXT NOT NULL DEFAULT 'pending', answered_by TEXT, answered_at REAL, reason TEXT,
   edited TEXT, used_at REAL);
 CREATE INDEX IF NOT EXISTS approvals_state ON approvals (state, asked_at);
+CREATE TABLE IF NOT EXISTS policies (digest TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS proposals (
   id TEXT PRIMARY KEY, agent TEXT NOT NULL, approval TEXT NOT NULL, made_at REAL NOT NULL,
   made_by TEXT NOT NULL, rule TEXT NOT NULL);
@@ -41,26 +46,35 @@ CREATE INDEX IF NOT EXISTS spends_run ON spends (run, rule);
 
 
 class GateStore:
-    """A connection for each thread; writes of all processes are one after the other."""
+    """A connection for each thread; writes of all processes are one after the other.
+
+    Every connection is closed by name: those of threads that have ended when another one is opened,
+    all of them by `close`, or else when the store is collected or the process ends.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._local = threading.local()
         self._guard = threading.Lock()
         self._open: list[_Opened] = []
-        with self.connection() as connection:
-            os.chmod(path, 0o600)
-            connection.executescript(_SCHEMA)
+        weakref.finalize(self, _close_all, self._open, self._guard)
+        try:
+            with self.connection() as connection:
+                os.chmod(path, 0o600)
+                connection.executescript(_SCHEMA)
+        except BaseException:
+            self.close()
+            raise
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """For reading, or for a single statement. Whatever fails is the host's fault, by name."""
         try:
             yield self._connection()
-        except sqlite3.Error as error:
-            raise HostCannot(f"{self._path} cannot be used: {error}") from None
-        except OSError as error:
-            raise HostCannot(f"{self._path} cannot be used: {error.strerror}") from None
+        except (sqlite3.Error, OSError) as error:
+            kind = OutOfSpace if is_out_of_space(error) else HostCannot
+            said = getattr(error, "strerror", None) or str(error)
+            raise kind(f"{self._path} cannot be used: {said}") from None
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -77,12 +91,8 @@ class GateStore:
 
     def close(self) -> None:
         """Lets go of the connections of this process, of all its threads; the next use opens."""
-        with self._guard:
-            for one in self._open:
-                if one.pid == os.getpid():
-                    one.connection.close()
-            self._open = [one for one in self._open if one.pid != os.getpid()]
-            self._local = threading.local()
+        _close_all(self._open, self._guard)
+        self._local = threading.local()
 
     def select(self, table: str, order: str, **wanted: str | None) -> list[sqlite3.Row]:
         """Rows of a table in that order; of `wanted` what is not None or empty must be equal."""
@@ -103,15 +113,27 @@ class GateStore:
 
     def _opened(self) -> _Opened:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        connection.row_factory = sqlite3.Row
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        opened = _Opened(connection, os.getpid(), _identity(self._path))
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            opened = _Opened(
+                connection, os.getpid(), _identity(self._path), threading.current_thread()
+            )
+        except BaseException:
+            connection.close()
+            raise
+        _close_all(self._open, self._guard, lambda one: not one.thread.is_alive())
         with self._guard:
-            # Kept, also those of a parent: SQLite forbids to close in a child what came by fork.
             self._open.append(opened)
         return opened
+
+
+def check_fits(budget: RecordBudget | None, content: str, what: str) -> None:
+    """Count a text that is stored for a run. Raises BudgetUsedUp when it does not fit."""
+    if budget is not None and not budget.take(len(content.encode())):
+        raise BudgetUsedUp(f"The run has used up what it may store, so {what}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +141,23 @@ class _Opened:
     connection: sqlite3.Connection
     pid: int
     identity: tuple[int, int]
+    thread: threading.Thread
+
+
+def _close_all(
+    connections: list[_Opened],
+    guard: threading.Lock,
+    is_wanted: Callable[[_Opened], bool] = lambda one: True,
+) -> None:
+    """Close connections and take them out of the list.
+
+    Those of a parent process stay in it: SQLite forbids to close in a child what came by fork.
+    """
+    with guard:
+        closing = [one for one in connections if one.pid == os.getpid() and is_wanted(one)]
+        for one in closing:
+            one.connection.close()
+            connections.remove(one)
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -12,12 +12,13 @@ from typing import Any
 from paddock.gate.approvals import EXPIRED, PENDING, WITHDRAWN, Approval, Approvals
 from paddock.gate.editing import (
     arguments_file,
+    change_lines,
     editor_words,
     parse_arguments,
     read_arguments,
     with_changes,
 )
-from paddock.gate.proposals import Proposals
+from paddock.gate.proposals import Proposals, sketch
 from paddock.gate.showing import question_lines, time_left
 from paddock.gate.tty import Terminal
 from paddock.model.errors import InvalidInput, PaddockError
@@ -27,9 +28,9 @@ _MENU = "[a]pprove  [d]eny  [e]dit  [s]kip  [A]lways"
 _HELP = (
     "  a, y  yes, this once       d, n  no; a reason may follow: d too much\n"
     "  e     yes, but changed     s     leave it to others (paddock approvals)\n"
-    "  A     yes, and propose a rule for exactly this call, for review\n"
+    "  A     yes, and propose a rule for calls like this one, which is shown first\n"
 )
-_INLINE = "  no $EDITOR is set: key=json for one argument, or all as one JSON object\n  > "
+_INLINE = "  no $EDITOR is set: body.amount=100 for one field, or all as one JSON object\n  > "
 _EDITOR_LEAVES_S = 2.0
 
 
@@ -66,7 +67,8 @@ class Talk:
         try:
             done = await self._answer(said.strip())
         except InvalidInput as error:
-            await self._terminal.write(f"  {plain(error)}\n")
+            lines = (f"  {plain(line)}\n" for line in str(error).split("\n"))
+            await self._terminal.write("".join(lines))
             return False
         except PaddockError as error:  # somebody else was first, or the store cannot be used
             await self._terminal.write(f"  {plain(error)}\n")
@@ -85,7 +87,7 @@ class Talk:
             case "s" | "S" | "skip":
                 await self._terminal.write("  left to others\n")
             case "A":
-                await self._always()
+                return await self._always()
             case _:
                 await self._terminal.write(_HELP)
                 return False
@@ -97,17 +99,22 @@ class Talk:
             reason = (await self._terminal.line() or "").strip()
         self._approvals.deny(self._approval.approval_id, self._by, reason)
 
-    async def _always(self) -> None:
-        approved = self._approvals.approve(self._approval.approval_id, self._by)
+    async def _always(self) -> bool:
+        """Shows the rule before anything is answered. Whether that was the end of it."""
         try:
-            proposal = Proposals(self._approvals.store).add(approved, self._by)
+            rule = sketch(self._approval, self._by).as_yaml()
         except PaddockError as error:
-            await self._terminal.write(
-                f"  approved this once; no rule is proposed: {plain(error)}\n"
-            )
-            return
+            await self._terminal.write(f"  no rule can be proposed: {plain(error)}\n")
+            return False
+        await self._terminal.write("".join(f"  {line}\n" for line in rule.splitlines()))
+        await self._terminal.write("  approve, and keep this rule for review? [y/N] > ")
+        if (await self._terminal.line() or "").strip() not in ("y", "yes"):
+            return False
+        approved = self._approvals.approve(self._approval.approval_id, self._by)
+        proposal = Proposals(self._approvals.store).add(approved, self._by)
         said = f"approved; proposal {proposal.proposal_id} waits for review"
         await self._terminal.write(f"  {said} (paddock approvals proposals)\n")
+        return True
 
     async def _edit(self) -> bool:
         shown: Mapping[str, Any] = self._approval.content.get("arguments") or {}
@@ -117,7 +124,8 @@ class Talk:
             await self._terminal.write("  nothing was changed\n")
             return False
         self._approvals.edit(self._approval.approval_id, self._by, edited)
-        await self._terminal.write("  approved as edited; the rules decide on it again\n")
+        changes = "".join(f"  {line}\n" for line in change_lines(shown, edited))
+        await self._terminal.write(f"{changes}  approved as edited; the rules decide on it again\n")
         return True
 
     async def _inline(self, shown: Mapping[str, Any]) -> Mapping[str, Any] | None:

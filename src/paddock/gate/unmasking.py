@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from paddock.gate.approvals import Approval
 from paddock.gate.crossing import Crossing
+from paddock.gate.editing import check_editable
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 
@@ -62,15 +62,15 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr)
 
 
-def rewritten(crossing: Crossing, answer: Approval, shown: Mapping[str, Any]) -> Action:
+def rewritten(
+    crossing: Crossing, edited_arguments: Mapping[str, Any], shown: Mapping[str, Any]
+) -> Action:
     """The action that an approver made of one whose arguments were shown. Raises InvalidInput."""
-    assert answer.edited is not None
     if crossing.edits >= MAX_EDITS:
         raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
     action, rebuild = crossing.action, crossing.means.rebuild
-    if rebuild is None and action.is_contained:
-        # Its door lets it through as it stands, whatever the arguments say.
-        raise InvalidInput(f"{action.name!r:.100} runs inside and cannot be edited.")
-    arguments = restored(answer.edited, shown, action.arguments)
+    if rebuild is None:
+        check_editable(action)
+    arguments = restored(edited_arguments, shown, action.arguments)
     edited = replace(action, arguments=arguments) if rebuild is None else rebuild(action, arguments)
     return replace(edited, parent=crossing.step)

@@ -14,6 +14,7 @@ from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.mask import Masker
 from paddock.journal.records import Type
+from paddock.journal.repeats import Repeats
 from paddock.journal.texts import proposed_text
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action
@@ -63,6 +64,10 @@ class Writing:
     def alert(self, alert: Alert) -> None:
         about = {"what": "alert", "alert": alert.name, "times": alert.times, **alert.about}
         self.note(about, alert.step)
+
+    def repeats(self, repeats: Repeats, step: int) -> None:
+        """Writes how often a refusal came again. Raises JournalBroken."""
+        self.note(repeats.as_body(), step)
 
     def masked_action(self, action: Action) -> Action:
         """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""

@@ -1,12 +1,12 @@
 """Large values of a run, each in a file named by its SHA-256, and the previews that stand for them.
 
-What is read back is checked against its name. A blob is on disk when `flush` has returned.
+What is read back is checked against its name. A blob is on disk when `flush` has returned. A value
+beyond the budget of the run is not stored: its preview, its digest and its size are all there is.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import threading
@@ -15,13 +15,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from paddock.journal.bodies import Stored
+from paddock.journal.bodies import Stored, StoredBytes
+from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.records import BlobRef, Record
-from paddock.journal.segments import sync_directory
+from paddock.journal.segments import open_to_read, sync_directory
+from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 
 DIRECTORY = "blobs"
+BYTES = "bytes"  # the form of a blob that is not read back with its record
 LARGE_BYTES = 16 << 10
 PREVIEW_BYTES = 1 << 10
 # Nothing in a text of so many characters is large: none takes more than four bytes.
@@ -31,6 +34,9 @@ MAX_BLOB_BYTES = 256 << 20
 # A body that is still longer than this has its largest parts set aside as JSON.
 LONG_BODY_BYTES = 64 << 10
 MAX_BODY_BYTES = 1 << 20
+# When the budget of the run is used up, nothing longer than this stays in a record.
+_LARGE_BEYOND_BUDGET = 1 << 10
+_PREVIEW_BEYOND_BUDGET = 256
 _MAX_UNFLUSHED = 64
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -38,33 +44,40 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class Blobs:
     """The blobs of one run, below its directory. Safe to use from several threads."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, budget: RecordBudget | None = None) -> None:
+        """Whoever only reads needs no budget."""
         self._root = directory / DIRECTORY
+        self.budget = budget or RecordBudget()
         self._guard = threading.Lock()
         self._unflushed: list[int] = []
         self._homes: set[Path] = set()
 
-    def put(self, data: bytes) -> str:
-        """Stores the bytes once and answers their digest."""
+    def put(self, data: bytes) -> tuple[str, bool]:
+        """Store the bytes once; return their digest, and whether the budget had room for them."""
         if len(data) > MAX_BLOB_BYTES:
             raise InvalidInput(f"a value of {len(data)} bytes is too large to be recorded")
         digest = sha256(data).hexdigest()
         with self._guard:
-            if not self._path(digest).exists():
-                self._write(self._path(digest), data)
-        return digest
+            if self._path(digest).exists():
+                return digest, True
+            if not self.budget.take_file(len(data)):
+                return digest, False
+            self._write(self._path(digest), data)
+        return digest, True
+
+    def ref(self, path: str, data: bytes, form: str) -> BlobRef:
+        """Store the bytes and return what stands for them in a record."""
+        digest, is_kept = self.put(data)
+        return BlobRef(path, digest, len(data), form, is_kept)
 
     def read(self, digest: str, *, limit: int = MAX_BLOB_BYTES) -> bytes:
         """The bytes of that digest, checked; `NotFound` or `IntegrityError` where they are not."""
         if len(digest) != 64 or not digest.isalnum() or not digest.isascii():
             raise IntegrityError(f"{digest!r:.80} is not the digest of a blob")
-        try:
-            fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise NotFound(f"the blob {digest} is missing") from None
-        except OSError as error:
-            raise IntegrityError(f"the blob {digest} is unreadable: {error.strerror}") from None
-        with open(fd, "rb") as file:
+        path = self._path(digest)
+        if not os.path.lexists(path):
+            raise NotFound(f"the blob {digest} is missing")
+        with open(open_to_read(path), "rb") as file:
             data = file.read(limit + 1)
         if len(data) > limit:
             raise IntegrityError(f"the blob {digest} is larger than {limit} bytes")
@@ -133,7 +146,8 @@ def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tu
     refs: list[BlobRef] = []
     slim = {key: _slim(body[key], _step("", key), blobs, refs) for key in body}
     text = canonical_text(slim)
-    if len(encoded(text)) > LONG_BODY_BYTES:
+    is_used_up = blobs.budget.is_used_up
+    if len(encoded(text)) > (SHORT_TEXT if is_used_up else LONG_BODY_BYTES):
         slim = {key: _slim_json(slim[key], _step("", key), blobs, refs) for key in slim}
         text = canonical_text(slim)
     if len(encoded(text)) > MAX_BODY_BYTES:
@@ -148,7 +162,16 @@ def stored(text: str, blobs: Blobs) -> str:
         return text
     # Longer than what `set_aside` passes over.
     found = Stored(text[: SHORT_TEXT + 1])
-    found.digest, found.size_bytes = blobs.put(data), len(data)
+    found.digest, found.is_kept = blobs.put(data)
+    found.size_bytes = len(data)
+    return found
+
+
+def stored_bytes(data: bytes, blobs: Blobs) -> StoredBytes:
+    """A piece of a body, set aside before it is in a record."""
+    found = StoredBytes(data[: SHORT_TEXT + 1].decode("utf-8", "replace"))
+    found.digest, found.is_kept = blobs.put(data)
+    found.size_bytes = len(data)
     return found
 
 
@@ -159,27 +182,38 @@ def restored(record: Record, blobs: Blobs) -> dict[str, Any]:
 
 def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]:
     """The same for any value that was set aside."""
+    lost = tuple(f"{ref.path}/" for ref in refs if not ref.is_kept and ref.form == "json")
     # Last set aside, first put back: a value set aside as JSON may hold previews of strings.
     for ref in reversed(refs):
-        if type(ref.size_bytes) is not int or ref.size_bytes > MAX_BLOB_BYTES:
+        if not ref.is_kept or ref.form == BYTES or ref.path.startswith(lost):
+            continue  # the preview is all that there is, or all that is read with the record
+        if ref.size_bytes > MAX_BLOB_BYTES:
             raise IntegrityError(f"{ref.size_bytes!r:.40} is not the size of a blob")
-        text = blobs.read(ref.sha256, limit=ref.size_bytes).decode()
-        body = _replaced(
-            body, ref.path.split("/")[1:], json.loads(text) if ref.form == "json" else text
-        )
+        data = blobs.read(ref.sha256, limit=ref.size_bytes)
+        try:
+            text = data.decode()
+            value = parse_json(text) if ref.form == "json" else text
+            body = _replaced(body, ref.path.split("/")[1:], value)
+        except (ValueError, LookupError, TypeError):
+            raise IntegrityError(f"the blob {ref.sha256} is not what stood there") from None
+    if not isinstance(body, dict):
+        raise IntegrityError("the body of a record is a blob that is no object")
     return dict(body)
 
 
 def _slim(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
-    if type(value) is Stored:
-        refs.append(BlobRef(path, value.digest, value.size_bytes, "text"))
-        return encoded(str.__str__(value))[:PREVIEW_BYTES].decode(errors="ignore")
+    if isinstance(value, Stored):
+        form = BYTES if isinstance(value, StoredBytes) else "text"
+        refs.append(BlobRef(path, value.digest, value.size_bytes, form, value.is_kept))
+        if form == BYTES and not path.endswith("/0"):
+            return ""  # the first piece shows how the body begins
+        return _preview(encoded(str.__str__(value)), refs[-1])
     if isinstance(value, str):
         data = encoded(value)
-        if len(data) <= LARGE_BYTES:
+        if len(data) <= _large(blobs):
             return value
-        refs.append(BlobRef(path, blobs.put(data), len(data), "text"))
-        return data[:PREVIEW_BYTES].decode(errors="ignore")
+        refs.append(blobs.ref(path, data, "text"))
+        return _preview(data, refs[-1])
     if isinstance(value, Mapping):
         return {key: _slim(value[key], _step(path, key), blobs, refs) for key in value}
     if isinstance(value, list | tuple):
@@ -191,10 +225,37 @@ def _slim_json(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
     if not isinstance(value, dict | list):
         return value
     data = encoded(canonical_text(value))
-    if len(data) <= LARGE_BYTES:
+    if len(data) <= _large(blobs):
         return value
-    refs.append(BlobRef(path, blobs.put(data), len(data), "json"))
-    return data[:PREVIEW_BYTES].decode(errors="ignore")
+    refs.append(blobs.ref(path, data, "json"))
+    if not refs[-1].is_kept:
+        return _small_parts(value)
+    return _preview(data, refs[-1])
+
+
+def _large(blobs: Blobs) -> int:
+    """Return how many bytes of one value a record may have."""
+    return _LARGE_BEYOND_BUDGET if blobs.budget.is_used_up else LARGE_BYTES
+
+
+def _preview(data: bytes, ref: BlobRef) -> str:
+    size = PREVIEW_BYTES if ref.is_kept else _PREVIEW_BEYOND_BUDGET
+    return data[:size].decode(errors="ignore")
+
+
+def _small_parts(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """Return what stays of an object or a list that is not kept: an object's small fields, as
+    many as fit. Who reads it finds a value of the kind that it expects."""
+    if isinstance(value, list):
+        return []
+    parts: dict[str, Any] = {}
+    room = _LARGE_BEYOND_BUDGET
+    for key, item in value.items():
+        size = len(encoded(key)) + len(encoded(canonical_text(item)))
+        if size <= min(room, _PREVIEW_BEYOND_BUDGET + len(encoded(key))):
+            parts[key] = item
+            room -= size
+    return parts
 
 
 def _replaced(value: Any, steps: list[str], new: Any) -> Any:

@@ -24,9 +24,17 @@ MAX_VALUE_DEPTH = MAX_DEPTH - 8
 class Stored(str):
     """A long text that the run has as a blob already. What it says itself is its beginning."""
 
-    __slots__ = ("digest", "size_bytes")
+    __slots__ = ("digest", "is_kept", "size_bytes")
     digest: str
+    is_kept: bool
     size_bytes: int
+
+
+class StoredBytes(Stored):
+    """A piece of a body that the run has as a blob of bytes. It is not read back with its record,
+    but when its turn comes: a body may be longer than what fits into memory."""
+
+    __slots__ = ()
 
 
 def proposed_body(action: Action) -> dict[str, Any]:
@@ -62,10 +70,12 @@ def decided_body(decision: Decision) -> dict[str, Any]:
 
 
 def _once_approved(decision: Decision) -> dict[str, Any]:
-    """Said only of what is asked about, and where a yes means something else than allow."""
-    then = decision.once_approved
-    is_asked = decision.verdict is Verdict.ASK
-    return {"once_approved": str(then)} if is_asked and then is not Verdict.ALLOW else {}
+    """Said of what is asked about, where a yes means something else than allow, and of what a fault
+    of the file struck: what was decided before."""
+    then, is_asked = decision.once_approved, decision.verdict is Verdict.ASK
+    is_struck = decision.verdict is Verdict.FAULT and "id" in (decision.fault or {})
+    is_said = is_struck or (is_asked and then is not Verdict.ALLOW)
+    return {"once_approved": str(then)} if is_said else {}
 
 
 def settled_body(receipt: Receipt, result: Any = None) -> dict[str, Any]:
@@ -102,7 +112,7 @@ def as_json(value: Any, depth: int = MAX_VALUE_DEPTH) -> Any:
     if isinstance(value, enum.Enum):
         return as_json(value.value, depth)
     if isinstance(value, str):
-        return value if kind is Stored else as_text(value)
+        return value if isinstance(value, Stored) else as_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return {"base64": base64.b64encode(value).decode()}
     if depth <= 0:

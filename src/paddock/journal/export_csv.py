@@ -1,4 +1,9 @@
-"""The steps of a run as a table for a spreadsheet: one row each, times in UTC."""
+"""The steps of a run as a table for a spreadsheet: one row each, times in UTC.
+
+An agent chooses what is in the cells. Whatever a terminal or an editor would act on, or a reader
+would not see, is spelled out, so a row is one line; what a spreadsheet would take for a formula
+gets an apostrophe; and every text is quoted, so that no separator of another country splits it.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,14 @@ from typing import Any
 from paddock.journal.canonical import canonical_text
 from paddock.journal.reader import Reader, Step
 from paddock.journal.records import Record
+from paddock.model.plain import spelled
 
 COLUMNS = (
     "step", "at", "kind", "name", "effect", "verdict", "decided_by", "why",
     "outcome", "answered_by", "error", "duration_us", "arguments",
 )  # fmt: skip
-# A spreadsheet runs a cell that begins with one of these, and an agent chooses what is in it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet runs a cell that begins with one of these, some also with the wide ones.
+_FORMULA = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
 
 
 def as_csv(reader: Reader) -> Iterator[str]:
@@ -58,14 +64,18 @@ def _time(at: int) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> str | int:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else canonical_text(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+    if type(value) is int:
+        return value
+    whole = value if isinstance(value, str) else canonical_text(value)
+    text = "".join(map(spelled, whole))
+    # Blanks in front do not keep every program from seeing what follows them.
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _line(cells: Any) -> str:
     out = io.StringIO()
-    csv.writer(out).writerow(cells)
+    csv.writer(out, quoting=csv.QUOTE_NONNUMERIC).writerow(cells)
     return out.getvalue()

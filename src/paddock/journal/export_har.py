@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from paddock.journal.har_content import content, headers_of, text_of, type_of
-from paddock.journal.reader import Reader
+from paddock.journal.reader import Reader, Step
+from paddock.journal.repeats import Repeats, repeats_in
 from paddock.journal.traffic import Traffic, mapping
 
 _FORM = "application/x-www-form-urlencoded"
@@ -30,9 +31,21 @@ def as_har(reader: Reader) -> Iterator[str]:
     for step in reader.steps():
         one = Traffic.of(step, reader.body)
         if one is not None and one.is_http:
-            yield lead + json.dumps(_entry(one))
+            yield lead + json.dumps(_entry(one) | _repeats(step))
             lead = ",\n"
     yield "]}}\n"
+
+
+def _repeats(step: Step) -> dict[str, Any]:
+    """Return how often the same request was refused again, without an entry for each."""
+    total: Repeats | None = None
+    for note in step.noted:
+        again = repeats_in(note.body)
+        total = total if again is None else again.plus(total)
+    if total is None:
+        return {}
+    said = {"count": total.count, "first_at": total.first_at, "last_at": total.last_at}
+    return {"_refusedAgain": said}
 
 
 def _entry(one: Traffic) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from paddock.journal.heads import Head
 from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
 from paddock.journal.segments import batches
 from paddock.model.errors import IntegrityError
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 
 
@@ -29,8 +30,17 @@ class Finding(enum.StrEnum):
     UNREADABLE = "unreadable"
     WRONG_KEY = "wrong key"
     BAD_HEAD = "bad head"
+    UNSIGNED = "unsigned"  # no head at all: anybody could have written this
     BLOB_MISSING = "blob missing"
     BLOB_CHANGED = "blob changed"
+
+
+class Status(enum.StrEnum):
+    """What a journal deserves to be called."""
+
+    ENDED = "ended"  # signed from its first record to its end
+    INTERRUPTED = "interrupted"  # sound as far as it is signed; its run did not end, or not yet
+    BROKEN = "broken"  # changed, damaged, of somebody else, or not signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked and what was found. `signed` records are covered by a valid head; those
-    after them are chained, but whoever can write the file could have added them."""
+    """What was checked and what was found. The first `signed` records are covered by a valid head;
+    those after them are chained, but whoever can write the file could have added them. A writer
+    that was killed may have left `torn_bytes` of a record behind them. The first `usable` records
+    may be acted on: those that were signed before a writer recovered what nobody had signed."""
 
     run: str | None
     records: int
@@ -66,23 +78,41 @@ class Report:
     heads: int
     head: Head | None
     signed: int
+    usable: int
     blobs: int
     are_blobs_checked: bool
     is_closed: bool
+    torn_bytes: int
     problems: tuple[Problem, ...]
 
     @property
     def ok(self) -> bool:
+        """Return whether nothing contradicts the signatures, however far they reach."""
         return not self.problems
+
+    @property
+    def status(self) -> Status:
+        if self.problems:
+            return Status.BROKEN
+        is_whole = self.is_closed and self.signed == self.records
+        return Status.ENDED if is_whole else Status.INTERRUPTED
 
     def __str__(self) -> str:
         if self.problems:
             return "\n".join(map(str, self.problems))
-        end = "closed" if self.is_closed else "not closed"
-        blobs = f"{self.blobs} blobs" + ("" if self.are_blobs_checked else " not checked")
+        blobs = many(self.blobs, "blob") + ("" if self.are_blobs_checked else " not checked")
+        if self.status is Status.ENDED:
+            return (
+                f"run {self.run}: {many(self.records, 'record')} intact, all signed"
+                f" ({many(self.heads, 'head')}), {blobs}, ended"
+            )
+        after = self.records - self.signed
+        torn = f" and {many(self.torn_bytes, 'byte')} of another" if self.torn_bytes else ""
         return (
-            f"run {self.run}: {self.records} records intact, {self.signed} signed"
-            f" ({self.heads} heads), {blobs}, {end}"
+            f"run {self.run}: interrupted: {many(self.signed, 'record')} from its beginning on"
+            f" intact and signed ({many(self.heads, 'head')}), {blobs};"
+            f" {many(after, 'record')}{torn} after that not signed,"
+            " and the run has no signed end"
         )
 
 

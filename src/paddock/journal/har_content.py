@@ -19,6 +19,8 @@ def content(result: Mapping[str, Any], headers: Headers) -> dict[str, Any]:
     """The `content` of a response: text, or base64 where it is none."""
     said: dict[str, Any] = {"size": _size(result), "mimeType": type_of(headers)}
     notes = ["cut: the journal has the beginning of it"] if result.get("is_cut") is True else []
+    if "pieces" in result:
+        notes.append("it is kept in pieces in the journal, and too long for this file")
     kept = _kept(result)
     unpacked = _unpacked(kept, headers) if isinstance(kept, bytes) else None
     if unpacked is not None:

@@ -38,7 +38,7 @@ _BUSY_S = 60.0
 _MAX_STEP = 1 << 53  # JSON has no larger ones, and SQLite no room for much larger ones
 _RUN_COLUMNS = (
     "run, directory, agent, stage, policy_digest, started_at, ended_at, last_at, state, "
-    "records, steps, kind, parent, forked_at, exit_code, verdicts, outcomes, terms"
+    "records, steps, kind, parent, forked_at, exit_code, project, verdicts, outcomes, terms"
 )
 _STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset"
 
@@ -56,9 +56,14 @@ class _Known:
 class Index:
     """The index in one file. Its methods may be called from any thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
+        """Without a path the index lies in memory, and is gone when it is closed."""
         self.path = path
         self._guard = threading.RLock()
+        if path is None:
+            self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            _prepare(self._db)
+            return
         with _alone(path):
             self._db = _opened(path)
 
@@ -94,12 +99,20 @@ class Index:
             self._db.execute("DELETE FROM runs")
         return self.update_all(root)
 
-    def runs(self, *, agent: str | None = None, limit: int = 100, offset: int = 0) -> list[RunRow]:
-        """The newest runs first."""
+    def runs(
+        self,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[RunRow]:
+        """The newest runs first; with `project`, those that belong to that directory."""
         rows = self._rows(
-            f"SELECT {_RUN_COLUMNS} FROM runs WHERE ?1 IS NULL OR agent = ?1"  # noqa: S608
-            " ORDER BY started_at DESC, number DESC LIMIT ?2 OFFSET ?3",
-            (agent, limit, offset),
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE (?1 IS NULL OR agent = ?1)"  # noqa: S608
+            " AND (?2 IS NULL OR project = ?2)"
+            " ORDER BY started_at DESC, number DESC LIMIT ?3 OFFSET ?4",
+            (agent, project, limit, offset),
         )
         return [_run_row(row) for row in rows]
 
@@ -141,11 +154,16 @@ class Index:
             end = Spot(spot.segment, spot.offset + len(line) + 1)
         if not tally.records:
             return 0
-        with self._transaction():
-            if self._known(reader.directory) == known:
-                number = self._enter(reader) if known is None else known.number
-                self._write(number, tally, end)
-                self._write_terms(number, reader, tally.setting)
+        try:
+            with self._transaction():
+                if self._known(reader.directory) == known:
+                    number = self._enter(reader) if known is None else known.number
+                    self._write(number, tally, end)
+                    self._write_terms(number, reader, tally.setting)
+        except (UnicodeEncodeError, OverflowError) as error:
+            # Lines are taken apart here without `Record.parse`, which refuses such values.
+            said = f"a record of {reader.directory.name} has a value that no journal has: {error}"
+            raise IntegrityError(f"{said:.200}; verify the journal") from None
         return tally.records
 
     def _known(self, directory: Path) -> _Known | None:
@@ -175,13 +193,14 @@ class Index:
             _opened_text(opened, "policy_digest"),
             opened.at,
             *_origin(opened),
+            _opened_text(opened, "project") or _opened_text(opened, "cwd"),  # older ones have that
             json.dumps(opened_terms(opened.body)),
         )
         cursor = self._db.execute(
             "INSERT INTO runs (run, directory, agent, stage, policy_digest, started_at, kind,"
-            " parent, forked_at, terms, last_at, state, records, steps, verdicts, outcomes,"
-            " segment, offset)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'open', 0, 0, '{}', '{}', 1, 0)",
+            " parent, forked_at, project, terms, last_at, state, records, steps, verdicts,"
+            " outcomes, segment, offset)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'open', 0, 0, '{}', '{}', 1, 0)",
             values,
         )
         assert cursor.lastrowid is not None
@@ -286,6 +305,9 @@ def _opened(path: Path) -> sqlite3.Connection:
             if is_last or isinstance(error, sqlite3.OperationalError):
                 db.close()
                 raise
+        except BaseException:
+            db.close()
+            raise
         db.close()
         for name in (path, f"{path}-wal", f"{path}-shm"):
             with contextlib.suppress(FileNotFoundError):

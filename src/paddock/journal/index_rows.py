@@ -9,10 +9,11 @@ from typing import Any
 
 from paddock.journal.reader import Spot
 from paddock.journal.records import Back
+from paddock.journal.repeats import MARK, repeats_in
 from paddock.model.errors import IntegrityError
 from paddock.model.values import dataclass
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _AGENT_STEP = 1
 _MAX_CODE = 1 << 32  # a journal may claim anything, and SQLite has no larger numbers
 _decode = json.JSONDecoder().raw_decode
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS runs (
     parent TEXT,
     forked_at INTEGER,
     exit_code INTEGER,
+    project TEXT,
     terms TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at);
@@ -84,10 +86,11 @@ class RunRow:
     state: str  # "open" or "closed"
     records: int
     steps: int
-    kind: str  # "run", "fork" or "replay"
+    kind: str  # "run", "fork", "replay", "exec", "doctor" or "send"
     parent: str | None  # the run whose past it has
     forked_at: int | None  # the step from which on it went its own way
     exit_code: int | None  # of its first command, which of an agent's run is the agent
+    project: str | None  # the directory that it belongs to
     verdicts: dict[str, int]
     outcomes: dict[str, int]
     terms: dict[str, str]  # that forks change
@@ -150,6 +153,10 @@ class Tally:
             self._decided(row, line)
         elif kind == b"settled":
             self._settled(row, line, is_first=step == _AGENT_STEP)
+        elif kind == b"noted" and MARK in line:
+            again = repeats_in(_body(line))
+            self.verdicts["block"] += 0 if again is None else again.count
+            self.outcomes["refused"] += 0 if again is None else again.count
 
     def _proposed(self, row: list[Any], line: bytes) -> None:
         body = _body(line)

@@ -1,68 +1,49 @@
 """Secrets are replaced on the way into a journal: `{{secret:NAME}}` stands where the value stood.
 
-Found are the value as it is, escaped as JSON, percent-encoded in whole or in part, in hex, and in
-base64 at any alignment; in a stream also when it comes in pieces.
+In which encodings a value is found, `secret_search` says; in a stream also when it comes in pieces.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
-from paddock.journal.mask_shapes import Shape, shapes
+from paddock.journal.secret_search import Needle, Needles, replaced
 from paddock.model.errors import InvalidInput
 
 MIN_SECRET = 6  # shorter ones are found in honest text everywhere, also by who looks for them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _PIECE = 64 << 10  # characters
-_Span = tuple[int, int, str]
-
-
-class _Form:
-    """One spelling of one secret, compiled."""
-
-    def __init__(self, name: str, shape: Shape) -> None:
-        self.placeholder = f"{{{{secret:{name}}}}}"
-        self.core = re.compile(shape.core)
-        self.whole = re.compile(shape.pattern)
-        self.may_go_on = bool(shape.after)
-        self.max_length = shape.max_length
-        self._shape = shape
-
-    @cached_property
-    def tail(self) -> re.Pattern[str]:
-        return re.compile(self._shape.tail)
 
 
 class Masker:
     """Knows the secrets of a run, by name, and takes them out of text and of JSON values."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
-        self._forms = [
-            _Form(name, shape)
-            for name, value in sorted((secrets or {}).items(), key=lambda item: -len(item[1]))
-            for shape in _checked_shapes(name, value)
-        ]
-        self._searches = [form.core.search for form in self._forms]
+        by_length = sorted((secrets or {}).items(), key=lambda item: -len(item[1]))
+        self._needles = Needles([_checked(name, value) for name, value in by_length])
 
     def __bool__(self) -> bool:
-        return bool(self._forms)
+        return bool(self._needles)
 
     def is_clean(self, text: str) -> bool:
         """Whether no secret shows in the text. JSON text is clean only if all its values are."""
-        return all(search(text) is None for search in self._searches)
+        return not self._needles or self._needles.first(_encoded(text)) is None
 
     def is_clean_long(self, text: str) -> bool:
         """The same, for a long text, in pieces: no other thread runs during a search."""
-        longest = max((form.max_length for form in self._forms), default=0)
-        size = _PIECE + longest  # a secret that begins in a piece ends in what is looked at
+        # A secret that begins in a piece ends in what is looked at.
+        size = _PIECE + self._needles.max_length
         starts = range(0, max(len(text), 1), _PIECE)
         return all(self.is_clean(text[start : start + size]) for start in starts)
 
     def mask_text(self, text: str) -> str:
-        return text if self.is_clean(text) else _replaced(text, _spans(self._forms, text))
+        if not self._needles:
+            return text
+        data = _encoded(text)
+        spans = self._needles.spans(data)
+        return _decoded(replaced(data, spans, _placeholder)) if spans else text
 
     def mask(self, value: Any) -> Any:
         """A JSON value with every secret replaced, in keys as well."""
@@ -83,7 +64,7 @@ class Masker:
 
     def stream(self) -> MaskedStream:
         """For text that comes in pieces."""
-        return MaskedStream(self._forms)
+        return MaskedStream(self._needles)
 
     def _mask_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
         masked: dict[str, Any] = {}
@@ -98,44 +79,28 @@ class Masker:
 class MaskedStream:
     """Text in pieces in, masked text out; held back is only what may be the start of a secret."""
 
-    def __init__(self, forms: list[_Form]) -> None:
-        self._forms = forms
-        self._held = ""
+    def __init__(self, needles: Needles) -> None:
+        self._needles = needles
+        self._held = b""
 
     def feed(self, text: str) -> str:
-        """What of all text so far can be let go."""
-        if not self._forms:
+        """Return what of all text so far can be let go."""
+        if not self._needles:
             return text
-        self._held += text
-        spans = _spans(self._forms, self._held)
-        cut = self._cut(spans)
-        out = _replaced(self._held[:cut], [span for span in spans if span[1] <= cut])
-        self._held = self._held[cut:]
-        return out
+        data = self._held + _encoded(text)
+        spans = self._needles.spans(data)
+        cut = self._needles.open_end(data, spans)
+        self._held = data[cut:]
+        done = [span for span in spans if span[1] <= cut]
+        return _decoded(replaced(data[:cut], done, _placeholder))
 
     def finish(self) -> str:
-        """The rest, when no more text comes."""
-        rest, self._held = self._held, ""
-        return _replaced(rest, _spans(self._forms, rest))
-
-    def _cut(self, spans: list[_Span]) -> int:
-        return min((self._cut_of(form, spans) for form in self._forms), default=len(self._held))
-
-    def _cut_of(self, form: _Form, spans: list[_Span]) -> int:
-        """Where the text may be cut for one form: where its last, unfinished secret may begin."""
-        size = len(self._held)
-        start = max(0, size - form.max_length)
-        while (found := form.tail.search(self._held, start)) is not None and found.start() < size:
-            inside = next((s for s in spans if s[0] <= found.start() < s[1]), None)
-            if inside is None:
-                return found.start()
-            start = inside[1]
-        if form.may_go_on and spans and spans[-1][1] == size:
-            return spans[-1][0]  # one more character of base64 may belong to it
-        return size
+        """Return the rest, when no more text comes."""
+        rest, self._held = self._held, b""
+        return _decoded(replaced(rest, self._needles.spans(rest), _placeholder))
 
 
-def _checked_shapes(name: str, value: str) -> list[Shape]:
+def _checked(name: str, value: str) -> Needle:
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"{name!r:.80} is not a name for a secret")
     if len(value) < MIN_SECRET:
@@ -144,36 +109,21 @@ def _checked_shapes(name: str, value: str) -> list[Shape]:
             hint="use a longer one: text would be full of false matches",
         )
     try:
-        return shapes(value)
+        return Needle(name, value)
     except UnicodeEncodeError:
         raise InvalidInput(f"the secret {name} is not text") from None
 
 
-def _spans(forms: list[_Form], text: str) -> list[_Span]:
-    """Where secrets stand, in order; where two overlap they are one, named after the first."""
-    found = sorted(
-        (match.start(), -match.end(), form.placeholder)
-        for form in forms
-        if form.core.search(text) is not None
-        for match in form.whole.finditer(text)
-    )
-    spans: list[_Span] = []
-    for start, negative_end, placeholder in found:
-        end = -negative_end
-        if spans and start < spans[-1][1]:
-            before = spans[-1]
-            spans[-1] = (before[0], max(end, before[1]), before[2])
-        else:
-            spans.append((start, end, placeholder))
-    return spans
+def _placeholder(name: str, _: int) -> bytes:
+    return f"{{{{secret:{name}}}}}".encode()
 
 
-def _replaced(text: str, spans: list[_Span]) -> str:
-    if not spans:
-        return text
-    parts: list[str] = []
-    at = 0
-    for start, end, placeholder in spans:
-        parts += (text[at:start], placeholder)
-        at = end
-    return "".join((*parts, text[at:]))
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # a span can begin within a character that is not the secret's
+        return data.decode("utf-8", "replace")

@@ -6,6 +6,7 @@ Nothing here is signed. A node is as true as the record that names it: its diges
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -19,7 +20,8 @@ from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.mask import Masker
 from paddock.journal.records import BlobRef
-from paddock.journal.segments import batches, sync_directory
+from paddock.journal.segments import batches, open_to_read, sync_directory
+from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, NotFound
 
 FILE_NAME = "nodes.jsonl"
@@ -65,7 +67,8 @@ class Nodes:
             if written != len(line) + 1:
                 # The rest of the line is no node, and a whole one may follow in a line of its own.
                 os.write(self._fd, b"\n")
-                raise OSError(f"there was room for {written} of {len(line) + 1} bytes")
+                why = f"there was room for {written} of {len(line) + 1} bytes"
+                raise OSError(errno.ENOSPC, why)
         return sha256(line).hexdigest()
 
     def flush(self) -> None:
@@ -150,7 +153,7 @@ class WrittenNodes:
         return line
 
     def _read_at(self, offset: int, size: int) -> bytes:
-        fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_to_read(self._path)
         try:
             return os.pread(fd, size, offset)
         finally:
@@ -169,8 +172,8 @@ class WrittenNodes:
 
     def _parsed(self, line: bytes, digest: str) -> dict[str, Any]:
         try:
-            node = json.loads(line)
-        except (ValueError, RecursionError):
+            node = parse_json(line.decode())
+        except ValueError:
             node = None
         if not isinstance(node, dict):
             raise IntegrityError(f"what is named {digest} is no node")
@@ -179,9 +182,6 @@ class WrittenNodes:
 
 def _refs(found: Any, digest: str) -> tuple[BlobRef, ...]:
     try:
-        refs = tuple(BlobRef(**one) for one in found)
-        if all(type(ref.size_bytes) is int and ref.size_bytes >= 0 for ref in refs):
-            return refs
-    except TypeError:
-        pass
-    raise IntegrityError(f"what is named {digest} is no node")
+        return tuple(map(BlobRef.parse, found))
+    except (TypeError, ValueError, KeyError):
+        raise IntegrityError(f"what is named {digest} is no node") from None

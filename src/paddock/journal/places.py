@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from paddock.journal.errors import JournalBroken
+from paddock.journal.errors import broken
 from paddock.journal.keys import SigningKey
 from paddock.model.errors import Conflict, InvalidInput
 
@@ -30,7 +30,7 @@ class Place:
                 directory.chmod(0o700)
             place = cls(directory, _lock(directory, os.O_CREAT))
         except OSError as error:
-            raise JournalBroken(f"cannot make {directory}: {error.strerror}") from None
+            raise broken(f"cannot make {directory}", error) from None
         if not is_new and set(os.listdir(directory)) != {_LOCK}:
             place.release()
             raise Conflict(
@@ -46,7 +46,7 @@ class Place:
         except FileNotFoundError:
             raise InvalidInput(f"there is no journal in {directory}") from None
         except OSError as error:
-            raise JournalBroken(f"cannot lock {directory}: {error.strerror}") from None
+            raise broken(f"cannot lock {directory}", error) from None
 
     @property
     def is_released(self) -> bool:
@@ -61,7 +61,8 @@ class Place:
 def is_held(directory: Path) -> bool:
     """Whether a writer of that journal lives."""
     try:
-        fd = os.open(directory / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(directory / _LOCK, flags)
     except OSError:
         return False
     try:

@@ -2,6 +2,9 @@
 
 Reading is not verifying: hashes are not checked here. A torn end is passed over, because a writer
 may be at work or may have crashed; damage before the end is an `IntegrityError`.
+
+A reader that is given what a signature covers reads that and no more: it compares every line with
+the hash that was verified, so a file that is changed between the two is found.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any, NamedTuple
 
 from paddock.journal.blobs import Blobs, restored
 from paddock.journal.heads import Head
+from paddock.journal.merkle import HASH_BYTES, leaf_hash
 from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import Back, Record, Type, read_back
 from paddock.journal.segments import OpenSegments, batches, segment_name, segments
@@ -70,11 +74,32 @@ class Step:
         return tuple(record for record in self.records if record.type is kind)
 
 
+class Covered:
+    """The records of a journal that a signature covers, as the hashes of their lines."""
+
+    __slots__ = ("_leaves", "size")
+
+    def __init__(self, leaves: bytes, size: int) -> None:
+        self._leaves = leaves
+        self.size = size  # how many records are covered
+
+    @property
+    def left_out(self) -> int:
+        """Return how many records come after those that are covered."""
+        return len(self._leaves) // HASH_BYTES - self.size
+
+    def check(self, n: int, line: bytes) -> None:
+        """Raise IntegrityError if the line is not the record `n` that was verified."""
+        if self._leaves[n * HASH_BYTES : (n + 1) * HASH_BYTES] != leaf_hash(line):
+            raise IntegrityError(f"record {n} was changed after it had been verified")
+
+
 class Reader:
     """Reads the journal of one run, also while it is written."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, covered: Covered | None = None) -> None:
         self.directory = directory
+        self.covered = covered
         self.nodes = WrittenNodes(directory)
         self._blobs = Blobs(directory)
         self._steps: dict[int, list[Spot]] = {}
@@ -105,6 +130,27 @@ class Reader:
 
     def scan(self, spot: Spot) -> Iterator[tuple[Spot, bytes, Back]]:
         """Whole lines with what their ends say. Damage is passed over only if nothing follows."""
+        if self.covered is None:
+            return self._scan_all(spot)
+        return self._scan_covered(spot, self.covered)
+
+    def _scan_covered(self, spot: Spot, covered: Covered) -> Iterator[tuple[Spot, bytes, Back]]:
+        expected = 0 if spot == Spot(1, 0) else None
+        for at, line, back in self._scan_all(spot):
+            n = back[0]
+            if n >= covered.size:
+                return
+            covered.check(n, line)
+            if expected not in (None, n):
+                raise IntegrityError(f"record {expected} is gone since it was verified")
+            expected = n + 1
+            yield at, line, back
+            if expected == covered.size:
+                return
+        if expected not in (None, covered.size):
+            raise IntegrityError(f"record {expected} is gone since it was verified")
+
+    def _scan_all(self, spot: Spot) -> Iterator[tuple[Spot, bytes, Back]]:
         number, offset, damage = spot.segment, spot.offset, ""
         while (path := self.directory / segment_name(number)).exists():
             for batch in batches(path, offset):
@@ -122,6 +168,10 @@ class Reader:
                     damage = damage or f"{path.name}, byte {offset}"
             number, offset = number + 1, 0
 
+    def blob(self, digest: str, size: int) -> bytes:
+        """A piece of a body, checked. Raises NotFound or IntegrityError."""
+        return self._blobs.read(digest, limit=size)
+
     def body(self, record: Record) -> dict[str, Any]:
         """The body of a record with its large values, read and checked."""
         return restored(record, self._blobs) if record.blobs else record.body
@@ -137,18 +187,18 @@ class Reader:
         if spots is None:
             raise NotFound(f"run has no step {number}")
         with OpenSegments(self.directory) as files:
-            return _step(files, number, spots)
+            return self._step(files, number, spots)
 
     def steps(self) -> Iterator[Step]:
         """Every step in order of its number."""
         numbers = self.step_numbers()
         with OpenSegments(self.directory) as files:
             for number in numbers:
-                yield _step(files, number, self._steps[number])
+                yield self._step(files, number, self._steps[number])
 
     def record_at(self, spot: Spot) -> Record:
         with OpenSegments(self.directory) as files:
-            return Record.parse(files.line(spot.segment, spot.offset))
+            return self._record(files, spot)
 
     def last_head(self) -> Head | None:
         """The last head that was signed, as the journal has it."""
@@ -165,7 +215,12 @@ class Reader:
                 self._steps.setdefault(step, []).append(spot)
             self._scanned = Spot(spot.segment, spot.offset + len(line) + 1)
 
+    def _step(self, files: OpenSegments, number: int, spots: list[Spot]) -> Step:
+        return Step(number, tuple(self._record(files, spot) for spot in spots))
 
-def _step(files: OpenSegments, number: int, spots: list[Spot]) -> Step:
-    lines = (files.line(spot.segment, spot.offset) for spot in spots)
-    return Step(number, tuple(map(Record.parse, lines)))
+    def _record(self, files: OpenSegments, spot: Spot) -> Record:
+        line = files.line(spot.segment, spot.offset)
+        record = Record.parse(line)
+        if self.covered is not None:
+            self.covered.check(record.n, line)
+        return record

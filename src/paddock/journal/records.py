@@ -8,7 +8,6 @@ and the type at the back.
 from __future__ import annotations
 
 import enum
-import json
 import re
 from binascii import hexlify
 from collections.abc import Sequence
@@ -17,6 +16,8 @@ from typing import Any
 
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.merkle import Tree
+from paddock.journal.step_counts import StepCounts
+from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError
 from paddock.model.values import dataclass
 
@@ -25,6 +26,8 @@ FORMAT = 1
 NOTHING_BEFORE = b"0" * 64
 # A line is bounded before it is parsed. Large values are blobs, so honest lines are far shorter.
 MAX_LINE_BYTES = 2 << 20
+_MAX_NUMBER = 1 << 53
+_MAX_AT = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 _FRONT = b'{"after":"'
 _HASH = slice(len(_FRONT), len(_FRONT) + 64)
@@ -48,6 +51,16 @@ class Type(enum.StrEnum):
     CLOSED = "closed"
 
 
+# Fields that every reader takes for texts, where a record has them.
+_TEXTS = {
+    Type.PROPOSED: ("kind", "name", "effect"),
+    Type.DECIDED: ("verdict", "decided_by", "effect"),
+    Type.SETTLED: ("outcome",),
+    Type.OBSERVED: ("what",),
+    Type.NOTED: ("what",),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class BlobRef:
     """Where in a body (a JSON pointer) a preview stands for a large value, and which."""
@@ -55,15 +68,28 @@ class BlobRef:
     path: str
     sha256: str
     size_bytes: int
-    form: str  # "text", or "json" for a value that is not one string
+    form: str  # "text", "json" for a value that is not one string, "bytes" for a piece of a body
+    is_kept: bool = True  # False: beyond the run's budget, only digest and size were kept
+
+    @classmethod
+    def parse(cls, fields: Any) -> BlobRef:
+        """`ValueError`, `TypeError` or `KeyError` for what refers to no blob."""
+        if set(fields) - {"is_kept"} != {"form", "path", "sha256", "size_bytes"}:
+            raise ValueError("the reference to a blob has other fields")
+        path, digest = _text(fields["path"]), _text(fields["sha256"])
+        if fields["form"] not in ("text", "json", "bytes"):
+            raise ValueError(f"{fields['form']!r:.40} is no form of a blob")
+        is_kept = fields.get("is_kept", True) is not False
+        return cls(path, digest, _natural(fields["size_bytes"]), fields["form"], is_kept)
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        plain = {
             "form": self.form,
             "path": self.path,
             "sha256": self.sha256,
             "size_bytes": self.size_bytes,
         }
+        return plain if self.is_kept else {**plain, "is_kept": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +104,27 @@ class Record:
     after: str
     blobs: tuple[BlobRef, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all of its values were kept."""
+        return all(ref.is_kept for ref in self.blobs)
+
     @classmethod
     def parse(cls, line: bytes) -> Record:
         """`IntegrityError` for a line that no journal of this format contains."""
         try:
-            fields = json.loads(line.decode())
-            blobs = tuple(BlobRef(**blob) for blob in fields.get("blobs", ()))
+            fields = parse_json(line.decode())
+            blobs = tuple(map(BlobRef.parse, fields.get("blobs", ())))
+            kind, body = Type(fields["type"]), _object(fields["body"])
+            for name in _TEXTS.get(kind, ()):
+                _text(body.get(name, ""))
             return cls(
                 n=_natural(fields["n"]),
-                at=_natural(fields["at"]),
-                type=Type(fields["type"]),
+                at=_natural(fields["at"], _MAX_AT),
+                type=kind,
                 step=_natural(fields["step"]) if "step" in fields else None,
-                body=_object(fields["body"]),
-                after=fields["after"],
+                body=body,
+                after=_text(fields["after"]),
                 blobs=blobs,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -112,13 +146,15 @@ class ChainBroken(IntegrityError):
 
 
 class Chain:
-    """The end of a journal: the last hash, the count, and the tree over all records so far."""
+    """The end of a journal: the last hash, the tree over all records so far, and how many records
+    each step has."""
 
-    __slots__ = ("last", "tree")
+    __slots__ = ("last", "steps", "tree")
 
     def __init__(self) -> None:
         self.last = NOTHING_BEFORE
         self.tree = Tree()
+        self.steps = StepCounts()
 
     @property
     def size(self) -> int:
@@ -134,7 +170,7 @@ class Chain:
             f'{{"after":"{self.last.decode()}","at":{at},{referred}"body":{body},'
             f'"n":{self.tree.size}{where},"type":"{kind}"}}'
         )
-        self._take(line)
+        self._take(line, step)
         return line
 
     def follow(self, line: bytes) -> Back:
@@ -142,10 +178,12 @@ class Chain:
         back = read_back(line)
         if back is None or line[_HASH] != self.last or back[0] != self.tree.size:
             raise ChainBroken(line, None if back is None else back[0])
-        self._take(line)
+        self._take(line, back[1])
         return back
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes, step: int | None) -> None:
+        if step is not None:
+            self.steps.add(step)
         leaf = sha256(b"\x00" + line).digest()
         self.tree.append(leaf)
         self.last = hexlify(leaf)
@@ -174,9 +212,15 @@ def _blob_list(blobs: Sequence[BlobRef]) -> str:
     return canonical_text([blob.as_json() for blob in blobs])
 
 
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
+def _natural(value: Any, most: int = _MAX_NUMBER) -> int:
+    if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{value!r:.40} is not a count")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"{value!r:.40} is not a text")
     return value
 
 

@@ -5,8 +5,10 @@ appended by one write each; what a line says is not known here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +54,7 @@ def segments(directory: Path) -> list[Path]:
 
 def batches(path: Path, start: int = 0) -> Iterator[Batch]:
     """The lines of a segment from the byte `start` on; only the last batch can have a torn rest."""
-    with open(path, "rb", buffering=0, opener=_no_link) as file:
+    with open(path, "rb", buffering=0, opener=open_to_read) as file:
         file.seek(start)
         offset, rest = start, b""
         while piece := file.read(_READ_BYTES):
@@ -85,7 +87,7 @@ class OpenSegments:
     def line(self, number: int, offset: int) -> bytes:
         """The whole line that begins at a byte of a segment."""
         if number not in self._fds:
-            self._fds[number] = _no_link(self._directory / segment_name(number), os.O_RDONLY)
+            self._fds[number] = open_to_read(self._directory / segment_name(number))
         for size in (_LINE_BYTES, MAX_LINE_BYTES + 1):
             line, end, _ = os.pread(self._fds[number], size, offset).partition(b"\n")
             if end:
@@ -128,7 +130,8 @@ class Appender:
             written = os.write(self._fd, data)
             if written != len(data):
                 # A full disk or a limit. A second write would say which; it could also succeed.
-                raise OSError(f"there was room for {written} of {len(data)} bytes")
+                why = f"there was room for {written} of {len(data)} bytes"
+                raise OSError(errno.ENOSPC, why)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self.size)
@@ -184,5 +187,15 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def _no_link(path: str | Path, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Opens a file of a journal. IntegrityError where it cannot be opened or is no file: a link, a
+    directory, or a named pipe, which would be waited for without end."""
+    name = os.path.basename(path)
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise IntegrityError(f"{name} is unreadable: {error.strerror}") from None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise IntegrityError(f"{name} is not a file")

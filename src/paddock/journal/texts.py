@@ -61,7 +61,7 @@ def decided_text(decision: Decision) -> Canonical:
 def settled_text(receipt: Receipt, result: Any = None) -> Canonical | dict[str, Any]:
     """`settled_body`, spelled out; as it is where a part of it is stored elsewhere."""
     told = receipt.result if result is None else result
-    if type(told) is dict and Stored in (type(told.get("body")), type(told.get("base64"))):
+    if type(told) is dict and _has_stored(told):
         return settled_body(receipt, told)
     by = f'"answered_by":{_text(receipt.answered_by)},' if receipt.answered_by is not None else ""
     cost = f'"cost":{_value(receipt.cost)},' if receipt.cost else ""
@@ -70,6 +70,12 @@ def settled_text(receipt: Receipt, result: Any = None) -> Canonical | dict[str, 
     return Canonical(
         f'{{{by}{cost}{draft}{error}"outcome":"{receipt.outcome.value}","result":{_value(told)}}}'
     )
+
+
+def _has_stored(result: dict[str, Any]) -> bool:
+    if "pieces" in result or "frames" in result:
+        return True
+    return Stored in (type(result.get("body")), type(result.get("base64")))
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ nothing that it reads, and needs no index.
 
 from __future__ import annotations
 
+from binascii import unhexlify
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import FORMAT, Chain, ChainBroken, Record, Type, has_blobs, hash_before
 from paddock.journal.segments import batches, segment_number, segments
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.plural import many
 
 _MAX_BLOB_FINDINGS = 100
 _HEAD_END = b'"type":"head"}'
@@ -31,16 +33,20 @@ def verify(
     *,
     expected_head: Head | None = None,
     expect_closed: bool = False,
+    expected_run: str | None = None,
     reads_values: bool = True,
+    leaves: bytearray | None = None,
 ) -> Report:
     """Verifies a journal's directory, or one file with all its records in order. Without
     `reads_values` what records name by its digest is left to whoever reads it, who checks it.
 
     A head that was saved elsewhere finds a journal that was replaced or shortened as a whole.
-    Without one, `expect_closed` says that the run has ended, so that a cut-off end is found.
+    Without one, `expect_closed` says that the run has ended, so that a cut-off end is found, and
+    `expected_run` that it is this one and no other's. Into `leaves` go the hashes of all records.
     """
     paths = segments(place) if place.is_dir() else [place]
     check = _Check(paths, place.is_dir(), public_key, expected_head, reads_values=reads_values)
+    check.expected_run, check.leaves = expected_run, leaves
     check.run(expect_closed=expect_closed)
     return check.report()
 
@@ -72,6 +78,14 @@ class _Check:
         self._blob_count = 0
         self._chains = ChainCheck(WrittenNodes(paths[0].parent)) if has_values else None
         self._last_type = self._type_before = b""
+        self._signed = 0  # records that a head covers, and the head itself
+        self._usable = 0
+        self._torn_bytes = 0
+        # Whether a writer went on after records that nobody had signed: its heads do not make them
+        # more than what somebody had written there.
+        self._has_gap = False
+        self.expected_run: str | None = None
+        self.leaves: bytearray | None = None
         self._path, self._line = paths[0], 0
         self._problems: list[Problem] = []
 
@@ -97,10 +111,12 @@ class _Check:
             segments=len(self._paths),
             heads=self._heads,
             head=self._head,
-            signed=self._head.size + 1 if self._head else 0,
+            signed=self._signed,
+            usable=self._usable,
             blobs=self._blob_count + (self._chains.count if self._chains is not None else 0),
             are_blobs_checked=self._blobs is not None,
             is_closed=self._is_closed(),
+            torn_bytes=self._torn_bytes,
             problems=tuple(self._problems),
         )
 
@@ -113,15 +129,22 @@ class _Check:
                 self._line += 1
                 # The root that a head signs is that of the records before it.
                 root = tree.root() if line.endswith(_HEAD_END) else b""
+                is_behind_end = self._is_closed()
                 try:
                     n, _, kind = follow(line)
                 except ChainBroken as broken:
                     self._break(broken)
+                if is_behind_end:
+                    self._stop(Finding.INSERTED, "a record follows the signed end", n=n)
+                if self.leaves is not None:
+                    self.leaves += unhexlify(self._chain.last)
                 self._type_before, self._last_type = self._last_type, kind
                 if root:
                     self._check_head(line, root)
                 elif n == 0:
                     self._check_opened(line)
+                elif kind == b"recovered" and n != self._signed:
+                    self._has_gap = True
                 if has_blobs(line):
                     self._check_blobs(line)
                 if kind == b"proposed" and line.find(_MODEL_KIND) >= 0:
@@ -129,7 +152,7 @@ class _Check:
                 if expected_size == tree.size:
                     self._compare_expected()
             if batch.torn:
-                self._torn(batch.torn)
+                self._check_torn(batch.torn)
 
     def _break(self, broken: ChainBroken) -> NoReturn:
         finding, text, n = diagnose(broken, self._chain, self._paths, self._path, self._line)
@@ -139,11 +162,14 @@ class _Check:
         expected = f"record {self._chain.size} after {self._chain.last.decode()}"
         self._stop(finding, text, n=n, expected=expected, found=claims)
 
-    def _torn(self, torn: bytes) -> NoReturn:
+    def _check_torn(self, torn: bytes) -> None:
+        """A writer that is killed leaves part of a record behind the last whole one, and nothing
+        else: no further segment, and nothing behind an end."""
         self._line += 1
-        self._stop(
-            Finding.TORN, f"the last {len(torn)} bytes are no whole record", n=self._chain.size
-        )
+        if self._path != self._paths[-1] or self._is_closed():
+            text = f"{many(len(torn), 'byte')}, which is no whole record"
+            self._stop(Finding.TORN, text, n=self._chain.size)
+        self._torn_bytes = len(torn)
 
     def _check_opened(self, line: bytes) -> None:
         record = Record.parse(line)
@@ -151,6 +177,10 @@ class _Check:
         if record.type is not Type.OPENED or not isinstance(run, str):
             self._stop(Finding.MALFORMED, "the first record does not open a run", n=0)
         self._run = str(run)
+        if self.expected_run not in (None, run):
+            text = "this is the journal of another run than the one whose name it has"
+            names = (f"run {self.expected_run}", f"run {run}")
+            self._stop(Finding.REPLACED, text, n=0, expected=names[0], found=names[1])
         if record.body.get("format") != FORMAT:
             said = f"format {record.body.get('format')!r:.40} is not known to this version"
             self._stop(Finding.MALFORMED, said, n=0)
@@ -173,8 +203,12 @@ class _Check:
             text = "the record around the signed head is not the one that was written"
             self._stop(Finding.BAD_HEAD, text, n=record.n)
         self._compare_root(head, record.n, root)
+        self._compare_steps(head, record.n)
         self._head = head
         self._heads += 1
+        self._signed = head.size + 1
+        if not self._has_gap:
+            self._usable = self._signed
 
     def _compare_root(self, head: Head, n: int, root: bytes) -> None:
         if head.root == root.hex():
@@ -183,9 +217,18 @@ class _Check:
         text = f"one of the records {first} to {n - 1} was changed and the chain rewritten"
         self._stop(Finding.REWRITTEN, text, n=n, expected=head.root, found=root.hex())
 
+    def _compare_steps(self, head: Head, n: int) -> None:
+        steps = self._chain.steps
+        if head.steps is None or (head.steps, head.steps_root) == (steps.size, steps.root().hex()):
+            return
+        text = "the signed counts of the steps' records are not those of the records"
+        self._stop(Finding.BAD_HEAD, text, n=n)
+
     def _check_blobs(self, line: bytes) -> None:
         record = Record.parse(line)
         for ref in record.blobs:
+            if not ref.is_kept:
+                continue  # beyond the budget of its run: digest and size are all there is
             self._blob_count += 1
             if self._blobs is None or len(self._problems) >= _MAX_BLOB_FINDINGS:
                 continue
@@ -238,12 +281,15 @@ class _Check:
         size = self._chain.size
         if size == 0:
             self._stop(Finding.TRUNCATED, "there is no record at all")
+        if self._head is None:
+            text = "no record is signed: whoever can write the file could have written all of it"
+            self._stop(Finding.UNSIGNED, text, n=0)
         if self._expected is not None and self._expected.run != self._run:
             text = "the saved head is of another run"
             expected, found = f"run {self._expected.run}", f"run {self._run}"
             self._stop(Finding.REPLACED, text, expected=expected, found=found)
         if self._expected is not None and self._expected.size > size:
-            text = f"the saved head has {self._expected.size} records, the journal {size}"
+            text = f"the saved head has {many(self._expected.size, 'record')}, the journal {size}"
             self._stop(Finding.TRUNCATED, text, n=size)
         if expect_closed and not self._is_closed():
             text = "the end is missing: no `closed` record and head"

@@ -2,7 +2,9 @@
 
 `append` returns when the kernel has the record: it survives the end of this process by any means.
 `durable` returns when the disk has it. Any error of the host breaks the journal for good: from then
-on every call raises `JournalBroken`, and nothing that was not written whole was acknowledged.
+on every call raises `JournalBroken`, and nothing that was not written whole was acknowledged. A
+full disk is a `JournalFull`, and so is a run that has used up all room for its records; whoever has
+to end the run then is in `failure_listeners`.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.journal import recovery
-from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored
+from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored, stored_bytes
+from paddock.journal.bodies import StoredBytes
+from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.commit import GroupCommit
 from paddock.journal.conversations import Conversations
-from paddock.journal.errors import JournalBroken
+from paddock.journal.errors import JournalBroken, JournalFull, broken
+from paddock.journal.head_timer import HEAD_TIMER
 from paddock.journal.heads import Head
 from paddock.journal.hosts import opening_facts
 from paddock.journal.keyed import Keyed
@@ -32,11 +37,15 @@ from paddock.journal.places import Place
 from paddock.journal.records import BlobRef, Chain, Type
 from paddock.journal.segments import Appender
 from paddock.journal.texts import Canonical
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.sizes import format_size
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 
 _CALLERS = frozenset(Type) - {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
 _MAX_STEP = 1 << 53
+_LINE_BYTES = 200  # of a line besides its body: hashes, numbers, time
+BUDGET_USED_UP = "record budget used up"
 _generation = 0  # how many forks lie between the first process and this one
 
 
@@ -51,10 +60,11 @@ os.register_at_fork(after_in_child=_count_fork)
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """When a head is signed and when a new segment is begun."""
+    """When a head is signed and when a new segment is begun. What no head covers yet is lost for
+    replay and fork when the process is killed, and a signature takes about 100 µs."""
 
     head_records: int = 1024
-    head_us: int = 5_000_000
+    head_us: int = 250_000
     segment_bytes: int = 32 << 20
 
 
@@ -86,11 +96,15 @@ class Journal:
         *,
         run: str,
         rhythm: Rhythm,
+        budget: RecordBudget | None = None,
     ) -> None:
         self.run = run
         self.directory = place.directory
         self.listeners: list[Callable[[list[bytes]], None]] = []  # hear each line, once written
-        self.blobs = Blobs(place.directory)
+        # Hear once, from any thread, that nothing can be recorded any more. They must not block.
+        self.failure_listeners: list[Callable[[HostCannot], None]] = []
+        self.budget = budget or RecordBudget()
+        self.blobs = Blobs(place.directory, self.budget)
         self.conversations = Conversations(self.keep)
         self._nodes = Nodes(place.directory)
         self._place = place
@@ -104,10 +118,13 @@ class Journal:
         self._commit = GroupCommit(self._flush)
         self._durable = -1
         self._last_at = 0
-        self._began_at = 0
         self._head: Head | None = None
+        self._unsigned_since: int | None = None  # when the first record that no head covers came
+        self._is_timed = False  # whether the head timer looks after this journal
         self._ended: str | None = None
         self._is_closed = False
+        self._is_full = False  # what ended it was a lack of room
+        self._has_told_budget = self._has_told_full = False
         self._generation = _generation
 
     @classmethod
@@ -120,11 +137,12 @@ class Journal:
         masker: Masker | None = None,
         rhythm: Rhythm | None = None,
         is_quick: bool = False,
+        budget: RecordBudget | None = None,
     ) -> Journal:
         """A new journal in a directory that does not exist yet or is empty.
 
-        `opened` names at least `run` and `agent`; the format, the key and the host are added. A
-        quick one waits for the disk and is signed when something asks for it, not at once.
+        `opened` names at least `run` and `agent`; the format, the key and the host are added. The
+        first record is signed at once. A quick one does not wait until the disk has it.
         """
         run = opened.get("run")
         if not isinstance(run, str) or not run or not isinstance(opened.get("agent"), str):
@@ -134,10 +152,11 @@ class Journal:
             appender = Appender.first(directory)
         except OSError as error:
             place.release()
-            raise JournalBroken(
-                f"cannot begin a journal in {directory}: {error.strerror}"
-            ) from None
-        journal = cls(place, appender, Chain(), key, masker, run=run, rhythm=rhythm or Rhythm())
+            raise broken(f"cannot begin a journal in {directory}", error) from None
+        journal = cls(
+            place, appender, Chain(), key, masker,
+            run=run, rhythm=rhythm or Rhythm(), budget=budget,
+        )  # fmt: skip
         facts = opening_facts(opened, key.public)
         journal._first(journal._prepared(Entry(Type.OPENED, facts)), is_quick=is_quick)
         return journal
@@ -158,7 +177,7 @@ class Journal:
             appender = Appender.reopened(found.segment, found.size)
         except OSError as error:
             place.release()
-            raise JournalBroken(f"cannot go on in {directory}: {error.strerror}") from None
+            raise broken(f"cannot go on in {directory}", error) from None
         except BaseException:
             place.release()
             raise
@@ -202,6 +221,7 @@ class Journal:
             line = node_line(value, self.blobs, self._masker, keyed)
             with self._guard:
                 self._check()
+                self._check_room(len(line))
                 return self._nodes.put(line)
         except OSError as error:
             with self._guard:
@@ -218,9 +238,34 @@ class Journal:
             with self._guard:
                 raise self._broken(error) from None
 
+    def store_bytes(self, data: bytes) -> StoredBytes:
+        """The same for a piece of a body that is no text, or too long to be one value."""
+        if self._masker is not None:
+            text = data.decode("utf-8", "surrogateescape")
+            if not self._masker.is_clean_long(text):
+                data = self._masker.mask_text(text).encode("utf-8", "surrogateescape")
+        try:
+            return stored_bytes(data, self.blobs)
+        except OSError as error:
+            with self._guard:
+                raise self._broken(error) from None
+
     def sign(self) -> Head:
         """Signs the tree of all records so far, in the journal, and returns the head."""
         return self._write_signed([])
+
+    def sign_when_due(self) -> bool:
+        """Sign a head if records have waited long enough for one. Return False when none waits any
+        more, so that the head timer forgets this journal."""
+        with self._guard:
+            if self._ended is not None or self._unsigned_since is None:
+                self._is_timed = False
+                return False
+            is_due = self._is_head_due()
+        if is_due:
+            with contextlib.suppress(JournalBroken):  # the next append tells its caller
+                self.sign()
+        return True
 
     def sync(self) -> None:
         """Returns when all that was appended before the call is on disk."""
@@ -238,24 +283,29 @@ class Journal:
 
     def close(self, body: Mapping[str, Any] | None = None) -> Head:
         """Ends the journal with a `closed` record and a last head, on disk. It is not reopened."""
-        head = self._write_signed([self._prepared(Entry(Type.CLOSED, dict(body or {})))])
+        whole = {**(body or {}), **self._left_out()}
+        head = self._write_signed([self._prepared(Entry(Type.CLOSED, whole))])
         self._flush()
         self._end("the journal is closed", is_closed=True)
         return head
+
+    def _left_out(self) -> dict[str, Any]:
+        """Return what the last record says of values beyond the budget."""
+        budget = self.budget
+        if not budget.left_out:
+            return {}
+        return {"left_out": {"values": budget.left_out, "bytes": budget.left_out_bytes}}
 
     def abandon(self) -> None:
         """Lets go of the files as a crash would: no record, and `recover` goes on from there."""
         self._end("the journal was let go")
 
     def _first(self, prepared: _Prepared, *, is_quick: bool = False) -> None:
-        """Writes the record that begins or resumes, under a head, on disk; lets go on failure."""
+        """Writes the record that begins or resumes, under a head; lets go on failure."""
         try:
-            if is_quick:
-                self._began_at = self._now()
-                self._write([prepared])
-                return
             self._write_signed([prepared])
-            self._flush()
+            if not is_quick:
+                self._flush()
         except BaseException:
             self._end("the journal could not be begun")
             raise
@@ -283,6 +333,9 @@ class Journal:
         apart, so it ends the journal."""
         with self._guard:
             self._check()
+            if not is_signed:  # the end of a journal has room in any case
+                self._check_room(sum(len(one.text) + _LINE_BYTES for one in prepared))
+                prepared = self._with_budget(prepared)
             try:
                 lines = self._lines(prepared)
                 position = self._chain.size - 1
@@ -290,6 +343,9 @@ class Journal:
                     lines.append(self._head_line())
                 self._put(lines)
                 self._tell(lines)
+                if self._unsigned_since is not None and not self._is_timed:
+                    self._is_timed = True
+                    HEAD_TIMER.watch(self)
             except OSError as error:
                 raise self._broken(error) from None
             except BaseException as error:
@@ -302,24 +358,49 @@ class Journal:
         assert self._head is not None
         return self._head
 
+    def _check_room(self, size: int) -> None:
+        """Count a record for the budget. Raises JournalFull when there is no room for any."""
+        self.budget.add(size)
+        if self.budget.is_over:
+            raise self._full()
+
+    def _with_budget(self, prepared: list[_Prepared]) -> list[_Prepared]:
+        """Say, once and before the first record that is not whole, that the budget is used up."""
+        if self._has_told_budget or not self.budget.left_out:
+            return prepared
+        self._has_told_budget = True
+        body = {"what": BUDGET_USED_UP, "budget_bytes": self.budget.limit}
+        return [_Prepared(Type.NOTED.value, canonical_text(body), None, ()), *prepared]
+
     def _lines(self, prepared: list[_Prepared]) -> list[bytes]:
         at = self._now()
+        if prepared and self._unsigned_since is None:
+            self._unsigned_since = at
         link = self._chain.link
         return [link(kind, text, at=at, step=step, blobs=b) for kind, text, step, b in prepared]
 
     def _head_line(self) -> bytes:
         at = self._now()
         tree = self._chain.tree
-        head = Head.sign(self._key, run=self.run, size=tree.size, root=tree.root(), at=at)
+        head = Head.sign(
+            self._key,
+            run=self.run,
+            size=tree.size,
+            root=tree.root(),
+            at=at,
+            steps=self._chain.steps,
+        )
         line = self._chain.link(Type.HEAD.value, canonical_text(head.as_body()), at=at, step=None)
         self._head = head
+        self._unsigned_since = None
         return line
 
     def _is_head_due(self) -> bool:
-        size, at = (0, self._began_at) if self._head is None else (self._head.size, self._head.at)
+        if self._head is None or self._unsigned_since is None:
+            return self._head is None
         return (
-            self._chain.size - size > self._rhythm.head_records
-            or self._last_at - at > self._rhythm.head_us
+            self._chain.size - self._head.size > self._rhythm.head_records
+            or self._now() - self._unsigned_since > self._rhythm.head_us
         )
 
     def _put(self, lines: list[bytes]) -> None:
@@ -358,17 +439,42 @@ class Journal:
 
     def _check(self) -> None:
         if self._ended is not None:
-            raise JournalBroken(f"journal of run {self.run}: {self._ended}")
+            kind = JournalFull if self._is_full else JournalBroken
+            raise kind(f"journal of run {self.run}: {self._ended}")
         if self._generation != _generation:
             raise JournalBroken(f"journal of run {self.run} belongs to the process that opened it")
 
     def _broken(self, error: BaseException) -> JournalBroken:
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        is_first = self._ended is None
         self._ended = self._ended or f"it cannot be written: {said}"
-        return JournalBroken(
+        self._is_full = self._is_full or is_out_of_space(error)
+        failure = (JournalFull if self._is_full else JournalBroken)(
             f"journal of run {self.run}: {self._ended}",
             hint=f"see that {self.directory} has room and can be written, then recover the run",
         )
+        if is_first:
+            self.tell_failure(failure)
+        return failure
+
+    def _full(self) -> JournalFull:
+        """The journal is sound and can be closed, but nothing more is recorded in it."""
+        limit = format_size(self.budget.limit)
+        failure = JournalFull(
+            f"run {self.run} has used up what it may store: its budget of {limit}, and what is"
+            " left beyond that for the records themselves",
+            hint="give it a larger one: record: {budget: ...} in the paddock file",
+        )
+        if not self._has_told_full:
+            self._has_told_full = True
+            self.tell_failure(failure)
+        return failure
+
+    def tell_failure(self, failure: HostCannot) -> None:
+        """Tell whoever ends the run that it cannot go on."""
+        for listener in self.failure_listeners:
+            with contextlib.suppress(Exception):
+                listener(failure)
 
     def _end(self, why: str, *, is_closed: bool = False) -> None:
         with self._flushing, self._guard:

@@ -45,6 +45,14 @@ class CannotEnforce(HostCannot):
     """A part of the spec that this host cannot enforce; the sandbox is refused, not weakened."""
 
 
+class OutOfSpace(HostCannot):
+    """The disk that holds PADDOCK_HOME is full, or too full to start or to continue a run."""
+
+
+class NotTrusted(PaddockError):
+    """A paddock file asks for something on the host that its user has not agreed to."""
+
+
 class SandboxError(PaddockError):
     """Something went wrong with a sandbox or inside it."""
 
@@ -89,12 +97,38 @@ class FileMissing(FileError, NotFound):
     """The path does not exist inside the sandbox."""
 
 
+class CommandNotStarted(SandboxError):
+    """A program could not be started. `exit_code` is what a shell would give: 127 if there is no
+    such program, else 126. `program`, `path` (what the kernel refused) and `code` (such as ENOENT)
+    say more."""
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        program: str,
+        path: str,
+        code: str,
+        exit_code: int = 126,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(f"cannot start {program}: {why}", hint=hint)
+        self.program = program
+        self.path = path
+        self.code = code
+        self.exit_code = exit_code
+
+
 class TimeoutReached(SandboxError, TimeoutError):
     """A call took longer than the time it was given; what it started has been stopped."""
 
 
 class IntegrityError(PaddockError):
     """Stored state does not match its digest: it was changed or damaged, and is not used."""
+
+
+class NotSigned(IntegrityError):
+    """What was asked for lies after the last signature of an interrupted run, and is not used."""
 
 
 class Conflict(PaddockError):

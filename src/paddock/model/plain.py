@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paddock.model.plural import many
+
 MAX_CHARACTERS = 2000  # of one value; whoever needs more of it has --json
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # printable, says Unicode, and not to be seen
 
@@ -21,5 +23,5 @@ def spelled(character: str) -> str:
     )
 
 
-def rest(count: int, what: str = "characters") -> str:
-    return f"(... {count} more {what})"
+def rest(count: int, what: str = "character") -> str:
+    return f"(... {many(count, f'more {what}')})"

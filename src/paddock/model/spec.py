@@ -12,7 +12,7 @@ from dataclasses import field, fields
 from typing import Any, TypedDict, Unpack
 
 from paddock.model.errors import InvalidInput
-from paddock.model.sizes import parse_duration, parse_size
+from paddock.model.sizes import format_size, parse_duration, parse_size
 from paddock.model.values import dataclass
 
 HOME = "/home/user"
@@ -26,6 +26,10 @@ RESERVED_TARGETS = ("/", "/proc", "/sys", "/dev", "/usr", "/etc", "/bin", "/sbin
 # Only a name in the root: projects and interpreters of a host that works as root lie below it.
 _OPEN_BELOW = ("/", "/root")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+# Below these the guest itself cannot start, and the failure would look like ours.
+_FLOORS = {"cpu": 0.01, "memory": 32 << 20, "pids": 4, "disk": 1 << 20, "files": 32, "output": 1024}
 
 
 class MountMode(enum.Enum):
@@ -58,17 +62,10 @@ class Limits:
         parsed: dict[str, Any] = {}
         for name, value in raw.items():
             parsed[name] = _LIMIT_PARSERS[name](value, f"limits.{name}")
-        limits = cls(**parsed)
-        limits._check_floors()
-        return limits
-
-    def _check_floors(self) -> None:
-        # Below these the guest itself cannot start, and the failure would look like ours.
-        floors = {"cpu": 0.01, "memory": 32 << 20, "pids": 4, "disk": 1 << 20, "files": 32,
-                  "output": 1024}  # fmt: skip
-        for name, floor in floors.items():
-            if getattr(self, name) < floor:
-                raise InvalidInput(f"limits.{name}: must be at least {floor}")
+        for name, floor in _FLOORS.items():
+            if name in parsed and parsed[name] < floor:
+                raise _too_little(name, raw[name], parsed[name])
+        return cls(**parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +80,26 @@ class Mount:
     identity: tuple[int, int] | None = None
     # Paths in the source that the sandbox does not get to see, whatever is there.
     hidden: tuple[str, ...] = ()
+    # Files in the source of a `write` mount that stay read-only: paddock files and what they name.
+    read_only: tuple[str, ...] = ()
+
+    @property
+    def fixed_paths(self) -> tuple[str, ...]:
+        """The read-only files and the directories on the way to them, parents first. Each becomes a
+        mount of its own: a mount point cannot be renamed or removed from inside."""
+        found: dict[str, None] = {}
+        for path in self.read_only:
+            parts = path.split("/")
+            found |= dict.fromkeys("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+        return tuple(found)
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Mount:
         if not isinstance(raw, Mapping):
-            raise InvalidInput(f"mounts: {raw!r} is not a mapping with source, target and mode")
+            raise InvalidInput(
+                f"mounts: {raw!r:.80} is not a mapping",
+                hint="write {source: ./data, target: /data, mode: read}",
+            )
         _forbid_unknown(raw, ["source", "target", "mode", "volume", "hidden"], "mounts")
         source, volume = raw.get("source"), raw.get("volume")
         if (source is None) == (volume is None):
@@ -192,7 +204,8 @@ def mount_target(target: Any) -> str:
     """A canonical absolute mount target that does not cover a system path."""
     text = _text(target, "mounts.target")
     if not text.startswith("/") or ".." in text.split("/"):
-        raise InvalidInput(f"mounts.target: {text!r} must be absolute and without '..'")
+        message = f"mounts.target: {text!r} is not an absolute path without '..'"
+        raise InvalidInput(message, hint="as in /data")
     clean = "/" + "/".join(p for p in text.split("/") if p not in ("", "."))
     for reserved in RESERVED_TARGETS:
         inside = reserved not in _OPEN_BELOW and clean.startswith(reserved + "/")
@@ -255,6 +268,11 @@ def template_name(value: Any) -> str:
         if not text[4:].startswith("/"):
             raise InvalidInput(f"template: {text!r} needs an absolute path, as in dir:/srv/rootfs")
         return text
+    if ":" in text or "/" in text:
+        raise InvalidInput(
+            f"template: {text[:80]!r} is not the name of a template",
+            hint="write host, dir:/path, or a name that paddock template list shows",
+        )
     return identifier(text, "template")
 
 
@@ -262,9 +280,9 @@ def _mount_mode(value: Any) -> MountMode:
     try:
         return MountMode(value)
     except ValueError:
-        raise InvalidInput(
-            f"mounts.mode: {value!r} is not a mode; use read, write or overlay"
-        ) from None
+        meant = {"ro": "say read", "rw": "say write"}.get(str(value).lower())
+        message = f"mounts.mode: {value!r} is none of read, write or overlay"
+        raise InvalidInput(message, hint=meant) from None
 
 
 def _forbid_unknown(raw: Mapping[str, Any], known: list[str], where: str) -> None:
@@ -286,7 +304,7 @@ def _forbid_overlap(targets: list[str]) -> None:
 
 def _text_pairs(raw: Mapping[str, str] | None, what: str) -> tuple[tuple[str, str], ...]:
     if raw is not None and not isinstance(raw, Mapping):
-        raise InvalidInput(f"{what}: {raw!r} is not a mapping of names to text")
+        raise InvalidInput(f"{what}: not a mapping of names to text", hint="write {NAME: text}")
     return tuple((_text(k, what), _text(v, f"{what}.{k}")) for k, v in (raw or {}).items())
 
 
@@ -294,7 +312,9 @@ def _text(value: Any, what: str) -> str:
     if hasattr(value, "__fspath__"):
         value = value.__fspath__()
     if not isinstance(value, str):
-        raise InvalidInput(f"{what}: {value!r} is not text")
+        is_plain = isinstance(value, bool | int | float)
+        hint = f'write "{str(value).lower()}", in quotes' if is_plain else None
+        raise InvalidInput(f"{what}: {value!r:.60} is not text", hint=hint)
     if "\0" in value:
         raise InvalidInput(f"{what}: contains a NUL byte: {value[:60]!r}")
     text_bytes(value, what)
@@ -309,15 +329,33 @@ def text_bytes(value: str, what: str) -> bytes:
         raise InvalidInput(f"{what}: contains a lone surrogate: {value[:60]!r}") from None
 
 
+def _too_little(name: str, value: Any, parsed: float) -> InvalidInput:
+    """Return the error for a limit under which nothing could start."""
+    is_size = _LIMIT_PARSERS[name] is parse_size
+    floor = format_size(int(_FLOORS[name])) if is_size else f"{_FLOORS[name]}"
+    is_bare = is_size and str(value).strip().replace(".", "").isdecimal()
+    shown = f"{value!r} {'has no unit, so it is in bytes' if is_bare else 'is too little'}"
+    # Who leaves the unit out has most often thought of GiB or MiB.
+    unit = "GiB" if parsed < 32 and name != "output" else "MiB"
+    hint = f"write the unit, as in {value}{unit}" if is_bare else None
+    return InvalidInput(f"limits.{name}: {shown}; a sandbox needs at least {floor}", hint=hint)
+
+
 def _count(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_COUNT:
-        raise InvalidInput(f"{what}: {value!r} must be a whole number from 1 to {MAX_COUNT}")
+        raise InvalidInput(
+            f"{what}: {value!r} is not a whole number from 1 to {MAX_COUNT}",
+            hint="write it without quotes or unit, as in 256",
+        )
     return value
 
 
 def _cores(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10_000:
-        raise InvalidInput(f"{what}: {value!r} must be a number of cores greater than zero")
+        raise InvalidInput(
+            f"{what}: {value!r} is not a number of cores",
+            hint="write 0.5 or 2, without quotes or unit",
+        )
     return float(value)
 
 

@@ -6,20 +6,40 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import field
 
-from paddock.model.action import Action, Decision, Verdict
+from paddock.model.action import Action, Decision, Outcome, Verdict
 from paddock.model.values import dataclass
-from paddock.policy.decide import Charge, Policy
+from paddock.policy.decide import MAX_AMOUNT, Charge, Policy
+
+_TRANSPORTS = (None, "tcp", "tls", "dns")  # that a paddock file can let out at all
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAction:
-    """One action of an earlier run, and what was decided about it; `at` in seconds."""
+    """One action of an earlier run, and what was decided about it; `at` in seconds. `rehearsed`
+    says why it is no evidence that the agent may really do this; empty where it was done for real
+    and without a question."""
 
     step: int
     action: Action
     decision: Decision
     at: float = 0.0
     run: str = ""
+    rehearsed: str = ""
+    agent: str = ""
+    is_by_door: bool = False  # refused by its door, whatever the rules said
+    is_past: bool = False  # of a fork or a replay, and answered from the record
+    # Of an action that a fault on purpose struck: what may have been decided before that.
+    unstruck: tuple[Verdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What came of a recorded action."""
+
+    run: str
+    step: int
+    outcome: Outcome
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,55 +59,149 @@ class Change:
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What was spent of each limit, along the times of a run."""
+class Account:
+    """What was spent of one limit, along the times of a run."""
 
-    _entries: dict[str, deque[tuple[float, int]]] = field(
-        default_factory=lambda: defaultdict(deque)
-    )
-    _sums: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    entries: deque[Spend] = field(default_factory=deque)
+    sum: int = 0
 
-    def spent(self, charges: Iterable[Charge], at: float) -> dict[str, int]:
-        """Of each limit that is charged, what lies in its window."""
-        return {one.rule_id: self._in_window(one, at) for one in charges}
-
-    def add(self, charges: Iterable[Charge], at: float) -> None:
-        for one in charges:
-            self._entries[one.rule_id].append((at, one.amount))
-            self._sums[one.rule_id] += one.amount
-
-    def _in_window(self, charge: Charge, at: float) -> int:
-        entries = self._entries[charge.rule_id]
+    def spent(self, charge: Charge, at: float) -> int:
+        """What lies in the window of the charge."""
         if charge.window_s is not None:
-            while entries and entries[0][0] <= at - charge.window_s:
-                self._sums[charge.rule_id] -= entries.popleft()[1]
-        return self._sums[charge.rule_id]
+            while self.entries and self.entries[0].at <= at - charge.window_s:
+                self.entries.popleft().give_back()
+        return self.sum
+
+    def add(self, charge: Charge, at: float) -> Spend:
+        spend = Spend(self, at, charge.amount)
+        self.entries.append(spend)
+        self.sum += charge.amount
+        return spend
 
 
-def replay(candidate: Policy, recorded: Iterable[RecordedAction]) -> list[Change]:
-    """The actions that the candidate decides otherwise, in the order of time. Limits over a run
-    are counted for each run, others over all; what the candidate blocks spends nothing."""
-    shared = Ledger()
-    runs: dict[str, Ledger] = defaultdict(Ledger)
+@dataclass(slots=True)
+class Spend:
+    """An amount that counts for a limit until it is given back."""
+
+    account: Account
+    at: float
+    amount: int
+
+    def give_back(self) -> None:
+        self.account.sum -= self.amount
+        self.amount = 0
+
+
+Ledger = dict[str, Account]  # by rule
+
+
+def _ledgers() -> dict[str, Ledger]:
+    return defaultdict(lambda: defaultdict(Account))
+
+
+def replay(
+    candidate: Policy,
+    recorded: Iterable[RecordedAction | Settlement],
+    background: frozenset[str] = frozenset(),
+) -> list[Change]:
+    """The actions that the candidate decides otherwise, in the order of time. What runs in
+    `background` did is counted for limits and not compared."""
+    past = _Past(candidate)
     changes = []
     for one in recorded:
-        after = _decide(candidate, one, shared, runs[one.run])
-        if _differs(one.decision, after):
+        if isinstance(one, Settlement):
+            past.settle(one)
+        elif one.run in background:
+            past.count(one)
+        elif (after := past.decide(one)) is not None:
             changes.append(Change(one.step, one.action, one.decision, after, one.run))
     return changes
 
 
-def _decide(candidate: Policy, one: RecordedAction, shared: Ledger, run: Ledger) -> Decision:
-    charges = candidate.amounts(one.action)
-    windowed = [charge for charge in charges if charge.window_s is not None]
-    whole_run = [charge for charge in charges if charge.window_s is None]
-    spent = {**shared.spent(windowed, one.at), **run.spent(whole_run, one.at)}
-    decision = candidate.decide(one.action, spent)
-    if decision.verdict is not Verdict.BLOCK:
-        shared.add(windowed, one.at)
-        run.add(whole_run, one.at)
-    return decision
+class _Past:
+    """The candidate along the past. Limits are counted as the gate counts them: what is decided
+    reserves its amounts, and gives them back when it certainly did not happen. Limits over a run
+    are counted for each run; windows for each agent, over all of its runs; what a stand-in answers,
+    for the world of its run."""
+
+    def __init__(self, candidate: Policy) -> None:
+        self._candidate = candidate
+        self._agents, self._runs, self._worlds = _ledgers(), _ledgers(), _ledgers()
+        self._reserved: dict[tuple[str, int], tuple[Action, list[Spend]]] = {}
+
+    def decide(self, one: RecordedAction) -> Decision | None:
+        """Return what the candidate decides, where that is something else."""
+        if self._is_refused_by_door(one):
+            return None
+        charges = self._candidate.amounts(one.action)
+        spent = {charge.rule_id: self._spent(one, charge) for charge in charges}
+        after = self._candidate.decide(one.action, spent)
+        is_changed = _differs(one, after)
+        if after.verdict is Verdict.BLOCK:
+            return after if is_changed else None
+        spends = self._reserve(one, charges)
+        if not is_changed:
+            self._reserved[one.run, one.step] = one.action, spends
+        elif not self._candidate.spends(one.action, _outcome(after)):
+            _give_back(spends)
+        return after if is_changed else None
+
+    def count(self, one: RecordedAction) -> None:
+        """Count an action that is not compared, as it was decided then."""
+        if one.is_by_door or one.decision.verdict is Verdict.BLOCK:
+            return
+        spends = self._reserve(one, self._candidate.amounts(one.action))
+        self._reserved[one.run, one.step] = one.action, spends
+
+    def settle(self, one: Settlement) -> None:
+        """Give back what was reserved for an action that did not happen."""
+        action, spends = self._reserved.pop((one.run, one.step), (None, []))
+        if action is not None and not self._candidate.spends(action, one.outcome):
+            _give_back(spends)
+
+    def _is_refused_by_door(self, one: RecordedAction) -> bool:
+        """Whether no file changes the refusal. One for want of a network a file may change."""
+        if not one.is_by_door:
+            return False
+        is_for_network = one.decision.decided_by == "network"
+        may_leave = one.action.arguments.get("transport") in _TRANSPORTS
+        return not (is_for_network and may_leave and self._candidate.network is not None)
+
+    def _spent(self, one: RecordedAction, charge: Charge) -> int:
+        account = self._account(one, charge)
+        if account is not None:
+            return account.spent(charge, one.at)
+        # What lay in the window of the run that it comes from is not known: it holds as it held.
+        is_used_up = any(hit.rule_id == charge.rule_id for hit in one.decision.hits)
+        return MAX_AMOUNT if is_used_up else 0
+
+    def _reserve(self, one: RecordedAction, charges: Iterable[Charge]) -> list[Spend]:
+        accounts = ((charge, self._account(one, charge)) for charge in charges)
+        return [account.add(charge, one.at) for charge, account in accounts if account is not None]
+
+    def _account(self, one: RecordedAction, charge: Charge) -> Account | None:
+        """Where a charge is counted. The past of a fork or a replay was paid by another run."""
+        stand_in = self._candidate.stand_in(one.action)
+        if stand_in is not None and not stand_in.is_real(one.action):
+            return self._worlds[one.run][charge.rule_id]
+        if charge.window_s is None:
+            return self._runs[one.run][charge.rule_id]
+        return None if one.is_past else self._agents[one.agent][charge.rule_id]
 
 
-def _differs(before: Decision, after: Decision) -> bool:
-    return before.verdict is not after.verdict or before.is_draft is not after.is_draft
+def _give_back(spends: Iterable[Spend]) -> None:
+    for spend in spends:
+        spend.give_back()
+
+
+def _outcome(decision: Decision) -> Outcome:
+    """What would come of an action that was decided otherwise; a question is answered with yes."""
+    verdict = decision.once_approved if decision.verdict is Verdict.ASK else decision.verdict
+    if verdict is Verdict.SIMULATE:
+        return Outcome.DRAFTED if decision.is_draft else Outcome.SIMULATED
+    return Outcome.FAULTED if verdict is Verdict.FAULT else Outcome.DONE
+
+
+def _differs(one: RecordedAction, after: Decision) -> bool:
+    verdicts = one.unstruck or (one.decision.verdict,)
+    return after.verdict not in verdicts or one.decision.is_draft is not after.is_draft

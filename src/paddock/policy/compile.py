@@ -10,7 +10,14 @@ from typing import Any
 from paddock.model.action import Action, Kind, RuleHit, Verdict
 from paddock.model.values import dataclass
 from paddock.policy.expressions import Expression, compile_expression
-from paddock.policy.fields import FIELDS, INDEXED, Field, program_paths, programs
+from paddock.policy.fields import (
+    FIELDS,
+    INDEXED,
+    Field,
+    is_writable_program,
+    program_paths,
+    programs,
+)
 from paddock.policy.globs import Test, any_of, is_literal
 from paddock.policy.rules import Match, Rule
 from paddock.policy.subject import Subject, names_for
@@ -161,6 +168,8 @@ def _check(
         return test(found[0]) if len(found) == 1 else any(map(test, found))
 
     def all_match(subject: Subject) -> bool:
+        if name == "argv" and is_writable_program(subject):
+            return False  # its first word is the program's name, which the agent chose
         found = subject.memo.get(name)
         if found is None:
             found = subject.memo[name] = values(subject)
@@ -192,6 +201,10 @@ def _program_check(patterns: tuple[str, ...], *, needs_all: bool) -> Check:
         return bool(with_slash) and any(map(paths, program_paths(subject)))
 
     def all_match(subject: Subject) -> bool:
+        """A grant by name is for files that the agent cannot write; one by path is for whatever
+        lies there."""
+        if is_writable_program(subject):
+            return bool(with_slash) and all(map(paths, program_paths(subject)))
         return all(names(posixpath.basename(one)) or paths(one) for one in programs(subject))
 
     return all_match if needs_all else one_matches

@@ -78,6 +78,7 @@ class Converter:
             secrets=self._secrets(file, world),
             world=world,
             faults=self._faults(file),
+            record_budget=file.record.budget,
         )
 
     def _beside(self, texts: list[str] | None) -> tuple[str, ...] | None:
@@ -240,6 +241,7 @@ def _network_terms(shape: NetworkShape) -> NetworkTerms:
         hosts=shape.hosts,
         private=shape.private,
         ca=shape.tls.ca,
+        graphql=shape.graphql,
     )
 
 

@@ -11,7 +11,16 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
-from paddock.model.action import Action, Decision, Effect, Kind, RuleHit, Stage, Verdict
+from paddock.model.action import (
+    Action,
+    Decision,
+    Effect,
+    Kind,
+    Outcome,
+    RuleHit,
+    Stage,
+    Verdict,
+)
 from paddock.model.values import dataclass
 from paddock.policy.compile import (
     Bucket,
@@ -35,6 +44,7 @@ from paddock.policy.world import StandInTerms, WorldTerms, is_rehearsed, reach
 
 MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
 CONTAINED_KINDS = frozenset({Kind.EXEC, Kind.FILE, Kind.CODE})
+_NOT_DONE = (Outcome.REFUSED, Outcome.DRAFTED, Outcome.SIMULATED, Outcome.FAULTED)
 _NOTHING_SPENT: Mapping[str, int] = {}
 _NO_RULES = Bucket((), frozenset())
 _STOOD_IN = NETWORK_KINDS - {Kind.DNS}
@@ -143,6 +153,10 @@ class Policy:
         """The same rules in another world."""
         return Policy(replace(self.terms, world=world), self._indexes, self._effects)
 
+    def with_record_budget(self, budget: int) -> Policy:
+        """The same rules, and another budget for what a run stores."""
+        return Policy(replace(self.terms, record_budget=budget), self._indexes, self._effects)
+
     @cached_property
     def _limited(self) -> frozenset[Kind]:
         """Kinds that some limit counts."""
@@ -179,6 +193,20 @@ class Policy:
             if not is_panic(error):
                 raise
             return ()
+
+    def spends(self, action: Action, outcome: Outcome) -> bool:
+        """Whether what was reserved for an action is spent. What a stand-in did counts in its
+        world."""
+        if outcome is Outcome.SIMULATED:
+            return self.stand_in(action) is not None
+        return outcome not in _NOT_DONE
+
+    def lets_pass(self, action: Action, decision: Decision) -> bool:
+        """Whether an action that was decided so is carried out and counts for no limit."""
+        # Not by who decided: a rule may have any name.
+        is_stood_in = self.stand_in(action) is not None
+        passing = (Verdict.ALLOW, Verdict.SIMULATE) if is_stood_in else (Verdict.ALLOW,)
+        return decision.verdict in passing and not self.amounts(action)
 
     def effect(self, action: Action) -> Effect:
         """The action's effect, computed from its arguments where the file says so."""

@@ -54,16 +54,21 @@ def failures(rule: Rule) -> Iterator[tuple[str, int, str]]:
 def example_action(rule: Rule, content: Mapping[str, Any]) -> Action:
     """The whole action that an example stands for. Raises InvalidInput for what it cannot be."""
     kind = _kind(rule, content)
+    known = known_keys(kind)
     for key in content:
-        known = [*FIELDS[kind], *_MORE.get(kind, ()), *_ALWAYS]
         if key not in known:
             raise InvalidInput(f"{kind} has no {key}; {suggest(key, known)}")
     _check_words(content.get("argv", []))
     values = {**_USUAL[kind], **_from_rule(rule, kind), **content}
-    return action_of(kind, _completed(kind, values, content))
+    return _action_of(kind, _completed(kind, values, content))
 
 
-def action_of(kind: Kind, values: Mapping[str, Any]) -> Action:
+def known_keys(kind: Kind) -> tuple[str, ...]:
+    """Return what can be said of an action of that kind."""
+    return (*FIELDS[kind], *_MORE.get(kind, ()), *_ALWAYS)
+
+
+def _action_of(kind: Kind, values: Mapping[str, Any]) -> Action:
     """An action from its fields and arguments by name. Raises InvalidInput."""
     effect = values.get("effect", "read")
     if effect not in list(Effect):

@@ -49,12 +49,13 @@ class Explanation:
     stage: str  # what the stage makes of it
     decision: Decision
 
-    def lines(self) -> list[str]:
-        """For people: the result first, then what matched, then what did not."""
+    def lines(self, call: str) -> list[str]:
+        """For people: the result first, then what matched, then what did not. `call` is the action
+        in words."""
         result = self.decision
         lines = [
             f"{result.verdict.value}: {result.why}",
-            f"  action     {self.action.kind.value} {self.action.name} ({self.effect.value})",
+            f"  action     {call} ({self.effect.value})",
             f"  decided by {result.decided_by}",
             f"  stage      {self.stage}",
         ]
@@ -77,6 +78,8 @@ class Explanation:
                 "name": self.action.name,
                 "arguments": dict(self.action.arguments),
                 "effect": self.effect.value,
+                "is_reversible": self.action.is_reversible,
+                "is_contained": self.action.is_contained,
             },
             "decision": {
                 "verdict": decision.verdict.value,

@@ -41,6 +41,45 @@ _TOKEN = re.compile(
     r"|(?P<comment>//[^\n]*)|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>[0-9][0-9A-Za-z_.]*)"
     r"|(?P<sign>[^\sA-Za-z0-9_])"
 )
+# Operators of other languages, and ours. Looked at only where an expression is none.
+_OPERATOR_HINTS = [
+    (re.compile(pattern), hint)
+    for pattern, hint in (
+        (r"\bnot\s+in\b", "write !(a in b) for not in"),
+        (r"(?i)\band\b", "write && for and"),
+        (r"(?i)\bor\b", "write || for or"),
+        (r"(?i)\bnot\b", "write ! for not"),
+        (r"\bis\b", "write == for is"),
+        (r"\bif\b", "write condition ? a : b"),
+        (r"=~|!~|\blike\b", 'write path.matches("^/v1/") for a pattern'),
+        (r"===", "write == for ==="),
+        (r"<>", "write != for <>"),
+        (r"\{\{|\$\{", "write the expression without braces"),
+        (r"(?<![=!<>])=(?!=)", "write == for ="),
+        (r"(?<!&)&(?!&)", "write && for &"),
+        (r"(?<!\|)\|(?!\|)", "write || for |"),
+    )
+]
+_FUNCTION_HINTS = {
+    "not": "write ! for not",
+    "and": "write && for and",
+    "or": "write || for or",
+    "len": "write size(x)",
+    "length": "write size(x)",
+    "count": "write size(x)",
+    "startswith": "write startsWith",
+    "endswith": "write endsWith",
+    "includes": "write contains",
+    "match": "write matches",
+    "search": "write matches",
+    "str": "write string(x)",
+    "float": "write double(x)",
+    "lower": 'write x.matches("(?i)^text$") to ignore case',
+    "tolowercase": 'write x.matches("(?i)^text$") to ignore case',
+    "upper": 'write x.matches("(?i)^text$") to ignore case',
+}
+_LITERALS = {"true": "true", "false": "false", "none": "null", "nil": "null", "undefined": "null"}
+_MISPLACED = re.compile(r"(?:mismatched input|extraneous input|token recognition error at:) (.*)")
 _REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 _PLACE = re.compile(r"<input>:(\d+):(\d+): ([^\n]*)")
 
@@ -127,7 +166,7 @@ def compile_expression(source: str, known: frozenset[str]) -> Expression:
     try:
         program: Program = cel().compile(source)
     except ValueError as error:
-        raise InvalidInput(_compile_reason(error), hint="see the CEL language definition") from None
+        raise InvalidInput(_compile_reason(error), hint=_operator_hint(source)) from None
     _check_functions(program)
     names = [name for name in program.variables() if name not in bound_names]
     roots = tuple(name for name in names if name not in _TYPES)
@@ -205,7 +244,8 @@ def _check_functions(program: Program) -> None:
         if name in _FUNCTIONS or name in _MACROS or name == "has" or not name.isidentifier():
             continue
         known = ", ".join(sorted(_FUNCTIONS))
-        raise InvalidInput(f"there is no function {name}", hint=f"there are {known}")
+        hint = _FUNCTION_HINTS.get(name.lower(), f"there are {known}")
+        raise InvalidInput(f"there is no function {name}", hint=hint)
 
 
 def _check_roots(roots: tuple[str, ...], bound_names: set[str], known: frozenset[str]) -> None:
@@ -213,8 +253,25 @@ def _check_roots(roots: tuple[str, ...], bound_names: set[str], known: frozenset
         raise InvalidInput(f"a macro names its variable {name}", hint="use another name, e.g. x")
     for name in roots:
         if name not in known:
-            choices = ", ".join(sorted(known))
-            raise InvalidInput(f"there is no name {name} here", hint=f"there are {choices}")
+            raise InvalidInput(f"there is no name {name} here", hint=_name_hint(name, known))
+
+
+def _name_hint(name: str, known: frozenset[str]) -> str:
+    if name.lower() in _LITERALS:
+        return f"write {_LITERALS[name.lower()]}"
+    choices = ", ".join(sorted(known))
+    if "args" not in known:
+        return f"there are {choices}"
+    return f"there are {choices}; an argument is args.{name}"
+
+
+def _operator_hint(source: str) -> str:
+    """Return what to write for an operator of another language, outside of texts."""
+    code = _TOKEN.sub(lambda token: '""' if token.lastgroup == "string" else token[0], source)
+    for pattern, hint in _OPERATOR_HINTS:
+        if pattern.search(code):
+            return hint
+    return 'it is CEL, as in args.amount > 5000 && action.name == "refund"'
 
 
 def _argument_keys(tokens: list[tuple[str, str]]) -> frozenset[str] | None:
@@ -238,6 +295,10 @@ def _compile_reason(error: Exception) -> str:
         return f"not an expression: {str(error)[:200]}"
     line, column, message = map(str, places[0])
     where = f"at {line}:{column} of it: " if line != "1" else f"at character {column}: "
+    message = message.removeprefix("Syntax error: ").partition(" expecting ")[0]
+    message = _MISPLACED.sub(r"\1 does not belong here", message)
+    if "<EOF>" in message:
+        message = "it ends too early"
     return where + message[:200]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from paddock.model.errors import InvalidInput
-from paddock.model.sizes import parse_duration, parse_size
+from paddock.model.sizes import parse_duration, parse_size, parse_written_duration
 from paddock.policy.match_schema import FaultMatchShape, UnlessShape
 from paddock.policy.problems import suggest
 from paddock.policy.shape import Shape
@@ -34,14 +34,30 @@ T = TypeVar("T")
 
 
 def _seconds(value: Any) -> float:
-    seconds = _quantity(parse_duration, value)
+    return _bounded(quantity(parse_written_duration, value), value)
+
+
+def _bounded(seconds: float, value: Any) -> float:
     if not 0.001 <= seconds <= MAX_WAIT_S:
         raise InvalidInput(f"{value!r} is not between 1ms and 1h", hint="write 30s")
     return seconds
 
 
 def _retry_after(value: Any) -> float:
-    return 0.0 if type(value) is int and value == 0 else _seconds(value)
+    """Return seconds; as the header has it, it may be a plain number of them."""
+    if type(value) in (int, float):  # a recorded file has a float
+        return 0.0 if value == 0 else _bounded(quantity(parse_duration, value), value)
+    return _seconds(value)
+
+
+def _failure_status(value: Any) -> int:
+    if type(value) is not int:
+        raise InvalidInput(f"{value!r:.60} is not a status", hint="write 503, without quotes")
+    if not 400 <= value <= 599:
+        what = "is no failure" if 100 <= value < 400 else "is not a status"
+        hint = "a fault has a status from 400 to 599, as in 429 or 503"
+        raise InvalidInput(f"{value} {what}", hint=hint)
+    return value
 
 
 def _yes(value: Any) -> Literal[True]:
@@ -62,7 +78,7 @@ def _truncate(value: Any) -> int | float:
         raise InvalidInput(f"{value!r} is not a share between 0 and 1", hint=hint)
     if type(value) is int and value == 0:
         return 0
-    return _quantity(parse_size, value)
+    return quantity(parse_size, value)
 
 
 def _drip(value: Any) -> int:
@@ -72,7 +88,7 @@ def _drip(value: Any) -> int:
         if not text.endswith("/s"):
             raise InvalidInput(f"{value!r:.60} is not a speed", hint=hint)
         text = text.removesuffix("/s")
-    speed = _quantity(parse_size, text)
+    speed = quantity(parse_size, text)
     if speed > MAX_DRIP:
         raise InvalidInput(f"{value!r:.60} is no drip", hint=hint)
     return speed
@@ -128,11 +144,12 @@ def _steps(value: Any) -> Any:
     return [value] if type(value) is int else value
 
 
-def _quantity(parse: Callable[[Any, str], T], value: Any) -> T:
+def quantity(parse: Callable[[Any, str], T], value: Any) -> T:
+    """Return a size or a duration; what is wrong with it is said without a key."""
     try:
         return parse(value, "")
     except InvalidInput as error:
-        raise InvalidInput(error.message.removeprefix(": ")) from None
+        raise InvalidInput(error.message.removeprefix(": "), hint=error.hint) from None
 
 
 def _word(parse: Callable[[Any], Any], schema: dict[str, Any]) -> Any:
@@ -152,12 +169,19 @@ Steps = Annotated[
 ]
 
 
+FailureStatus = Annotated[
+    int,
+    PlainValidator(_failure_status),
+    WithJsonSchema({"type": "integer", "minimum": 400, "maximum": 599}),
+]
+
+
 class FaultWordsShape(Shape):
     """What goes wrong. A word that is not there does nothing."""
 
     delay: _WAIT = None  # type: ignore[valid-type]
     timeout: _WAIT = None  # type: ignore[valid-type]
-    status: int = Field(default=None, ge=200, le=599)  # type: ignore[assignment]
+    status: FailureStatus = None  # type: ignore[assignment]
     headers: _word(_headers, _LINES) = None  # type: ignore[valid-type]
     retry_after: _word(_retry_after, _TIME) = None  # type: ignore[valid-type]
     body: _word(_body, {"type": ["string", "object", "array"]}) = None  # type: ignore[valid-type]

@@ -17,7 +17,7 @@ _FLAKY: tuple[Mapping[str, Any], ...] = (
     {"id": "failing-tool", "match": {"kind": "tool"}, "rate": 0.08,
      "fault": {"error": "The service is temporarily unavailable. Try again."}},
     {"id": "slow", "match": {"kind": ["http", "model", "tool"]}, "rate": 0.1,
-     "fault": {"delay": 2}},
+     "fault": {"delay": "2s"}},
     {"id": "lost-name", "match": {"kind": "dns"}, "rate": 0.02, "fault": {"servfail": True}},
 )  # fmt: skip
 
@@ -26,7 +26,7 @@ _STORM: tuple[Mapping[str, Any], ...] = (
     {"id": "down", "match": {"kind": ["http", "model"]}, "rate": 0.35,
      "fault": {"status": 503, "retry_after": 5}},
     {"id": "silent", "match": {"kind": ["http", "model", "tool"]}, "rate": 0.1,
-     "fault": {"timeout": 10}},
+     "fault": {"timeout": "10s"}},
     {"id": "reset", "match": {"kind": ["http", "connect", "tool"]}, "rate": 0.15,
      "fault": {"reset": True}},
     {"id": "lost-answer", "match": {"kind": "http", "effect": ["write", "admin"]}, "rate": 0.1,
@@ -34,7 +34,7 @@ _STORM: tuple[Mapping[str, Any], ...] = (
     {"id": "failing-tool", "match": {"kind": "tool"}, "rate": 0.2,
      "fault": {"error": "The service is down."}},
     {"id": "slow", "match": {"kind": ["http", "model", "tool"]}, "rate": 0.3,
-     "fault": {"delay": 5}},
+     "fault": {"delay": "5s"}},
     {"id": "lost-name", "match": {"kind": "dns"}, "rate": 0.1, "fault": {"servfail": True}},
 )  # fmt: skip
 
@@ -57,7 +57,7 @@ _HOSTILE: tuple[Mapping[str, Any], ...] = (
     {"id": "drip", "match": {"kind": ["http", "model"]}, "rate": 0.05, "fault": {"drip": 200}},
     {"id": "disk-full", "match": {"kind": "file", "operation": "write"}, "rate": 0.05,
      "fault": {"disk_full": True}},
-    {"id": "killed", "match": {"kind": "exec"}, "rate": 0.03, "fault": {"kill": 1}},
+    {"id": "killed", "match": {"kind": "exec"}, "rate": 0.03, "fault": {"kill": "1s"}},
     {"id": "no-such-name", "match": {"kind": "dns"}, "rate": 0.05, "fault": {"nxdomain": True}},
 )  # fmt: skip
 

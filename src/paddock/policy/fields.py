@@ -21,6 +21,7 @@ from paddock.policy.subject import Subject
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
 OPERATIONS = ("read", "write", "list", "info", "exists", "make_dir", "rename", "remove", "lock",
               "watch")  # fmt: skip
+READ_OPERATIONS = frozenset({"read", "list", "info", "exists", "watch"})  # the others write
 # Some servers take these for a slash, an escape or an end, and others do not.
 _AMBIGUOUS = re.compile(r"%(2f|5c|25|3b|[01][0-9a-f]|7f)|[\\;\x00-\x1f\x7f]", re.IGNORECASE)
 _METHOD = re.compile(r"[A-Za-z-]+")
@@ -136,6 +137,12 @@ def program_names(action: Action) -> tuple[str, ...]:
     others = [] if real is None else [_text(real, "real_path")]
     others += [_text(one, "same_as") for one in same_as or ()]
     return tuple(dict.fromkeys([called, *others]))
+
+
+def is_writable_program(subject: Subject) -> bool:
+    """Return whether the agent could have written the file: then its name says nothing about it,
+    and no rule that grants by name can mean it."""
+    return bool(subject.action.arguments.get("is_writable"))
 
 
 def programs(subject: Subject) -> tuple[str, ...]:

@@ -32,16 +32,24 @@ class Draft:
     remarks: tuple[Remark, ...]
 
 
-def load(text: str, name: str = DEFAULT_NAME, base: str | None = None) -> Policy:
-    """The policy that the text describes; paths in it start from `base`. Raises PolicyError with
-    everything that is wrong."""
-    draft = read_draft(text, name)
+def load(
+    text: str,
+    name: str = DEFAULT_NAME,
+    base: str | None = None,
+    file: str | None = None,
+    *,
+    is_recorded: bool = False,
+) -> Policy:
+    """The policy that the text describes; paths in it start from `base`, and `file` is the absolute
+    path that it was read from. `is_recorded` says that a journal has the text. Raises PolicyError
+    with everything that is wrong."""
+    draft = read_draft(text, name, is_recorded=is_recorded)
     if draft.remarks:
         raise PolicyError(name, [problem_of(draft.document, one) for one in draft.remarks])
-    return Policy.of(replace(draft.terms, base=base))
+    return Policy.of(replace(draft.terms, base=base, file=file))
 
 
-def read_draft(text: str, name: str = DEFAULT_NAME) -> Draft:
+def read_draft(text: str, name: str = DEFAULT_NAME, *, is_recorded: bool = False) -> Draft:
     """Raises PolicyError when the text does not have the shape of a paddock file."""
     # Deciding needs neither; a program that only decides must not pay for them.
     from pydantic import ValidationError
@@ -50,14 +58,15 @@ def read_draft(text: str, name: str = DEFAULT_NAME) -> Draft:
     from paddock.policy.convert import Converter
     from paddock.policy.document import read
     from paddock.policy.review import errors
-    from paddock.policy.schema import FileShape
+    from paddock.policy.schema import RECORDED, FileShape
 
     document = read(text, name)
     if not isinstance(document.value, dict):
         message = "the file is empty" if document.value is None else "the file is not a mapping"
         raise PolicyError(name, [Problem(1, 1, "", message, "begin it with version: 1")])
     try:
-        shape = FileShape.model_validate(document.value)
+        context = RECORDED if is_recorded else None
+        shape = FileShape.model_validate(document.value, context=context)
     except ValidationError as error:
         raise PolicyError(name, complaints(document, error)) from None
     converter = Converter(document)

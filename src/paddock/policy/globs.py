@@ -6,8 +6,9 @@ in proportion to text times pattern, whatever both are: no part that has matched
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from paddock.model.errors import InvalidInput
 
@@ -91,7 +92,8 @@ def _tree_root(pattern: str, separator: str) -> str | None:
 
 def _expression(pattern: str, separator: str) -> Test:
     if not separator:
-        whole = re.compile(_segment(re.sub(r"\*+", "*", pattern), ".", r"\Z"), re.DOTALL).match
+        segment = _segment(re.sub(r"\*+", "*", pattern), ".", r"\Z", itertools.count(1))
+        whole = re.compile(segment, re.DOTALL).match
         return lambda text: whole(text) is not None
     match = re.compile(_segments(pattern.split(separator), re.escape(separator)), re.DOTALL).match
     # Each segment is led by a separator, so that the first is like the others.
@@ -100,7 +102,8 @@ def _expression(pattern: str, separator: str) -> Test:
 
 def _segments(parts: list[str], separator: str) -> str:
     """Runs of segments between `**`. The first place where a run fits is as good as any later one,
-    because `**` takes whatever is left: hence the atomic groups."""
+    because `**` takes whatever is left: hence `_first_match`."""
+    groups = itertools.count(1)
     inner = f"[^{separator}]"
     end = rf"(?={separator}|\Z)"
     runs: list[list[str]] = [[]]
@@ -108,21 +111,31 @@ def _segments(parts: list[str], separator: str) -> str:
         if part == "**":
             runs.append([])
         else:
-            runs[-1].append(separator + _segment(part, inner, end))
+            runs[-1].append(separator + _segment(part, inner, end, groups))
     skip = f"(?:{separator}{inner}*)*?"
     text = "".join(runs[0])
     if len(runs) == 1:
         return text + r"\Z"
-    text += "".join(f"(?>{skip}{''.join(run)}{end})" for run in runs[1:-1] if run)
+    text += "".join(_first_match(f"{skip}{''.join(run)}{end}", groups) for run in runs[1:-1] if run)
     return (
         text + (f"{skip}{''.join(runs[-1])}" if runs[-1] else f"(?:{separator}{inner}*)*") + r"\Z"
     )
 
 
-def _segment(part: str, inner: str, end: str) -> str:
+def _segment(part: str, inner: str, end: str, groups: Iterator[int]) -> str:
     """One segment; between two `*` the first place where the text fits will do."""
     first, *rest = (re.escape(piece) for piece in part.split("*"))
     if not rest:
         return first + end
-    middle = "".join(f"(?>{inner}*?{piece})" for piece in rest[:-1] if piece)
+    middle = "".join(_first_match(f"{inner}*?{piece}", groups) for piece in rest[:-1] if piece)
     return f"{first}{middle}{inner}*{rest[-1]}{end}"
+
+
+def _first_match(expression: str, groups: Iterator[int]) -> str:
+    """An expression that is matched once and never tried again at a later place.
+
+    That is what an atomic group means, `(?>...)`, which Python 3.11.2 gets wrong. A lookahead is
+    not tried again either, so it finds the text, and a reference to its group consumes it.
+    """
+    name = f"part{next(groups)}"
+    return f"(?=(?P<{name}>{expression}))(?P={name})"

@@ -1,32 +1,83 @@
-"""What a GraphQL request does: a query reads, anything else writes. Read by a real parser."""
+"""The effect of a GraphQL request: a query reads, everything else writes.
+
+A POST says in its body what it does, and only a server that really speaks GraphQL keeps to that. So
+a POST reads only at an endpoint that the paddock file declares (`network.graphql`) or that is well
+known, and only if it is exactly one request with exactly one operation, a query, and nothing that
+servers read differently: no further keys, no batch, no stored query, nothing in the address as well
+as in the body. Whatever cannot be read so is a write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from paddock.model.action import Effect
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import HostPattern
+from paddock.model.values import dataclass
 
-MAX_DOCUMENT = 1 << 16
-MAX_TOKENS = 5000
-MAX_BATCH = 50
+# The parser is written in Python and runs on the event loop; introspection queries have 2 KiB.
+MAX_DOCUMENT = 1 << 14
+MAX_TOKENS = 2000
+_PARAMETERS = frozenset({"query", "operationName", "variables"})
+# Older parsers end a comment at the last two, or do not know block strings.
+_AMBIGUOUS = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]|"""')
+_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
 
 
-def effect_of(method: str, path: str, query: str, body: Any) -> Effect | None:
-    """None where the request is not GraphQL. What cannot be read is taken for a write, and so is
-    what two servers might take from two places."""
-    if method not in ("GET", "POST") or not is_endpoint(path):
+@dataclass(frozen=True, slots=True, order=True)
+class GraphqlEndpoint:
+    """A place where a server speaks GraphQL and nothing else."""
+
+    host: HostPattern
+    path: str
+
+    @classmethod
+    def parse(cls, text: Any) -> GraphqlEndpoint:
+        """Reads `api.example.com/graphql`. Raises InvalidInput."""
+        if not isinstance(text, str):
+            raise InvalidInput(f"{text!r:.60} is no text", hint=_HINT)
+        host, slash, path = text.partition("/")
+        if not slash or not _PATH.fullmatch(slash + path):
+            raise InvalidInput(f"{text[:80]!r} is no host with a path", hint=_HINT)
+        return cls(HostPattern.parse(host), slash + path)
+
+    def matches(self, host: str, path: str) -> bool:
+        return path == self.path and self.host.matches(host)
+
+    def __str__(self) -> str:
+        return f"{self.host}{self.path}"
+
+
+_HINT = "write the host and the path, such as api.example.com/graphql"
+_WELL_KNOWN = tuple(
+    GraphqlEndpoint.parse(text)
+    for text in ("api.github.com/graphql", "gitlab.com/api/graphql", "api.linear.app/graphql")
+)
+
+
+def speaks_graphql(declared: Iterable[GraphqlEndpoint], host: str, path: str) -> bool:
+    """Return whether the endpoint is declared in the paddock file or well known."""
+    return any(one.matches(host, path) for one in (*_WELL_KNOWN, *declared))
+
+
+def effect_of(
+    method: str, path: str, query: str, body: Any, *, is_declared: bool = False
+) -> Effect | None:
+    """Return the effect, or None where the request is not GraphQL.
+
+    `body` is the value of a JSON body, None where there is none or where it cannot be read.
+    """
+    if method not in ("GET", "POST") or not (is_declared or is_endpoint(path)):
         return None
-    in_address = _in_address(query)
-    in_body = [] if method == "GET" and body is None else _in_body(body)
-    documents = [*in_address, *in_body]
-    if not documents or len(documents) > MAX_BATCH:
-        return Effect.WRITE
-    names = {name for _, name in documents if name is not None}
-    if in_address and in_body and len(names) > 1:
-        return Effect.WRITE  # nobody knows which of the two names holds
-    return Effect.READ if all(map(_only_reads, documents)) else Effect.WRITE
+    if method == "GET":
+        reads = body is None and _reads_by_address(query)
+    else:
+        reads = is_declared and not query and isinstance(body, Mapping) and _is_query(body)
+    return Effect.READ if reads else Effect.WRITE
 
 
 def is_endpoint(path: str) -> bool:
@@ -34,37 +85,45 @@ def is_endpoint(path: str) -> bool:
     return path.rstrip("/").rpartition("/")[2].lower() in ("graphql", "gql")
 
 
-def _in_body(body: Any) -> list[tuple[Any, Any]]:
-    """The documents and the names of the operations to run."""
-    found = body if isinstance(body, list) else [body]
-    if not found:
-        return [(None, None)]
-    return [(one.get("query"), one.get("operationName")) if isinstance(one, Mapping)
-            else (None, None) for one in found]  # fmt: skip
+def _reads_by_address(query: str) -> bool:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    fields = dict(pairs)
+    return len(fields) == len(pairs) and ";" not in query and _is_query(fields, is_text=True)
 
 
-def _in_address(query: str) -> list[tuple[Any, Any]]:
-    fields = parse_qs(query, keep_blank_values=True)
-    names = fields.get("operationName", [None])
-    found: list[tuple[Any, Any]] = [(text, names[0]) for text in fields.get("query", [])]
-    if len(names) > 1 or (not found and {"extensions", "operationName"} & set(fields)):
-        return [(None, None)]
-    return found
-
-
-def _only_reads(document: tuple[Any, Any]) -> bool:
-    text, name = document
-    if not isinstance(text, str) or len(text) > MAX_DOCUMENT:
+def _is_query(request: Mapping[str, Any], *, is_text: bool = False) -> bool:
+    """Whether a request of GraphQL over HTTP runs one query. In an address, variables are text."""
+    if not request.keys() <= _PARAMETERS:
         return False
+    text, name, variables = (request.get(key) for key in ("query", "operationName", "variables"))
+    if not isinstance(text, str) or len(text) > MAX_DOCUMENT or _AMBIGUOUS.search(text):
+        return False
+    if name is not None and not isinstance(name, str):
+        return False
+    if variables is not None and not isinstance(variables, str if is_text else Mapping):
+        return False
+    return _is_query_document(text, name or None)
+
+
+def _is_query_document(text: str, name: str | None) -> bool:
     # Loaded when the first such request comes: it takes a while.
-    from graphql import GraphQLError, OperationDefinitionNode, OperationType
+    from graphql import (
+        FragmentDefinitionNode,
+        GraphQLError,
+        OperationDefinitionNode,
+        OperationType,
+    )
     from graphql import parse as parse_document
 
     try:
-        found = parse_document(text, no_location=True, max_tokens=MAX_TOKENS)
+        document = parse_document(text, no_location=True, max_tokens=MAX_TOKENS)
     except (GraphQLError, RecursionError):
         return False
-    operations = [one for one in found.definitions if isinstance(one, OperationDefinitionNode)]
-    if isinstance(name, str) and name:
-        operations = [one for one in operations if one.name and one.name.value == name]
-    return bool(operations) and all(one.operation is OperationType.QUERY for one in operations)
+    operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
+    fragments = [d for d in document.definitions if isinstance(d, FragmentDefinitionNode)]
+    if len(operations) != 1 or len(operations) + len(fragments) != len(document.definitions):
+        return False
+    operation = operations[0]
+    if name is not None and (operation.name is None or operation.name.value != name):
+        return False
+    return operation.operation is OperationType.QUERY

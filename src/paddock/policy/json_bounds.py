@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from paddock.model.values import dataclass
 
 _INT_LIMIT = 1 << 63
+# A text without an end matches too: it is looked at once, and not from each of its quotes.
+_TEXT_OR_VALUE = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*(?:"|\Z)|[,\[{]', re.DOTALL)
+_QUOTE = ord('"')
 _FEW, _SHORT = 16, 1024  # together far below any bound
 
 
@@ -19,6 +23,22 @@ class Bounds:
     nodes: int
     characters: int = 1 << 20
     depth: int = 32
+
+
+def has_few_values(text: bytes, most: int) -> bool:
+    """Whether JSON has at most so many values, told without parsing it: each value but the first
+    stands behind a comma or at the beginning of a list or object. Keys do not count."""
+    openings = text.count(b"[") + text.count(b"{")
+    if text.count(b",") + openings < most:
+        return True
+    # Some of these may stand in texts.
+    count = 1
+    for found in _TEXT_OR_VALUE.finditer(text):
+        if text[found.start()] != _QUOTE:
+            count += 1
+            if count > most:
+                return False
+    return True
 
 
 def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:

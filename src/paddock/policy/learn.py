@@ -6,7 +6,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from typing import Any
+from typing import Any, assert_never
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
@@ -27,22 +27,35 @@ from paddock.policy.subject import Subject
 from paddock.policy.words import MAX_ENTRIES
 
 CHANGING = ("write", "make_dir", "rename", "remove")
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 MAX_PATTERNS = 500
+# Why an action is no evidence that the agent may do it for real.
+STOOD_IN = "a stand-in answered"
+ASKED = "a person was asked"
+DRAFTED = "it became a draft"
+FAULTED = "a fault struck it"
+REPLAYED = "the answer came from a record"
+UNKNOWN = "nobody knows what came of it"
 _TOP = "Learned from one run. Review each line: what the run did is not always what it should."
 
 
-def learn(recorded: Iterable[RecordedAction], agent: str = "agent") -> str:
-    """The text of a file that allows every recorded action that was not blocked, no other tool, and
-    inside the fence only the programs, languages and changed files that were seen. What a stand-in
-    answered never went out: of the real host nothing is learned from it."""
+def learn(recorded: Iterable[RecordedAction], agent: str = "agent", *, ceiling: Stage) -> str:
+    """The text of a file that allows every recorded action that was allowed and really done, no
+    other tool, and inside the fence only the programs, languages and changed files that were seen.
+
+    Nothing is learned from what a stand-in answered, a person was asked about, became a draft, was
+    struck by a fault or was answered from a record: that the agent tried it is no reason to let it.
+    The stage is never above `ceiling`, the strictest one that the runs were under.
+    """
     lesson = _Lesson()
-    steps = _without_stand_ins(
+    steps = _without_rehearsed(
         [one for one in recorded if one.decision.verdict is not Verdict.BLOCK], lesson
     )
     actions = [one.action for one in steps]
     tools = _tools(steps, lesson)
-    lesson.plain = {"version": 1, "agent": agent, "stage": _stage(steps).value}
-    lesson.comments[("stage",)] = "The strictest stage under which the run would have passed."
+    stage = min(_stage(steps), ceiling, key=list(Stage).index)
+    lesson.plain = {"version": 1, "agent": agent, "stage": stage.value}
+    lesson.comments[("stage",)] = "The strictest stage that the run needed; never above its own."
     allow = _reached(actions)
     if allow:
         lesson.plain["network"] = {"allow": allow}
@@ -101,25 +114,45 @@ def _refused(text: str, steps: list[RecordedAction]) -> list[int]:
     return [one.step for one in steps if policy.decide(one.action).verdict is not Verdict.ALLOW]
 
 
-def _without_stand_ins(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
-    asked = [one for one in steps if one.action.kind in NETWORK_KINDS]
-    fake = [one for one in asked if _is_stood_in(one)]
-    hosts = {one.action.arguments.get("host") for one in fake}
-    fake += [one for one in asked if one.decision.verdict is Verdict.FAULT
-             and one.action.arguments.get("host") in hosts]  # fmt: skip
-    left = [one for one in asked if one not in fake and one.action.kind is not Kind.DNS]
-    only_fake = hosts - {one.action.arguments.get("host") for one in left}
-    fake += [one for one in asked if one.action.kind is Kind.DNS
-             and one.action.arguments.get("host") in only_fake]  # fmt: skip
-    shown = ", ".join(sorted(str(host)[:100] for host in hosts)[:10])
-    if hosts:
-        lesson.left_out.append(f"Left out, a stand-in answered: {shown}. Copy `world:` for these.")
-    numbers = {(one.run, one.step) for one in fake}
-    return [one for one in steps if (one.run, one.step) not in numbers]
+def _without_rehearsed(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
+    """Leaves out what is no evidence, and says so on top of the file. The lookup of a name belongs
+    to the requests to it: it stays where one of those does."""
+    reasons = {(one.run, one.step): _why_rehearsed(one) for one in steps}
+    real = [one for one in steps if not reasons[one.run, one.step]]
+    left_out = [one for one in steps if reasons[one.run, one.step]]
+    reached = {_host(one) for one in real if one.action.kind is not Kind.DNS}
+    unreached = {_host(one) for one in left_out} - reached
+    names: dict[str, set[str]] = defaultdict(set)
+    for one in left_out:
+        host = _host(one)
+        names[reasons[one.run, one.step]].add(one.action.name if host is None else host)
+    for reason, found in sorted(names.items()):
+        shown = ", ".join(repr(name[:100]).strip("'") for name in sorted(found)[:10])
+        lesson.left_out.append(f"Left out, {reason}: {shown}.")
+    if STOOD_IN in names:
+        lesson.left_out.append("Copy `world:` for what a stand-in answered.")
+    return [one for one in real if one.action.kind is not Kind.DNS or _host(one) not in unreached]
 
 
-def _is_stood_in(one: RecordedAction) -> bool:
-    return one.decision.verdict is Verdict.SIMULATE and one.decision.decided_by == "world"
+def _why_rehearsed(one: RecordedAction) -> str:
+    """The decision tells what was to happen; what the journal knows besides is in `rehearsed`."""
+    match one.decision.verdict:
+        case Verdict.SIMULATE:
+            return DRAFTED if one.decision.is_draft else STOOD_IN
+        case Verdict.ASK:
+            return ASKED
+        case Verdict.FAULT:
+            return FAULTED
+        case Verdict.ALLOW | Verdict.BLOCK:
+            return one.rehearsed
+    assert_never(one.decision.verdict)
+
+
+def _host(one: RecordedAction) -> str | None:
+    if one.action.kind not in NETWORK_KINDS:
+        return None
+    host = one.action.arguments.get("host", one.action.arguments.get("name"))
+    return host if isinstance(host, str) else None
 
 
 Lessons = Iterator[tuple[dict[str, Any], str]]
@@ -188,7 +221,10 @@ def _grants(_: list[Action], tools: dict[str, dict[str, Any]]) -> Lessons:
 
 def _programs(actions: list[Action], _: object) -> Lessons:
     of_kind = [one for one in actions if one.kind is Kind.EXEC]
-    names = {posixpath.basename(name) for name in _values(of_kind, "program")}
+    programs = _values(of_kind, "program")
+    names = {posixpath.basename(name) for name in programs}
+    # A name in a list of allowed programs does not hold for a file that the agent could write.
+    names |= {one for one in programs if one.startswith("/") and not one.startswith(_SYSTEM)}
     yield from _only(of_kind, "programs", "exec", "program", _safe(names), {},
                      "Programs that were really executed, by every name they went by.")  # fmt: skip
 

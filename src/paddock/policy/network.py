@@ -12,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from paddock.model.hosts import HostPattern
 from paddock.model.values import dataclass
+from paddock.policy.graphql import GraphqlEndpoint
 
 IpNetwork = IPv4Network | IPv6Network
 
@@ -60,6 +61,7 @@ class NetworkTerms:
     hosts: Mapping[str, str] = field(default_factory=dict)  # a name to `address` or `address:port`
     private: tuple[IpNetwork, ...] = ()  # ranges of a private network that names may lead to
     ca: str | None = None  # a file of authorities to trust upstream, besides the usual ones
+    graphql: tuple[GraphqlEndpoint, ...] = ()  # where a POST may be a query that reads
     # What a world answers for. It holds whatever `allow` says of the same place.
     stand_ins: tuple[Destination, ...] = ()
     # By host, so that the length of the list does not matter to a decision.
@@ -173,6 +175,8 @@ def plain_network(terms: NetworkTerms) -> dict[str, object]:
         plain["hosts"] = dict(terms.hosts)
     if terms.private:
         plain["private"] = [str(one) for one in terms.private]
+    if terms.graphql:
+        plain["graphql"] = [str(one) for one in terms.graphql]
     return plain
 
 

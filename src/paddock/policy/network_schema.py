@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
 from paddock.model.hosts import HostPattern
+from paddock.policy.graphql import GraphqlEndpoint
 from paddock.policy.network import Destination, IpNetwork, Mode
 from paddock.policy.network_words import parse_destination, parse_hosts, parse_mode, parse_range
 from paddock.policy.secret_words import parse_name, parse_patterns, parse_placed, parse_source
@@ -26,6 +27,11 @@ _ALLOWED = {
     "pattern": ":[0-9]+(-[0-9]+)?(/tcp)?$",
     "examples": ["api.example.com:443", "*.example.com:443", "db.example.com:5432/tcp"],
 }
+_GRAPHQL = {
+    "type": "string",
+    "pattern": "^[^/]+/.*$",
+    "examples": ["api.example.com/graphql"],
+}
 _FROM = {
     "anyOf": [
         {"type": "string", "pattern": "^(env|file|command|keyring):."},
@@ -39,10 +45,13 @@ _FROM = {
 }
 _PLACED = {"type": "string", "pattern": "^(header:.+|basic:.+|query:.+|body)$"}
 _HOSTS = {"type": "object", "additionalProperties": {"type": "string"}}
-_TO = {"anyOf": [_HOST, {"type": "array", "items": _HOST, "minItems": 1}]}
+_TO = {"type": "array", "items": _HOST, "minItems": 1}
 
 Allowed = Annotated[Destination, PlainValidator(parse_destination), WithJsonSchema(_ALLOWED)]
 Pattern = Annotated[HostPattern, PlainValidator(HostPattern.parse), WithJsonSchema(_HOST)]
+Graphql = Annotated[
+    GraphqlEndpoint, PlainValidator(GraphqlEndpoint.parse), WithJsonSchema(_GRAPHQL)
+]
 Range = Annotated[IpNetwork, PlainValidator(parse_range), WithJsonSchema({"type": "string"})]
 ModeWord = Annotated[Mode, PlainValidator(parse_mode), WithJsonSchema({"enum": [*Mode]})]
 PathWord = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string"})]
@@ -68,6 +77,9 @@ class NetworkShape(Shape):
     tls: TlsShape = TlsShape()
     hosts: Staged = Field(default={}, description="addresses that are dialled for names")
     private: list[Range] = Field(default=[], max_length=MAX_ENTRIES)
+    graphql: list[Graphql] = Field(
+        default=[], max_length=MAX_ENTRIES, description="where a POST may be a query that reads"
+    )
 
 
 _SECRET: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern, canonical_host, is_address
+from paddock.policy.graphql import GraphqlEndpoint
 from paddock.policy.network import (
     Destination,
     IpNetwork,
@@ -35,7 +36,7 @@ _NARROWEST = {4: 8, 6: 7}  # 10.0.0.0/8 and fc00::/7 are the widest private rang
 
 def network_of(words: Mapping[str, Any]) -> NetworkTerms:
     """The network that a caller describes with the words of the file. Raises InvalidInput."""
-    given = known_keys(words, ("allow", "tls", "mode", "hosts", "private"), ("network",))
+    given = known_keys(words, ("allow", "tls", "mode", "hosts", "private", "graphql"), ("network",))
     tls = known_keys(given.get("tls", {}), ("passthrough", "ca"), ("network", "tls"))
     terms = network_terms(
         mode=within(("network", "mode"), parse_mode, given.get("mode", "filtered")),
@@ -43,6 +44,7 @@ def network_of(words: Mapping[str, Any]) -> NetworkTerms:
         passthrough=each(tls, "passthrough", ("network", "tls"), HostPattern.parse),
         hosts=within(("network", "hosts"), parse_hosts, given.get("hosts", {})),
         private=each(given, "private", ("network",), parse_range),
+        graphql=each(given, "graphql", ("network",), GraphqlEndpoint.parse),
         ca=within(("network", "tls", "ca"), parse_path, tls["ca"]) if "ca" in tls else None,
     )
     raise_first(network_problems(terms))
@@ -57,6 +59,7 @@ def network_terms(
     hosts: Mapping[str, str] | None = None,
     private: Iterable[IpNetwork] = (),
     ca: str | None = None,
+    graphql: Iterable[GraphqlEndpoint] = (),
 ) -> NetworkTerms:
     """Terms in which the order of lists is gone, because it means nothing."""
     return NetworkTerms(
@@ -66,6 +69,7 @@ def network_terms(
         hosts=dict(sorted((hosts or {}).items())),
         private=tuple(sorted(set(private), key=lambda one: (one.version, one))),
         ca=ca,
+        graphql=tuple(sorted(set(graphql))),
     )
 
 

@@ -52,5 +52,11 @@ def suggest(word: object, known: Iterable[str]) -> str:
     choices = list(known)
     import difflib  # only who has made a mistake waits for it
 
-    close = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(choices)}"
+    from paddock.policy.synonyms import synonym
+
+    meant = synonym(str(word), choices)
+    if meant is None:
+        meant = next(iter(difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)), None)
+    if meant is None and len(choices) == 1:
+        return f"write {choices[0]}"
+    return f"there are {', '.join(choices)}" if meant is None else f"did you mean {meant}?"

@@ -48,6 +48,7 @@ CODES = {
     "no-examples": "A rule has no examples that show what it is for.",
     "allow-admin": "A rule lets an agent administer something without asking.",
     "program-by-name": "A rule knows a program by its name, which a changed copy need not have.",
+    "program-with-arguments": "A rule names a program with a blank in its name.",
     "allow-contained": "A rule allows some of what is allowed inside the fence anyway.",
     "needs-allow": "A rule is about something that is blocked anyway.",
     "unreached-host": "Something is said about a host that network.allow does not reach.",
@@ -71,6 +72,7 @@ def doubts(terms: Terms) -> Iterator[Remark]:
         yield from _silence(rule, path)
         yield from _loose_grants(terms, rule, path)
         yield from _names_of_programs(rule, path)
+        yield from _arguments_in_names(rule, path)
         yield from _blocked_anyway(terms, rule, path)
         yield from _rules_out_of_reach(terms, rule, path)
     yield from _settings_out_of_reach(terms)
@@ -158,6 +160,19 @@ def _names_of_programs(rule: Rule, path: Path) -> Iterator[Remark]:
                      "rules see the file that is really executed; also block programs in places "
                      "that the agent can write, e.g. path: [/home/**, /tmp/**]",
                      rule.id)  # fmt: skip
+
+
+def _arguments_in_names(rule: Rule, path: Path) -> Iterator[Remark]:
+    for key, match in (("match", rule.match), ("unless", rule.unless)):
+        if Kind.EXEC not in rule.kinds or match is None:
+            continue
+        names = [*(match.get("program") or ()), *(argv[0] for argv in match.get("argv") or ())]
+        for name in names:
+            if " " in name and "/" not in name:
+                yield Remark(Level.WARNING, "program-with-arguments", (*path, key),
+                             f"{rule.id} is about a program whose name is {name!r}",
+                             f"for its arguments write argv: [{', '.join(name.split())}]",
+                             rule.id)  # fmt: skip
 
 
 def _blocked_anyway(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
+from paddock.model.sizes import DEFAULT_RECORD_BUDGET
 from paddock.model.spec import Spec
 from paddock.model.values import dataclass
 from paddock.policy.faults import FaultTerms, plain_fault
@@ -111,8 +112,11 @@ class Terms:
     vary: tuple[str, ...] = ()  # what may differ in a replay: PLACE=SHAPE. It permits nothing
     # What a replay takes for no part of what the agent does; None: the usual. It permits nothing.
     beside: tuple[str, ...] | None = None
+    record_budget: int = DEFAULT_RECORD_BUDGET  # bytes that a run may store of what its agent does
     # The directory that paths in the file start from. It says nothing about what may be done.
     base: str | None = field(default=None, compare=False)
+    # The absolute path of the paddock file itself, if it was read from one.
+    file: str | None = field(default=None, compare=False)
 
 
 def as_plain(terms: Terms) -> dict[str, Any]:
@@ -138,6 +142,8 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         plain["rules"] = [_plain_rule(rule) for rule in terms.rules]
     if terms.vary or terms.beside is not None:
         plain["replay"] = _plain_replay(terms)
+    if terms.record_budget != DEFAULT_RECORD_BUDGET:
+        plain["record"] = {"budget": terms.record_budget}
     if terms.approvals != Approvals():
         plain["approvals"] = {
             "timeout": _seconds(terms.approvals.timeout_s),

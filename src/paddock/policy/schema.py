@@ -14,17 +14,19 @@ from pydantic import (
     Field,
     PlainValidator,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
 )
 
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
-from paddock.model.sizes import parse_duration
+from paddock.model.sizes import DEFAULT_RECORD_BUDGET, parse_written_duration
 from paddock.model.spec import Limits, Mount, parse_envs, template_name
-from paddock.policy.fault_schema import FAULT_SHAPES, Faults
+from paddock.policy.fault_schema import FAULT_SHAPES, FailureStatus, Faults, quantity
 from paddock.policy.match_schema import MatchShape, UnlessShape
 from paddock.policy.network_schema import NetworkShape, SecretName, SecretShape, TlsShape
 from paddock.policy.problems import suggest
+from paddock.policy.record_words import budget_of
 from paddock.policy.secret_words import MAX_SECRETS
 from paddock.policy.shape import Shape
 from paddock.policy.world_words import SERVICES
@@ -33,12 +35,16 @@ MAX_RULES = 2000
 MAX_TOOLS = 2000
 MAX_EXAMPLES = 50
 
+# The context in which a text is read that a journal has: what was once taken is taken.
+RECORDED = object()
 _EFFECTS = [effect.value for effect in Effect]
 
 
 def _version(value: Any) -> int:
     if type(value) is not int or value != 1:  # true equals one in Python
-        raise InvalidInput(f"{value!r} is not a version of the file", hint="write 1")
+        quoted = ", without quotes" if value == "1" else ""
+        message = f"{value!r} is not a version of the file"
+        raise InvalidInput(message, hint=f"write version: 1{quoted}")
     return value
 
 
@@ -49,16 +55,16 @@ def _effect(value: Any) -> Effect:
 
 
 def _seconds(value: Any) -> float:
-    try:
-        seconds = parse_duration(value, "")
-    except InvalidInput as error:
-        raise InvalidInput(error.message.removeprefix(": ")) from None
+    seconds = quantity(parse_written_duration, value)
     if seconds < 1:
-        raise InvalidInput(f"{value!r} is less than one second")
+        raise InvalidInput(f"{value!r} is less than one second", hint="write 1s or more")
     return seconds
 
 
 def _window(value: Any) -> float | None:
+    periods = {"second": "1s", "minute": "1m", "hour": "1h", "day": "24h", "week": "7d"}
+    if isinstance(value, str) and value in periods:
+        raise InvalidInput(f"{value!r} is not a duration", hint=f"write {periods[value]}")
     return None if value == "run" else _seconds(value)
 
 
@@ -68,25 +74,34 @@ def _condition(value: Any) -> str | bool:
     raise InvalidInput(f"{value!r} is neither an expression nor true")
 
 
-def _limit_word(name: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
+def _limit_word(name: str) -> Callable[[Any, ValidationInfo], Any]:
+    def check(value: Any, info: ValidationInfo) -> Any:
+        if name == "time" and info.context is RECORDED and type(value) is int:
+            return float(value)  # files once took a number without a unit
         try:
+            if name == "time":
+                parse_written_duration(value, "limits.time")
             Limits.parse({name: value})
         except InvalidInput as error:
-            raise InvalidInput(error.message.removeprefix(f"limits.{name}: ")) from None
+            message = error.message.removeprefix(f"limits.{name}: ")
+            raise InvalidInput(message, hint=error.hint) from None
         return value
 
     return check
 
 
-def _mount(value: Any) -> dict[str, Any]:
-    Mount.parse(value)
-    return dict(value)
+def _checked(key: str, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a check whose errors do not begin with the key: the path in the file has it."""
 
+    def check(value: Any) -> Any:
+        try:
+            parse(value)
+        except InvalidInput as error:
+            message = error.message.removeprefix(key).removeprefix(": ").removeprefix(".")
+            raise InvalidInput(message, hint=error.hint) from None
+        return dict(value)
 
-def _envs(value: Any) -> dict[str, str]:
-    parse_envs(value)
-    return dict(value)
+    return check
 
 
 _TIME = {"anyOf": [{"type": "string", "examples": ["30s", "15m", "24h"]}, {"type": "number"}]}
@@ -102,7 +117,7 @@ Condition = Annotated[
 ]
 MountWords = Annotated[
     dict[str, Any],
-    PlainValidator(_mount),
+    PlainValidator(_checked("mounts", Mount.parse)),
     WithJsonSchema({
         "type": "object",
         "additionalProperties": False,
@@ -118,7 +133,7 @@ MountWords = Annotated[
 ]  # fmt: skip
 EnvWords = Annotated[
     dict[str, str],
-    PlainValidator(_envs),
+    PlainValidator(_checked("envs", parse_envs)),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
 
@@ -210,7 +225,7 @@ class FaultShape(Shape):
     """How an action fails that a rule lets fail."""
 
     error: str = Field(default="The service failed.", max_length=1000)
-    status: int | None = Field(default=None, ge=400, le=599)
+    status: FailureStatus | None = None
     delay: Duration | None = None
 
 
@@ -256,6 +271,15 @@ class ReplayShape(Shape):
     )
 
 
+class RecordShape(Shape):
+    """What is stored of a run."""
+
+    budget: Annotated[int, PlainValidator(budget_of), WithJsonSchema(_QUANTITY)] = Field(
+        default=DEFAULT_RECORD_BUDGET,
+        description="bytes that the agent can make Paddock store: 4GiB",
+    )
+
+
 class FileShape(Shape):
     """What one agent may do."""
 
@@ -272,6 +296,7 @@ class FileShape(Shape):
     rules: list[RuleShape] = Field(default=[], max_length=MAX_RULES)
     approvals: ApprovalsShape = ApprovalsShape()
     replay: ReplayShape = ReplayShape()
+    record: RecordShape = RecordShape()
 
 
 # Which keys there are at a path; `*` stands for a number, or the name of a tool or a secret.
@@ -292,6 +317,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
     ("rules", "*", "examples"): ExamplesShape,
     ("approvals",): ApprovalsShape,
     ("replay",): ReplayShape,
+    ("record",): RecordShape,
     **FAULT_SHAPES,
 }
 

@@ -19,6 +19,7 @@ from paddock.policy.words import MAX_ENTRIES, MAX_TEXT, Complaint, known_keys, r
 MAX_SECRETS = 200
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_HOST_NAME = re.compile(r"(?:[a-z0-9-]{1,40}\.){1,6}[a-z]{2,12}")  # which no token looks like
 _QUERY_NAME = re.compile(r"[A-Za-z0-9_.~\[\]-]{1,100}")
 # These frame or route a message; a secret in them would change where it ends or goes.
 _NOT_FOR_SECRETS = frozenset({"host", "content-length", "transfer-encoding", "connection", "te",
@@ -68,17 +69,32 @@ def parse_name(value: Any) -> str:
 
 
 def parse_patterns(value: Any) -> tuple[HostPattern, ...]:
-    """The hosts that a secret goes to: one, or a list."""
-    found = value if isinstance(value, list | tuple) else [value]
-    if not 0 < len(found) <= MAX_ENTRIES:
+    """The list of hosts that a secret goes to."""
+    if not isinstance(value, list | tuple):
+        is_name = isinstance(value, str) and _HOST_NAME.fullmatch(value)
+        hint = f"write to: [{value}]" if is_name else _HOSTS
+        raise InvalidInput("is not a list of hosts", hint=hint)
+    if not 0 < len(value) <= MAX_ENTRIES:
         raise InvalidInput("needs at least one host", hint=_HOSTS)
-    return tuple(sorted({HostPattern.parse(one) for one in found}))
+    return tuple(sorted({_pattern(one) for one in value}))
+
+
+def _pattern(value: Any) -> HostPattern:
+    """Parse a host; who writes a URL or a port is told to leave it out."""
+    text = value if isinstance(value, str) else ""
+    host = text.partition("://")[2] or text
+    host = host.partition("/")[0].partition(":")[0]
+    if host != text and _HOST_NAME.fullmatch(host):
+        raise InvalidInput(f"{text[:60]!r} is more than a host", hint=f"write {host}")
+    return HostPattern.parse(value)
 
 
 def parse_source(value: Any) -> str:
     """Where a secret comes from, in one spelling. The text is never shown: it may be the value."""
     if isinstance(value, Mapping) and list(value) == ["command"]:
         return "command:" + shlex.join(_words(value["command"]))
+    if isinstance(value, Mapping) and list(value) == ["env"]:
+        raise InvalidInput("is a mapping", hint="write from: env:VAR, in one word")
     if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
         raise InvalidInput("is not where a secret comes from", hint=_SOURCES)
     scheme, colon, place = value.partition(":")

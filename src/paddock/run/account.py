@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.journal.records import Back, Record
+from paddock.journal.repeats import Repeats, repeats_in
 from paddock.journal.traffic import mapping
 from paddock.model.errors import IntegrityError
 from paddock.run.report import (
@@ -20,6 +21,7 @@ from paddock.run.report import (
     AlertSeen,
     Answers,
     FilesChanged,
+    LeftOut,
     Mark,
     Report,
     Spent,
@@ -65,7 +67,12 @@ class Account:
         self._marks: list[Mark] = []
         self._divergence: Mapping[str, Any] | None = None
         self._live_at: int | None = None
+        self._files_kept = 0
+        self._kept: tuple[str, ...] = ()
         self._beside = 0
+        self.varied: dict[str, int] = {}
+        self._repeats: dict[int, Repeats] = {}
+        self._left_out: LeftOut | None = None
         self._shared: dict[bytes, dict[str, Any]] = {}  # decisions in the same words, parsed once
 
     def take_line(self, line: bytes, back: Back) -> None:
@@ -116,9 +123,14 @@ class Account:
             lineage=mapping(opened.get("lineage")) or None,
             divergence=self._divergence,
             live_at=self._live_at,
+            files_kept=self._files_kept,
+            kept=self._kept,
             beside=self._beside,
+            varied=dict(self.varied),
             policy_digest=_text(opened, "policy_digest"),
             template=_text(opened, "template"),
+            repeats=dict(self._repeats),
+            left_out=self._left_out,
         )
 
     def _body_of(self, line: bytes, name: str, step: int | None) -> Mapping[str, Any]:
@@ -156,6 +168,7 @@ class Account:
                 self.opened = body
             case "closed":
                 self._is_closed, self._ended_by = True, _text(body, "ended_by")
+                self._count_left_out(mapping(body.get("left_out")))
             case "recovered":  # somebody goes on writing
                 self._is_closed, self._ended_by = False, None
 
@@ -190,7 +203,11 @@ class Account:
                 self._alert(step, body)
             case "files":
                 changed = _whole(body.get("changed")) or 0
-                self._files = FilesChanged(_text(body, "tree"), changed)
+                unstored = max(_whole(body.get("unstored")) or 0, 0)
+                is_cut = body.get("is_cut") is True
+                self._files = FilesChanged(_text(body, "tree"), changed, unstored, is_cut)
+            case "files not recorded":
+                self._files = None
             case "world":
                 self._world = _world(body)
             case "proved":
@@ -203,11 +220,36 @@ class Account:
                     self._marks.append(Mark(step, str(body.get("text"))))
             case "live":
                 self._live_at = _whole(body.get("at"))
+                self._files_kept = max(_whole(body.get("files_kept")) or 0, 0)
+                self._kept = _texts(body.get("kept"))[:_MAX_NAMES]
+            case "varied":
+                fields = body.get("fields")
+                for name, times in fields.items() if isinstance(fields, dict) else ():
+                    if type(times) is int and times > 0 and len(self.varied) < _MAX_NAMES:
+                        self.varied[str(name)[:_MAX_NAMES]] = times
             case "beside":
                 said = (_whole(body.get(key)) or 0 for key in ("steps", "without_step"))
                 self._beside = max(sum(said), 0)
+            case "refused again":
+                self._refused_again(step, body)
+            case "record budget used up":
+                self._left_out = LeftOut(_whole(body.get("budget_bytes")) or 0)
             case "diverged":
                 self._divergence = {key: body[key] for key in body if key != "what"}
+
+    def _refused_again(self, step: int | None, body: Mapping[str, Any]) -> None:
+        again = repeats_in(body)
+        if again is None or step is None:
+            return
+        self.verdicts["block"] += again.count
+        self.outcomes["refused"] += again.count
+        if step in self._repeats or len(self._repeats) < MAX_LISTED:
+            self._repeats[step] = again.plus(self._repeats.get(step))
+
+    def _count_left_out(self, body: Mapping[str, Any]) -> None:
+        if self._left_out is not None and body:
+            counts = _whole(body.get("values")), _whole(body.get("bytes"))
+            self._left_out = LeftOut(self._left_out.budget_bytes, *counts)
 
     def _alert(self, step: int | None, body: Mapping[str, Any]) -> None:
         about = {key: body[key] for key in body if key not in ("what", "alert", "times")}

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from paddock.doors.network.requests import SENT
 from paddock.gate.past import Departed, Edited, Met
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.reader import Reader
 from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Kind
-from paddock.model.errors import PaddockError
+from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.values import dataclass
 from paddock.run.asides import Asides
 from paddock.run.epochs import Epoch, Epochs
+from paddock.run.matching.candidates import told_by_body
 from paddock.run.matching.compare import compare
 from paddock.run.matching.past import Past
 from paddock.run.matching.rows import (
@@ -42,6 +45,7 @@ from paddock.run.tape import Tape, compared_arguments
 if TYPE_CHECKING:
     from paddock.gate.gate import Gate
 
+_STUCK_S = 2.0  # after so long without a move, what holds a program may wait for the program
 AGENT = 1  # the step of its own program
 _MAX_NOTED = 20
 GoLive = Callable[[], Awaitable[None]]
@@ -61,6 +65,8 @@ class Divergence:
     def text(self) -> str:
         """In one sentence."""
         where = "after its last step" if self.step is None else f"at step {self.step}"
+        if self.kind == DivergedBy.UNKEPT and self.differences:
+            return f"the record ends {where}: {self.differences[0].recorded!s:.300}"
         if self.differences:
             first = self.differences[0]
             told = f"{visible(first.at)} was {first.recorded!r:.200}, is {first.proposed!r:.200}"
@@ -106,6 +112,10 @@ class Manner:
     pace: Callable[[], Awaitable[None]] = field(default=_at_once)  # before each answer
 
 
+class ForkRefused(InvalidInput):
+    """The files at a step cannot be had back; the message says why, the hint where they can."""
+
+
 class LivedThrough:
     """What the gate meets before its rules. Used on one loop."""
 
@@ -126,12 +136,19 @@ class LivedThrough:
         self._turning = asyncio.Lock()
         self._inner: set[int] = set()  # steps inside others that came again
         self._refused: set[int] = set()
+        self._open: set[int] = set()  # whose answers have begun and are not over
+        around = [self._rows.get(row.is_within or 0) for row in tape.rows if row.kind is Kind.MODEL]
+        self._requests = {_endpoint(row.arguments) for row in around if row is not None}
+        alike = told_by_body(self._past.rows)
+        self._told_by_body = {_endpoint(row.arguments) for row in alike}
         self._patience = Patience(tape.moments(), manner.patience_s)
         self._is_begun = False
         self._is_live = False
+        self._is_varied_told = False
         self._gate: Gate | None = None
         self._own: Reader | None = None
         self.divergence: Divergence | None = None
+        self.refusal: ForkRefused | None = None
 
     def attend(self, gate: Gate) -> None:
         """The gate whose past it is; what is new gets numbers behind those of the record."""
@@ -142,6 +159,10 @@ class LivedThrough:
     async def meet(self, action: Action) -> Met | None:
         try:
             return None if self._is_live else await self._meet(action)
+        except ForkRefused as refusal:
+            self.refusal = refusal
+            self._move()
+            raise Departed(f"{refusal.message}.") from None
         except PaddockError as error:  # of the record, or of what it takes to go live
             raise self._depart(_unusable(error), None) from None
 
@@ -150,8 +171,9 @@ class LivedThrough:
         inner = self._tape.inner(action.parent or 0, action.kind)
         if inner is not None and inner.step not in self._inner:
             return self._met_inside(inner, view)
+        is_stuck = False
         while True:
-            match self._past.propose(view):
+            match self._past.propose(view, is_stuck=is_stuck):
                 case Match(row, is_again):
                     self._move()
                     await self.epochs.come(row.step, is_answered=False)
@@ -166,8 +188,14 @@ class LivedThrough:
                     raise self._depart(found, view)
                 case Early(row, waits_for):
                     limit_s = self._patience.for_turn(row, waits_for)
-                    if not await self._patience.waits(self._moved, limit_s):
+                    may_be_stuck = not is_stuck and row is not None and row.is_contained
+                    if may_be_stuck:
+                        limit_s = min(limit_s, _STUCK_S)
+                    if await self._patience.waits(self._moved, limit_s):
+                        continue
+                    if not may_be_stuck:
                         raise self._depart(self._past.give_up(view), view)
+                    is_stuck = True
                 case _ as never:
                     assert_never(never)
 
@@ -212,6 +240,12 @@ class LivedThrough:
             case _ as never:
                 assert_never(never)
 
+    def has_request(self, request: Action) -> bool:
+        return not self._is_live and _endpoint(request.arguments) in self._requests
+
+    def needs_body(self, request: Action) -> bool:
+        return not self._is_live and _endpoint(request.arguments) in self._told_by_body
+
     async def turn(self, met: Met) -> None:
         if met.beside is not None:
             return
@@ -220,13 +254,37 @@ class LivedThrough:
         while row.is_within is None and not self._past.may_answer(row):
             if not await self._patience.waits(self._moved, limit_s):
                 raise self._depart(self._past.give_up_answer(row), None)
+        await self._until_over(row.answer_n)
         # Who of several was answered first is seen by an agent only when it is left the time.
         await self._manner.pace()
         await self.epochs.come(row.step, is_answered=True)
+        self._open.add(row.step)
         self._answer(row)
+
+    async def _until(self, row: Row, n: int) -> None:
+        """Hold a part of an answer that goes on until what came before it then has come again."""
+        limit_s = self._patience.for_answer(row)
+        while late := [one for one in self._past.before(n) if one.step != row.step]:
+            if not await self._patience.waits(self._moved, limit_s):
+                raise self._depart(Diverged(DivergedBy.MISSING, late[0]), None)
+
+    async def _until_end(self, row: Row, n: int) -> None:
+        """Hold the end of an answer as its parts, and until the answers that were over before it
+        then are over again, and have been taken."""
+        await self._until(row, n)
+        await self._until_over(n)
+        await self._manner.pace()
+
+    async def _until_over(self, n: float) -> None:
+        """Wait for answers that have begun, and were over before a record. Not for long: a client
+        may be slow to take its answer, and the order of what is over matters to few agents."""
+        while any((self._rows[one].settled_n or math.inf) <= n for one in self._open):
+            if not await self._patience.waits(self._moved, _STUCK_S):
+                return
 
     def over(self, met: Met) -> None:
         if met.beside is None:
+            self._open.discard(met.step)
             self._answer(self._rows[met.step])
 
     def _answer(self, row: Row) -> None:
@@ -234,6 +292,21 @@ class LivedThrough:
         if row.is_within is None:
             self._past.answered(row)
         self._move()
+
+    async def finish(self) -> None:
+        """The agent of a fork has ended. Without having gone live it has left its record, unless
+        the fork begins behind its last step: then that is now."""
+        if self.end() is not None or self._is_live or self.refusal is not None:
+            return
+        first = self._rows.get(self._manner.until or 0)
+        if first is not None:
+            if first.is_candidate and first.step not in self.optional:
+                self._depart(Diverged(DivergedBy.MISSING, first), None)
+            return
+        try:
+            await self._go_live()
+        except ForkRefused as refusal:
+            self.refusal = refusal
 
     def end(self) -> Divergence | None:
         """The agent has ended: what it did not do any more is a divergence too."""
@@ -243,11 +316,20 @@ class LivedThrough:
         self._tell_asides()
         return self.divergence
 
+    @property
+    def varied(self) -> Mapping[str, int]:
+        """Return what was different in steps that matched, and let vary: how often, by label."""
+        return dict(self._past.varied)
+
     def _tell_asides(self) -> None:
-        told = self.asides.told(self._manner.until)
-        if told is not None and self._gate is not None:
-            with contextlib.suppress(JournalBroken):
-                self._gate.note(told)
+        notes = [self.asides.told(self._manner.until)]
+        if self.varied and not self._is_varied_told:
+            self._is_varied_told = True
+            notes.append({"what": "varied", "fields": dict(self.varied)})
+        for note in notes:
+            if note is not None and self._gate is not None:
+                with contextlib.suppress(JournalBroken):
+                    self._gate.note(note)
 
     def _met(self, row: Row, *, is_repeat: bool = False) -> Met:
         settled, step = self._tape.settled(row.step), row.step
@@ -266,6 +348,12 @@ class LivedThrough:
             edited=self._edited(step),
             within=() if row.kind is not Kind.MODEL else self._tape.within(step),
             departed=lambda at, recorded, proposed: self._unanswerable(row, at, recorded, proposed),
+            is_same_body=self._past.is_same_body,
+            is_same_text=self._past.is_same_text,
+            until=lambda n: self._until(row, n),
+            until_end=lambda n: self._until_end(row, n),
+            wait_s=self._patience.for_answer(row),
+            pieces=self._tape.pieces(step),
             unsealed=lambda: self._unsealed(settled.result),
         )
 
@@ -331,11 +419,16 @@ class LivedThrough:
         keyed = dict(action.context.get("keyed") or {})
         if masked != arguments:
             keyed |= keyed_leaves(self._keyed, arguments, masked)
-        return view_of(action.kind, action.name, masked, keyed)
+        view = view_of(action.kind, action.name, masked, keyed)
+        return replace(view, sent=action.context.get(SENT))
 
     def _move(self) -> None:
         self._moved.set()
         self._moved = asyncio.Event()
+
+
+def _endpoint(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(repr(arguments.get(key)) for key in ("method", "host", "port", "path"))
 
 
 def _unusable(error: PaddockError) -> Diverged:

@@ -16,18 +16,22 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from paddock.doors.terms import governing_file
 from paddock.fence.container.kernel import open_without_links
-from paddock.journal.reader import Reader, Spot
+from paddock.journal.reader import Covered, Reader, Spot
 from paddock.journal.records import Record
 from paddock.model.errors import InvalidInput
 from paddock.model.results import FileType
 from paddock.model.spec import HOME
 from paddock.model.values import dataclass
+from paddock.policy.problems import PolicyError
 from paddock.run.files import home_of, store_of, tree_at, trees_of
+from paddock.run.order import policy_in
 from paddock.state.change import Change
 from paddock.state.descent import Descent
 from paddock.state.hiding import split_hidden
 from paddock.state.home import Home
+from paddock.state.obeyed import Governing
 from paddock.state.overlay import overlay_changes
 from paddock.state.trees.diffing import changes_between
 from paddock.state.trees.nodes import Node, NodeKind, Tree
@@ -73,11 +77,22 @@ class RunChanges:
     cwd: str
     changed: tuple[Changed, ...]
     remarks: tuple[str, ...] = field(default=())
+    governing: Governing | None = None  # the paddock file that the agent ran under
+
+    @property
+    def project(self) -> Place | None:
+        """The place that the agent ran in, or the only one that has a source; None if nothing is
+        changed there."""
+        places = list(dict.fromkeys(one.place for one in self.changed if one.place.source))
+        for place in places:
+            if f"{self.cwd}/".startswith(f"{place.target}/"):
+                return place
+        return places[0] if len(places) == 1 else None
 
 
-def setting_in(directory: Path) -> dict[str, Any]:
+def setting_in(directory: Path, covered: Covered | None = None) -> dict[str, Any]:
     """What the run began with; empty for a sandbox that was no run."""
-    reader = Reader(directory)
+    reader = Reader(directory, covered)
     for number, (_, line, _) in enumerate(reader.scan(Spot(1, 0))):
         if _SETTING in line:
             body = reader.body(Record.parse(line))
@@ -89,14 +104,17 @@ def setting_in(directory: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def changes_of_run(directory: Path, step: int | None = None) -> Iterator[RunChanges]:
-    """The changes; their files are laid out for as long as this lasts."""
+def changes_of_run(
+    directory: Path, step: int | None = None, covered: Covered | None = None
+) -> Iterator[RunChanges]:
+    """The changes; their files are laid out for as long as this lasts. The journal names the
+    sources: whoever writes to these gives `covered`, so that only signed records count."""
     home = home_of(directory)
-    store, tree = store_of(home), tree_at(directory, step)
-    scratch = Path(tempfile.mkdtemp(prefix="changes-", dir=_scratch_home(home)))
+    store, tree = store_of(home), tree_at(directory, step, covered)
+    scratch = Path(tempfile.mkdtemp(prefix="changes-", dir=scratch_home(home)))
     try:
         with store.in_use():
-            yield _Comparison(directory, store, tree, scratch).run()
+            yield _Comparison(Reader(directory, covered), store, tree, scratch).run()
     finally:
         fd = os.open(scratch.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -106,13 +124,13 @@ def changes_of_run(directory: Path, step: int | None = None) -> Iterator[RunChan
 
 
 class _Comparison:
-    def __init__(self, directory: Path, store: TreeStore, tree: str, scratch: Path) -> None:
-        self._directory = directory
+    def __init__(self, reader: Reader, store: TreeStore, tree: str, scratch: Path) -> None:
+        self._directory, self._covered = reader.directory, reader.covered
         self._store = store
         self._tree = tree
         self._scratch = scratch
-        self._opened = Reader(directory).opened()
-        self._setting = setting_in(directory)
+        self._opened = reader.opened()
+        self._setting = setting_in(reader.directory, reader.covered)
         self._remarks: list[str] = []
 
     def run(self) -> RunChanges:
@@ -129,11 +147,27 @@ class _Comparison:
                 found += self._of_overlay(name, files)
         body = self._opened.body
         cwd = str(body.get("cwd") or self._setting.get("cwd") or HOME)
-        return RunChanges(str(body.get("run")), self._tree, cwd, tuple(found), tuple(self._remarks))
+        return RunChanges(
+            str(body.get("run")),
+            self._tree,
+            cwd,
+            tuple(found),
+            tuple(self._remarks),
+            self._governing(),
+        )
+
+    def _governing(self) -> Governing | None:
+        words = self._setting.get("policy")
+        if not isinstance(words, dict) or not words.get("text"):
+            return None
+        try:
+            return governing_file(policy_in(words))
+        except PolicyError:  # of a version that said things otherwise
+            return Governing(words.get("file"), words.get("base"), None)
 
     def _remark(self, wanted: Tree, laid_out: Restored) -> None:
         for path in laid_out.lost:
-            self._remarks.append(f"{path} was too large to be kept")
+            self._remarks.append(f"{path}: this version was not stored")
         if wanted.is_cut:
             self._remarks.append("there were more files than are recorded")
 
@@ -163,7 +197,8 @@ class _Comparison:
         """Against the first state that was recorded: the agent had done nothing then."""
         place = Place(HOME, files)
         mounted = {str(one.get("target")) for one in self._mounts()}
-        for one in changes_between(self._store, trees_of(self._directory)[0][1], self._tree):
+        first = trees_of(self._directory, self._covered)[0][1]
+        for one in changes_between(self._store, first, self._tree):
             path = one.path.removeprefix(f"{HOME}/")
             if path == one.path or one.path in mounted:
                 continue
@@ -222,7 +257,7 @@ def _type(node: Node) -> FileType:
     return _TYPES.get(node.kind, FileType.OTHER)
 
 
-def _scratch_home(home: Home) -> Path:
+def scratch_home(home: Home) -> Path:
     """On the disk of the home: a memory file system may not keep the marks of layers."""
     place = home.cache / "changes"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)

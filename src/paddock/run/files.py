@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.fence.container.agreed import LAYER_OWNER
-from paddock.journal.reader import Reader, Spot
+from paddock.fence.container.open_files import held_files, shared_maps
+from paddock.journal.reader import Covered, Reader, Spot
 from paddock.journal.records import Record
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.spec import HOME, MountMode
+from paddock.model.values import dataclass
 from paddock.run.refreshing import refresh_overlays
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
@@ -24,11 +28,10 @@ from paddock.state.trees.store import TreeStore
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
-    from paddock.state.trees.finished import Around
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
 
-_FILES = b'"what":"files"'
+_FILES, _UNRECORDED = b'"what":"files"', b'"what":"files not recorded"'
 
 
 def home_of(directory: Path) -> Home:
@@ -55,13 +58,15 @@ def roots_of(box: Box) -> dict[str, Path]:
     return roots
 
 
-def recorder_of(box: Box) -> Recorder:
-    """A recorder of a sandbox's files. Until the sandbox ends nothing is swept from the store."""
+def recorder_of(box: Box, may_store: Callable[[int], bool] | None = None) -> Recorder:
+    """A recorder of a sandbox's files. Until the sandbox ends nothing is swept from the store.
+    `may_store` is asked before earlier versions of files are stored; the last one always is."""
     store = store_of(box.engine.home)
     held = contextlib.ExitStack()
     held.enter_context(store.in_use())
     box.machine.on_end.append(lambda reason: held.close())
-    return store.recorder(roots_of(box))
+    mapped = partial(shared_maps, box.machine.init_pid)
+    return store.recorder(roots_of(box), mapped=mapped, may_store=may_store)
 
 
 def restore_into(
@@ -70,12 +75,12 @@ def restore_into(
     recorder: Recorder | None = None,
     *,
     is_fresh: bool = False,
-    around: Around | None = None,
+    first: str | None = None,
 ) -> Restored:
-    """Makes the files of a sandbox that stands still exactly that tree. `recorder` is the one that
-    has recorded this sandbox so far, if there is one: it spares reading everything again.
-    `is_fresh`: nothing has run in it yet, so nothing in it has looked at a file. `around`: several
-    are at work in it, and what they have under way is left to them."""
+    """Makes the files of a sandbox that stands still that tree, but for those that its processes
+    hold open. `recorder` is the one that has recorded this sandbox so far, if there is one: it
+    spares reading everything again. `is_fresh`: nothing has run in it yet, so nothing in it has
+    looked at a file. `first` is the tree that its processes began with."""
     if not box.machine.is_frozen:
         raise Conflict(f"sandbox {box.sandbox_id} is running", hint="restore while it stands still")
     roots = roots_of(box)
@@ -85,7 +90,8 @@ def restore_into(
         owner=LAYER_OWNER if is_privileged() else None,
         recorder=recorder,
         keep=frozenset(mount.target for mount in box.spec.mounts),
-        around=around,
+        held=None if is_fresh else held_files(box.machine.init_pid),
+        first=first,
     )
     # A file that was written in place shows at once; names that came or went do not.
     stale = (*restored.made, *restored.removed, *restored.sealed)
@@ -99,39 +105,62 @@ def _has_some(root: str, paths: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for path in paths)
 
 
-def trees_of(directory: Path) -> list[tuple[int | None, str]]:
+@dataclass(frozen=True, slots=True)
+class _FilesNote:
+    """What a journal notes about the files before a step, or at the end without one. Without a tree
+    they were not recorded, and there is an error."""
+
+    step: int | None
+    tree: str | None
+    error: str = ""
+
+
+def trees_of(directory: Path, covered: Covered | None = None) -> list[tuple[int | None, str]]:
     """The trees that a journal notes, in its order: the step before which it was so, None for the
-    state at the end."""
-    reader = Reader(directory)
+    state at the end. With `covered` only those of records that are signed."""
+    notes = _notes_of(directory, covered)
+    return [(note.step, note.tree) for note in notes if note.tree is not None]
+
+
+def tree_at(directory: Path, step: int | None = None, covered: Covered | None = None) -> str:
+    """The tree as it was when a step was proposed; without a step, the last one that there is.
+    NotFound when the journal has none so early, or when that state was not recorded."""
+    notes = _notes_of(directory, covered)
+    if not notes:
+        raise NotFound("no files were recorded in this run", hint="paddock run records them")
+    if step is None:
+        note = notes[-1]
+    else:
+        # Of actions in flight together a later one may have been noted first.
+        earlier = [note for note in notes if note.step is not None and note.step <= step]
+        if not earlier:
+            raise NotFound(f"no files were recorded at step {step} or before")
+        note = max(reversed(earlier), key=lambda note: note.step or 0)
+    if note.tree is None:
+        state = "at the end of this run" if note.step is None else f"at step {note.step}"
+        raise NotFound(
+            f"the files {state} were not recorded: {note.error}",
+            hint="--step K shows those of an earlier step",
+        )
+    return note.tree
+
+
+def _notes_of(directory: Path, covered: Covered | None) -> list[_FilesNote]:
+    reader = Reader(directory, covered)
     found = []
     for _, line, (_, _, kind) in reader.scan(Spot(1, 0)):
         # Most lines are not parsed: a journal may be long, and its notes are few.
-        if kind == b"noted" and _FILES in line:
-            noted = _tree_noted(Record.parse(line))
-            if noted is not None:
-                found.append(noted)
+        if kind == b"noted" and (_FILES in line or _UNRECORDED in line):
+            note = _files_note(Record.parse(line))
+            if note is not None:
+                found.append(note)
     return found
 
 
-def tree_at(directory: Path, step: int | None = None) -> str:
-    """The tree as it was when a step was proposed; without a step, the last one that there is.
-    NotFound when the journal has none so early."""
-    found = trees_of(directory)
-    if step is None:
-        chosen = [tree for _, tree in found]
-    else:
-        # Of actions in flight together a later one may have been noted first.
-        known = [(at, tree) for at, tree in found if at is not None and at <= step]
-        chosen = [tree for at, tree in known if at == max(known)[0]]
-    if chosen:
-        return chosen[-1]
-    if found:
-        raise NotFound(f"no files were recorded at step {step} or before")
-    raise NotFound("no files were recorded in this run", hint="paddock run records them")
-
-
-def _tree_noted(record: Record) -> tuple[int | None, str] | None:
+def _files_note(record: Record) -> _FilesNote | None:
     body = record.body
+    if body.get("what") == "files not recorded":
+        return _FilesNote(record.step, None, str(body.get("error"))[:200])
     if body.get("what") != "files" or not isinstance(body.get("tree"), str):
         return None
-    return record.step, body["tree"]
+    return _FilesNote(record.step, body["tree"])

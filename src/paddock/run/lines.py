@@ -1,6 +1,6 @@
-"""Whether an agent does one thing after the other. The files of one that does are exactly what they
-were when it proposes a step again. Of several lines of work, some are further than they were then:
-what they have done meanwhile belongs to the future, and is theirs.
+"""Whether an agent does one thing after the other. The files of one that does can be made exactly
+what they were when it proposes a step again. Of several lines of work, some are further than they
+were then and some not so far: each of them writes its own part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from paddock.fence.container.stillness import lines_of_work, settled
 from paddock.model.action import Kind
 from paddock.run.matching.rows import Row
-from paddock.state.trees.finished import Around
 
 if TYPE_CHECKING:
     from paddock.run.tape import Tape
@@ -21,17 +20,13 @@ _STILL_S = 0.5  # for what is under way to come to its next step
 _ASKED = (Kind.HTTP, Kind.MODEL, Kind.TOOL, Kind.CODE, Kind.FILE)
 
 
-async def around_of(tape: Tape, at: int, init_pid: int) -> Around | None:
-    """The states around a step, if others than who proposes it may be at work; else None."""
+async def are_several(tape: Tape, init_pid: int) -> bool:
+    """Whether others than who proposes the step may be at work. Returns when they have come to
+    their next step, or have had the time for it."""
     if not has_overlaps(tape.rows) and lines_of_work(init_pid) < 2:
-        return None
+        return False
     await settled(init_pid, _STILL_S)
-    states = sorted(tape.trees.items())
-    last = () if tape.last_tree is None else (tape.last_tree,)
-    return Around(
-        tuple(tree for step, tree in states if step <= at),
-        (*(tree for step, tree in states if step > at), *last),
-    )
+    return True
 
 
 def has_overlaps(rows: Sequence[Row]) -> bool:

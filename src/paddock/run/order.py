@@ -10,13 +10,15 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from paddock.doors.terms import load_file, policy_of, read_file, terms_of
+from paddock.doors.terms import policy_of, read_file, terms_of
+from paddock.doors.trust import NO_TRUST, Trust, check_trust, remember
 from paddock.model.action import Stage
 from paddock.model.errors import CannotEnforce, InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME, dump, load
+from paddock.policy.problems import PolicyError
 
 ISOLATIONS = ("process", "container", "gvisor", "microvm")
 TIMEOUT_S = 3600.0
@@ -48,12 +50,18 @@ class Order:
 
 def policy_words(policy: Policy, file: str | None) -> dict[str, Any]:
     """What a journal has of a policy; `policy_in` reads it. `file` is what it was made from."""
-    return {"text": dump(policy), "base": policy.terms.base, "name": file}
+    path = policy.terms.file
+    words = {"text": dump(policy), "base": policy.terms.base, "name": file}
+    return words if path is None else {**words, "file": path}
 
 
 def policy_in(words: Mapping[str, Any]) -> Policy:
     """From what a journal has of a policy."""
-    return load(str(words.get("text") or ""), "its paddock file", words.get("base"))
+    base, file = words.get("base"), words.get("file")
+    if file is None and base and words.get("name"):  # recorded before the path was kept
+        file = os.path.join(base, os.path.basename(str(words["name"])))
+    text = str(words.get("text") or "")
+    return load(text, "its paddock file", base, file, is_recorded=True)
 
 
 def order_of(
@@ -71,16 +79,21 @@ def order_of(
     faults: Any = None,
     timeout: float | str | None = None,
     stdin: bytes | None = None,
+    trust: Trust = NO_TRUST,
 ) -> Order:
     """Without a file: the project's paddock.yaml, or where there is none the usual policy, under
-    which nothing leaves. Raises InvalidInput."""
+    which nothing leaves. `sets` and the other words are the caller's own; what the file asks of the
+    host is checked against `trust`. Raises InvalidInput and NotTrusted."""
     if not command:
         raise InvalidInput("run: no command; e.g. paddock run -- python my_agent.py")
     check_isolation(isolation)
     project = Path(cwd or ".").absolute()
     where = _file(file, project)
-    policy = _policy(where, sets_of(sets))
+    policy = _policy(where, sets_of(sets), trust)
     policy = changed(policy, stage=stage, offline=offline, world=world, faults=faults, seed=seed)
+    is_from_file = where is not None and not isinstance(where, Policy)
+    if is_from_file and (sets or world is not None) and not trust.is_given:
+        remember(policy)  # the other values are the caller's own; a fork of the run has them too
     if policy.terms.vary:
         from paddock.run.matching.rules import vary_of
 
@@ -117,7 +130,9 @@ def changed(
     if stage is not None:
         terms = replace(terms, stage=_stage(stage))
     if offline and terms.network is not None:
-        terms = replace(terms, network=replace(terms.network, allow=()), secrets={})
+        # What only stand-ins get stays: the agent wants its variables, and no value is loaded.
+        stood_in = {n: one for n, one in terms.secrets.items() if n not in policy.real_secrets}
+        terms = replace(terms, network=replace(terms.network, allow=()), secrets=stood_in)
     if isinstance(seed, int) and terms.world is not None:
         terms = replace(terms, world=replace(terms.world, seed=seed))
     return policy if terms is policy.terms else Policy.of(terms)
@@ -128,8 +143,7 @@ def check_isolation(isolation: str | None) -> None:
     if isolation in (None, "container"):
         return
     if isolation not in ISOLATIONS:
-        known = ", ".join(ISOLATIONS)
-        raise InvalidInput(f"--isolation: {isolation!r} is none of {known}")
+        raise InvalidInput(f"--isolation: {isolation!r} is not known", hint="write container")
     raise CannotEnforce(f"isolation {isolation}", hint="only container is there; leave it out")
 
 
@@ -142,16 +156,26 @@ def _file(
     return usual if usual.is_file() else None
 
 
-def _policy(where: str | os.PathLike[str] | Policy | None, sets: Mapping[str, Any]) -> Policy:
+def _policy(
+    where: str | os.PathLike[str] | Policy | None, sets: Mapping[str, Any], trust: Trust
+) -> Policy:
     if where is None or isinstance(where, Policy):
         policy = policy_of(where)
-        return with_sets(dump(policy), policy.terms.base, sets) if sets else policy
+        terms = policy.terms
+        return with_sets(dump(policy), terms.base, terms.file, sets) if sets else policy
     if not sets:
-        return load_file(where)
-    return with_sets(read_file(where), str(Path(where).absolute().parent), sets)
+        return policy_of(where, trust)
+    path, text = Path(where).absolute(), read_file(where)
+    policy = with_sets(text, str(path.parent), str(path), sets)
+    try:
+        as_it_stands = load(text, path.name, str(path.parent), str(path))
+    except PolicyError:
+        as_it_stands = policy  # the other values are needed to make sense of it
+    check_trust(as_it_stands, trust)
+    return policy
 
 
-def with_sets(text: str, base: str | None, sets: Mapping[str, Any]) -> Policy:
+def with_sets(text: str, base: str | None, file: str | None, sets: Mapping[str, Any]) -> Policy:
     """The policy of a text in which some keys have other values."""
     from paddock.policy.document import read
     from paddock.policy.emit import emit
@@ -163,7 +187,7 @@ def with_sets(text: str, base: str | None, sets: Mapping[str, Any]) -> Policy:
     for key, new in sets.items():
         said = read(new, f"--set {key}").value if isinstance(new, str) else new
         _set(value, key.split("."), said, key)
-    return load(emit(value), f"{DEFAULT_NAME} with --set", base)
+    return load(emit(value), f"{DEFAULT_NAME} with --set", base, file)
 
 
 def _set(value: Any, words: list[str], new: Any, key: str) -> None:

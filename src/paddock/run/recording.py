@@ -6,11 +6,14 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect, insort
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.offload import offload
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt
+from paddock.model.space import is_out_of_space
+from paddock.state.diskspace import full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -30,6 +33,7 @@ class StateRecorder:
         self._noted = Noted()
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
         self.follows: Mapping[int, str] | None = None  # trees by step, of a fork's past
+        self.unrecorded: Mapping[int, str] = {}  # steps of that past without files, and why
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
@@ -37,7 +41,7 @@ class StateRecorder:
         if self.follows is not None:
             self._follow(self.follows, action.step)
             return
-        found = await self.look()
+        found = await self.look(action.step)
         if found is None or action.step is None:
             return
         self.trees[action.step] = found.tree
@@ -47,6 +51,8 @@ class StateRecorder:
 
     def _follow(self, known: Mapping[int, str], step: int | None) -> None:
         """In the past of a fork they are what they were; at its end they are made so."""
+        if (why := self.unrecorded.get(step or 0)) is not None:
+            self._note_unrecorded(why, step)
         tree = known.get(step or 0)
         if tree is not None and step is not None:
             for one in self._noted.missing(step, tree):
@@ -63,35 +69,44 @@ class StateRecorder:
 
     async def ended(self) -> None:
         """The files as they are left, while the sandbox is still there."""
-        found = await self.look()
+        found = await self.look(is_final=True)
         if found is not None:
             with contextlib.suppress(JournalBroken):
                 # Of the whole run: what the last step changed is not what is asked at the end.
                 whole = {**_files(found), "changed": found.total}
+                whole |= {"unstored": found.unstored} if found.unstored else {}
                 self._gate.note({**whole, "is_last": True})
 
-    async def look(self) -> Recorded | None:
-        """What the files are now. None when they cannot be read any more."""
-        if self._files is not None and (same := self._files.unchanged()) is not None:
-            return same  # most actions follow one that changed no file: no thread for those
+    async def look(self, step: int | None = None, *, is_final: bool = False) -> Recorded | None:
+        """What the files are now. None when they cannot be read any more, or not be stored: that
+        is noted for the step, so that no earlier state is taken for its own."""
+        quick = None if is_final or self._files is None else self._files.unchanged()
+        if quick is not None:
+            return quick  # most actions follow one that changed no file: no thread for those
         try:
-            return await offload(self._look)
+            return await offload(partial(self._look, is_final=is_final))
         except OSError as error:
-            with contextlib.suppress(JournalBroken):
-                self._gate.note({"what": "files not recorded", "error": str(error)})
+            if is_out_of_space(error):
+                self._box.fail(full_disk(self._box.engine.home.root, error))
+            self._note_unrecorded(str(error), step)
             return None
+
+    def _note_unrecorded(self, error: str, step: int | None) -> None:
+        with contextlib.suppress(JournalBroken):
+            self._gate.note({"what": "files not recorded", "error": error}, step)
 
     @property
     def files(self) -> Recorder | None:
         """Who has recorded them so far."""
         return self._files
 
-    def _look(self) -> Recorded:
+    def _look(self, *, is_final: bool) -> Recorded:
         if self._files is None:
             from paddock.run.files import recorder_of
 
-            self._files = recorder_of(self._box)
-        return self._files.record()
+            budget = self._gate.writing.journal.budget
+            self._files = recorder_of(self._box, budget.take_file)
+        return self._files.record(is_final=is_final)
 
 
 class Noted:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from paddock.journal.index import journals
 from paddock.journal.index_rows import RunRow
 from paddock.journal.places import is_held
-from paddock.model.errors import Conflict, PaddockError
+from paddock.model.errors import Conflict, IntegrityError, PaddockError
 from paddock.model.values import dataclass
 from paddock.run.files import store_of, trees_of
 from paddock.state.home import Home, remove_tree
 
-_TRASH = "removed-"
+TRASH = "removed-"
 _SHOWN = 5
 
 
@@ -78,7 +78,7 @@ def remove_runs(home: Home, chosen: Sequence[Path], rows: Sequence[RunRow]) -> R
         _take_away(home, directory)
     names = tuple(one.name for one in chosen)
     try:
-        return Removed(names, store_of(home).gc(_trees_in_use(home)))
+        return Removed(names, with_trees_in_use(home, store_of(home).gc))
     except PaddockError as error:  # no tree is removed where it is not known who needs it
         return Removed(names, 0, f"files that only they had are still there: {error.message}")
 
@@ -88,20 +88,40 @@ def _take_away(home: Home, directory: Path) -> None:
     if is_held(directory):
         raise Conflict(f"the run {directory.name} is still going", hint="paddock kill ends it")
     for place in (home.worlds / directory.name, directory):
-        trash = home.cache / f"{_TRASH}{secrets.token_hex(8)}"
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(place, trash)
-            remove_tree(trash)
+        discard(home, place)
+
+
+def discard(home: Home, place: Path) -> None:
+    """Removes a directory of the home, out of sight at once. Gone already is fine."""
+    gone = home.cache / f"{TRASH}{secrets.token_hex(8)}"
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(place, gone)
+        remove_tree(gone)
 
 
 def _empty_trash(home: Home) -> None:
     """What somebody was removing when the host went down."""
-    for place in home.cache.glob(f"{_TRASH}*"):
+    for place in home.cache.glob(f"{TRASH}*"):
         with contextlib.suppress(FileNotFoundError):
             remove_tree(place)
 
 
-def _trees_in_use(home: Home) -> Iterator[str]:
-    for directory in journals(home.runs):
-        for _, tree in trees_of(directory):
-            yield tree
+def with_trees_in_use(home: Home, collect: Callable[[Iterable[str]], int]) -> int:
+    """Calls `collect` with every tree that a journal of the home names. Raises IntegrityError with
+    the name of the run whose journal or trees cannot be read."""
+    reading = ""
+
+    def trees() -> Iterator[str]:
+        nonlocal reading
+        for directory in journals(home.runs):
+            reading = directory.name
+            for _, tree in trees_of(directory):
+                yield tree
+
+    try:
+        return collect(trees())
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"it is not known which files the run {reading} needs: {error.message}",
+            hint=f"paddock verify {reading} says more; paddock runs remove {reading} gives it up",
+        ) from None

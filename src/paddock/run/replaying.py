@@ -3,6 +3,7 @@ answered from the record. Nothing real is touched, no secret is needed, nobody i
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +16,10 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.network.inside_envs import faketime_envs
 from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.pacing import Pacer
+from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.fence.offload import offload
 from paddock.gate.run_keys import run_key
+from paddock.gate.signed_journals import check_trusted
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.errors import InvalidInput
@@ -29,16 +32,15 @@ from paddock.run.matching.rules import Rules, vary_of
 from paddock.run.order import TIMEOUT_S, Order, policy_in
 from paddock.run.patience import PATIENCE_S
 from paddock.run.running import Ended, Nobody, Performance, Stage, Watcher, called
-from paddock.run.setting import stdin_in
+from paddock.run.setting import given_envs, stdin_in
 from paddock.run.tape import Tape
-from paddock.run.trusting import check_trusted
 from paddock.state.home import Home
 from paddock.world.world import World
 
 if TYPE_CHECKING:
     from paddock.gate.gate import Gate
     from paddock.run.recording import StateRecorder
-    from paddock.state.trees.finished import Around
+    from paddock.state.trees.restoring import Restored
 
 Begin = Callable[[Box], Awaitable[None]]
 MODES = ("stop", "block", "live")
@@ -59,19 +61,22 @@ def replay(
     patience_s: float = PATIENCE_S,
     clock: str = RECORDED,
     watch: Watcher | None = None,
+    trust: Trust = NO_TRUST,
+    envs: Mapping[str, str] | None = None,
 ) -> Ended:
     """Plays it again, to its end or to where it leaves its record. The clock inside begins at the
     recorded moment where libfaketime is installed, unless it is to be the real one; what goes on
     as a fork has the real one. `patience_s` is beyond how long things took in the record.
     Only `beside` goes on beside it, if it `drops_beside` what is usual and what its file says.
+    `envs` are variables that the recorded run was given: their values are not on record, and come
+    from the environment if they are not given here.
     Raises InvalidInput."""
     if on_divergence not in MODES:
         raise InvalidInput(f"on divergence: {on_divergence!r} is none of {', '.join(MODES)}")
     if clock not in CLOCKS:
         raise InvalidInput(f"clock: {clock!r} is none of {', '.join(CLOCKS)}")
     engine = Engine.current()
-    check_trusted(directory, engine.home)
-    tape = Tape.read(directory)
+    tape = Tape.read(directory, check_trusted(directory, engine.home))
     manner = Manner(
         rules_for(tape, vary, beside, drops_beside=drops_beside),
         epochs=epochs_of(tape),
@@ -79,14 +84,15 @@ def replay(
         is_stopped=on_divergence != "block",
         is_other_agent=command is not None,
     )
-    order = order_again(tape, command)
-    envs = faketime_envs(tape.window[0]) if clock == RECORDED else {}
-    played = Replay(engine, tape, order, manner, watch or Nobody(), envs=envs)
+    order = order_again(tape, command, envs or {})
+    check_trust(order.policy, trust)
+    clock_envs = faketime_envs(tape.window[0]) if clock == RECORDED else {}
+    played = Replay(engine, tape, order, manner, watch or Nobody(), envs=clock_envs)
     ended = called(engine, played.play())
     if on_divergence == "live" and _is_left(ended):
         past = {"vary": tuple(vary), "beside": tuple(beside), "drops_beside": drops_beside}
-        past |= {"patience_s": patience_s}
-        return _go_on(directory, tape, ended, command, past, watch)
+        past |= {"patience_s": patience_s, "envs": dict(envs or {})}
+        return _go_on(directory, tape, ended, command, past, watch, trust)
     return ended
 
 
@@ -103,6 +109,7 @@ def _go_on(
     command: Sequence[str] | None,
     past: Mapping[str, Any],
     watch: Watcher | None,
+    trust: Trust,
 ) -> Ended:
     """From where it left the record it goes on as a fork: with a world, and for real."""
     from paddock.run.forking import ForkWords, fork
@@ -110,7 +117,7 @@ def _go_on(
     assert ended.divergence is not None
     at = ended.divergence.step or tape.last_step + 1
     words = ForkWords(at, command=None if command is None else tuple(command), **past)
-    return replace(fork(directory, words, watch=watch)[0], left=ended.divergence)
+    return replace(fork(directory, words, watch=watch, trust=trust)[0], left=ended.divergence)
 
 
 class Replay:
@@ -150,7 +157,13 @@ class Replay:
         ended = await self._performance.play(self._conclude)
         past, differs = self._past, self._differences()
         beside = past.asides.count
-        return replace(ended, divergence=past.divergence, differs=differs, beside=beside)
+        return replace(
+            ended,
+            divergence=past.divergence,
+            differs=differs,
+            beside=beside,
+            varied=past.varied,
+        )
 
     def _conclude(self, ended: Ended) -> None:
         """While the journal is open: what did not come, and how it ended."""
@@ -192,20 +205,21 @@ async def restore_files(
     recorder: StateRecorder | None,
     *,
     is_fresh: bool = False,
-    around: Around | None = None,
-) -> int:
-    """Makes the files of the sandbox that tree. Gives how many were other. Raises HostCannot."""
+    first: str | None = None,
+) -> Restored:
+    """Makes the files of the sandbox that tree, but for what its processes hold. Raises
+    HostCannot."""
     from paddock.run.files import restore_into
+    from paddock.state.trees.restoring import Restored
 
     known = None if recorder is None else await recorder.look()
     if known is not None and known.tree == tree:
-        return 0
+        return Restored()
     files = None if recorder is None else recorder.files
     async with box.still():
-        restored = await offload(
-            partial(restore_into, box, tree, files, is_fresh=is_fresh, around=around)
+        return await offload(
+            partial(restore_into, box, tree, files, is_fresh=is_fresh, first=first)
         )
-    return len(restored.changed)
 
 
 async def _no_world(box: Box) -> World | None:
@@ -235,12 +249,13 @@ def rules_for(
     )
 
 
-def order_again(tape: Tape, command: Sequence[str] | None) -> Order:
+def order_again(tape: Tape, command: Sequence[str] | None, envs: Mapping[str, str]) -> Order:
     """The order of the recorded run. Raises InvalidInput where it cannot be given again."""
     policy = tape.setting.get("policy") or {}
     words = tuple(command) if command else tape.command
     if not words:
         raise InvalidInput(f"{tape.run} does not say what was run", hint="say -- COMMAND")
+    keyed = Keyed(run_key(Home.find(), tape.directory, tape.root))
     cwd = Path(str(tape.opened.get("cwd") or "."))
     if not cwd.is_dir():
         raise InvalidInput(f"the project of {tape.run} is not there any more: {cwd}")
@@ -249,7 +264,7 @@ def order_again(tape: Tape, command: Sequence[str] | None) -> Order:
         cwd=cwd,
         policy=policy_in(policy),
         file=policy.get("name"),
-        envs=dict(tape.setting.get("own_envs") or {}),
+        envs=given_envs(tape.setting, keyed, envs, os.environ),
         seed=str(tape.opened.get("seed") or ""),
         timeout_s=float(tape.setting.get("timeout_s") or TIMEOUT_S),
         stdin=stdin_in(tape.setting),

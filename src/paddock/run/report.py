@@ -9,6 +9,7 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
+from paddock.journal.repeats import Repeats
 from paddock.model.values import dataclass
 
 RUNNING, ENDED, INTERRUPTED = "running", "ended", "interrupted"
@@ -32,6 +33,8 @@ class FilesChanged:
 
     tree: str | None
     changed: int
+    unstored: int = 0  # files whose bytes are not in the store
+    is_cut: bool = False  # there were more files than are recorded
     added: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -66,6 +69,15 @@ class WorldLeft:
     digest: str | None = None
     positions: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Values of which only digest and size were kept; how many is known when the run has ended."""
+
+    budget_bytes: int
+    values: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +122,16 @@ class Report:
     lineage: Mapping[str, Any] | None
     divergence: Mapping[str, Any] | None
     live_at: int | None = None  # of a fork: from this step on it went its own way
+    # Of a fork: files that programs held open when it went live, and that are not as recorded.
+    files_kept: int = 0
+    kept: tuple[str, ...] = ()  # some of them by path
     beside: int = 0  # what went on beside a past that was lived through again
+    varied: Mapping[str, int] = field(default_factory=dict)  # in that past, what was let vary
     policy_digest: str | None = None
     template: str | None = None
     past_drafts: tuple[str, ...] = ()  # of the run whose answers it got again
+    repeats: Mapping[int, Repeats] = field(default_factory=dict)  # refusals without a step, by step
+    left_out: LeftOut | None = None  # what was beyond the budget of the record
 
     @property
     def drafted(self) -> int:

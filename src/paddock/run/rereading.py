@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from paddock.journal.canonical import canonical
 from paddock.journal.heads import Head
 from paddock.journal.keys import PUBLIC_NAME, PublicKey
-from paddock.journal.reader import Reader, Spot
+from paddock.journal.reader import Covered, Reader, Spot
 from paddock.journal.records import Chain, ChainBroken, Record, Type
 from paddock.journal.segments import OpenSegments
 from paddock.journal.traffic import mapping
+from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.values import dataclass
 
@@ -79,35 +80,40 @@ class Redecided:
 
 def reread(directory: Path, *, key: PublicKey | None = None) -> Iterator[Frame]:
     """Every step, in the order of their numbers. `key` is whose signature is wanted; the journals
-    of a home are signed with that home's key. Raises IntegrityError where the journal breaks."""
-    return Past(directory, key).frames()
+    of a home are signed with that home's key, and what comes after the last signature is left out.
+    Raises IntegrityError where the journal breaks, or is not signed at all."""
+    return Past(directory, key, _covered(directory, key)).frames()
 
 
 def redecide(
     directory: Path, policy: Policy, *, key: PublicKey | None = None
 ) -> Iterator[Redecided]:
     """Every step, with what this policy would have decided about it then."""
-    from paddock.gate.recorded import recorded_actions
+    from paddock.gate.recorded import recorded_events
     from paddock.policy.compare import replay
 
-    frames = reread(directory, key=key)  # verified before anything is decided
+    covered = _covered(directory, key)
+    frames = Past(directory, key, covered).frames()  # verified before anything is decided
     changed: dict[int, Decision] = {}
     programs: dict[int, list[Change]] = {}
-    for one in replay(policy, recorded_actions(directory)):
+    for one in replay(policy, recorded_events(directory, covered)):
         if one.before.decided_by == "observed":
             programs.setdefault(one.step, []).append(one)
-        elif not _is_fault(one):
+        else:
             changed[one.step] = one.after
     for frame in frames:
         yield Redecided(frame, changed.get(frame.step), tuple(programs.get(frame.step, ())))
 
 
 class Past:
-    """The steps of a run, verified once, each to be had at any time."""
+    """The steps of a run, verified once, each to be had at any time. `covered` leaves out what is
+    not signed."""
 
-    def __init__(self, directory: Path, key: PublicKey | None = None) -> None:
+    def __init__(
+        self, directory: Path, key: PublicKey | None = None, covered: Covered | None = None
+    ) -> None:
         self.directory = directory
-        self.reader = Reader(directory)
+        self.reader = Reader(directory, covered)
         self.opened: Mapping[str, Any] = {}
         self._key = key or _key_of(directory)
         self._chain = Chain()
@@ -241,6 +247,19 @@ def _summed(moved: list[tuple[int, dict[str, int]]]) -> list[tuple[int, dict[str
     return found
 
 
+def _covered(directory: Path, key: PublicKey | None) -> Covered | None:
+    """The records that are signed; None for a journal from elsewhere, whose key nobody knows."""
+    key = key or _key_of(directory)
+    if key is None:
+        return None
+    leaves = bytearray()
+    report = verify(directory, key, reads_values=False, leaves=leaves)
+    if report.problems:
+        first = str(report.problems[0]).partition("\n")[0]
+        raise IntegrityError(f"{first}: paddock verify says more")
+    return Covered(bytes(leaves), report.usable)
+
+
 def _key_of(directory: Path) -> PublicKey | None:
     """Of a journal in its home, the home's own; of one from elsewhere nobody here can say."""
     from paddock.state.home import Home
@@ -256,14 +275,6 @@ def _head_line(record: Record, head: Head) -> bytes:
     """After the last head nothing follows that would notice a change of its line."""
     words = {"after": record.after, "at": head.at, "body": head.as_body(), "n": record.n}
     return canonical({**words, "type": Type.HEAD.value})
-
-
-def _is_fault(change: Change) -> bool:
-    """A fault on purpose struck what the rules let pass, and this policy lets it pass as well."""
-    from paddock.model.action import Verdict
-
-    passing = (Verdict.ALLOW, Verdict.SIMULATE)
-    return change.before.verdict is Verdict.FAULT and change.after.verdict in passing
 
 
 def _number(value: tuple[int, Any]) -> int:

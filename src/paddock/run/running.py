@@ -25,11 +25,20 @@ from paddock.doors.terms import terms_of
 from paddock.fence.offload import offload
 from paddock.gate.executors import Done
 from paddock.gate.past import Past
-from paddock.journal.records import Record
+from paddock.gate.project import project_directory
+from paddock.gate.run_keys import run_keyed
+from paddock.journal.records import Record, Type
 from paddock.model.action import Action
-from paddock.model.errors import Blocked, InvalidInput, PaddockError, SandboxDied, SandboxError
+from paddock.model.errors import (
+    Blocked,
+    CommandNotStarted,
+    InvalidInput,
+    PaddockError,
+    SandboxDied,
+    SandboxError,
+)
 from paddock.model.results import CommandResult
-from paddock.model.spec import MountMode, Spec
+from paddock.model.spec import Limits, MountMode, Spec
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.run.order import Order
@@ -47,6 +56,7 @@ T = TypeVar("T")
 TIMED_OUT = ("timeout", "time limit")  # as a sandbox says it whose time is over
 INTERRUPTED = "interrupted"
 LEFT_RECORD = "stopped: it left its record"
+REFUSED = "stopped: it cannot be forked there"
 _ENDS_S = 20.0  # for an agent that is interrupted: its steps settle, its journal is closed
 # Nobody reads along otherwise: into a pipe Python writes when it is done. The file may say other.
 _READ_ALONG = {"PYTHONUNBUFFERED": "1"}
@@ -93,8 +103,12 @@ class Ended:
     ended_by: str
     divergence: Divergence | None = None
     error: str | None = None  # why the agent was not even started
+    not_started: int = 126  # the exit code that a shell would have for that
+    limit: str | None = None  # which one ended the agent
+    limits: Limits = Limits()  # that it had
     differs: tuple[str, ...] = ()  # of a replay: what is not as it was, and may be so
     beside: int = 0  # of a past that was lived through again: what went on beside it
+    varied: Mapping[str, int] = field(default_factory=dict)  # of such a past: what was let vary
     left: Divergence | None = None  # of a replay that went on as a fork: where it left its record
 
 
@@ -112,6 +126,7 @@ class Stage:
     told: Mapping[str, str] | None = None  # what a recorded run was told of its host
     sandbox: Policy | None = None  # whose limits and mounts hold, if not those of the order
     begin: Callable[[Box], Awaitable[None]] | None = None  # before the agent does
+    finish: Callable[[], Awaitable[None]] | None = None  # after the agent, before its last files
     inside: InsideState | None = None  # what its agent has declared before
 
 
@@ -173,12 +188,14 @@ class Performance:
             ended = await self._perform(box, around)
             if conclude is not None:
                 conclude(ended)
-            return ended
         except asyncio.CancelledError:
             self._cut_off = self._cut_off or INTERRUPTED
             raise
         finally:
             await box.end(self._ending())
+        if box.failure is not None:  # what the agent did last is not on record: that is no end
+            raise box.failure
+        return ended
 
     def _ending(self) -> str:
         """For the journal: why it is over."""
@@ -193,6 +210,7 @@ class Performance:
             "kind": stage.kind,
             "command": list(order.command),
             "cwd": str(order.cwd),
+            "project": project_directory(order.cwd),
             "seed": order.seed,
             **({"lineage": dict(stage.lineage)} if stage.lineage else {}),
         }
@@ -206,21 +224,27 @@ class Performance:
 
     def _heard(self, lines: list[bytes]) -> None:
         for line in lines:
-            self._watch.told(Record.parse(line))
+            record = Record.parse(line)
+            if record.type is not Type.HEAD:  # these come on a thread of their own
+                self._watch.told(record)
 
     async def _perform(self, box: Box, around: Surroundings) -> Ended:
         gate = box.passage.gate
-        setting = await offload(setting_of, self._order, box, around)
+        root = str((self._stage.lineage or {}).get("root") or box.sandbox_id)
+        keyed = run_keyed(self._engine.home, box.sandbox_id, root)
+        setting = await offload(setting_of, self._order, box, around, keyed)
         gate.note(setting)
         self._recorder = gate.recorder = StateRecorder(box, gate)
         if self._stage.ready is not None:
             self._stage.ready(box, gate, self._recorder)
         gate.note({"what": "proved", "boundaries": prove(box)})
+        gate.writing.journal.sign()  # a run that is killed from here on can be replayed and forked
         if self._stage.begin is not None:
             await self._stage.begin(box)
         await box.network.serve_inside(self._stage.inside)
         self._watch.began(box.sandbox_id, setting)
         error, ended_by = None, "the agent"
+        not_started = 126
         try:
             self.result = await self._agent(box, around)
         except Blocked as blocked:
@@ -229,11 +253,25 @@ class Performance:
             ended_by = died.reason
         except SandboxError as failed:
             error, ended_by = failed.message, "an error"
+            if isinstance(failed, CommandNotStarted):
+                not_started = failed.exit_code
+        if self._stage.finish is not None and box.machine.ended_by is None:
+            await self._stage.finish()
         await self._wind_up(box)
         code = None if self.result is None else self.result.exit_code
-        if self.result is not None and self.result.killed_by:
-            ended_by = f"the {self.result.killed_by} limit"
-        return Ended(box.sandbox_id, self._directory(box), code, ended_by, error=error)
+        limit = None if self.result is None else self.result.killed_by
+        if limit is not None:
+            ended_by = f"the {limit} limit"
+        return Ended(
+            box.sandbox_id,
+            self._directory(box),
+            code,
+            ended_by,
+            error=error,
+            not_started=not_started,
+            limit=limit,
+            limits=box.spec.limits,
+        )
 
     async def _wind_up(self, box: Box) -> None:
         if self._recorder is not None and box.machine.ended_by is None:
@@ -273,10 +311,10 @@ class Performance:
         result: CommandResult = await box.passage.command(start.argv, start.cwd, live)
         return result
 
-    def stop(self) -> None:
-        """Ends the agent, which has left its record, whatever it does."""
+    def stop(self, reason: str = LEFT_RECORD) -> None:
+        """Ends the agent, whatever it does."""
         if self.result is None:
-            self._cut_off = LEFT_RECORD
+            self._cut_off = reason
         if self._running is not None:
             with contextlib.suppress(PaddockError):
                 self._running.signal(signal.SIGKILL)

@@ -17,6 +17,7 @@ from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
+    from paddock.journal.keyed import Keyed
     from paddock.run.order import Order
     from paddock.run.surroundings import Surroundings
 
@@ -29,13 +30,14 @@ def chance_envs(seed: str) -> dict[str, str]:
     return {**seed_envs(seed), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
-    """The body of the note."""
+def setting_of(order: Order, box: Box, around: Surroundings, keyed: Keyed) -> dict[str, Any]:
+    """The body of the note. Of variables that the caller gave for this run (`--env`) it has the
+    names, and keyed hashes by which a replay knows the values again."""
     terms = order.policy.terms
     why = {m.target: m.why for m in around.mounts}
     return {
         "what": "setting",
-        "envs": box.envs({}),
+        "envs": {n: value for n, value in box.envs({}).items() if n not in order.envs},
         "argv": list(around.argv),
         "cwd": around.cwd,
         "mounts": [
@@ -48,11 +50,31 @@ def setting_of(order: Order, box: Box, around: Surroundings) -> dict[str, Any]:
         "template": {"name": box.spec.template, "digest": template_digest(box.spec.template)},
         "clock": datetime.fromtimestamp(time.time(), UTC).isoformat(),
         "timeout_s": order.timeout_s,
-        "own_envs": dict(order.envs),
+        "given_envs": {name: keyed.of(value) for name, value in order.envs.items()},
         **({"vary": list(terms.vary)} if terms.vary else {}),
         **({} if terms.beside is None else {"beside": list(terms.beside)}),
         **({} if order.stdin is None else stdin_words(order.stdin)),
     }
+
+
+def given_envs(
+    setting: Mapping[str, Any], keyed: Keyed, given: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables that a recorded run was given, for another one like it: as they are given now,
+    or from the environment where it has the same value. Raises InvalidInput for one whose value
+    nobody says: it is not on record."""
+    found = {str(n): str(v) for n, v in (setting.get("own_envs") or {}).items()}  # older runs
+    for name, digest in (setting.get("given_envs") or {}).items():
+        value = given.get(name, environ.get(name))
+        if value is None or (name not in given and keyed.of(value) != digest):
+            here = "is not set" if value is None else "has another value"
+            raise InvalidInput(
+                f"the run was given the variable {name}, whose value is not on record, and which "
+                f"{here} in this environment",
+                hint=f"say --env {name}=VALUE, or set it to the same value",
+            )
+        found[name] = value
+    return found | dict(given)
 
 
 def stdin_words(stdin: bytes) -> dict[str, str]:

@@ -4,24 +4,29 @@ that proposals are compared with, and the answers, which are read when their tur
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddock.doors.network.inside_state import memory_of
+from paddock.doors.network.requests import SENT
 from paddock.gate.recorded import action_of, decision_of
+from paddock.journal.blobs import BYTES
 from paddock.journal.conversations import request_of, whole_arguments
-from paddock.journal.reader import Reader, Step
+from paddock.journal.reader import Covered, Reader, Step
 from paddock.journal.records import Record, Type
+from paddock.journal.repeats import repeats_in
 from paddock.journal.traffic import mapping
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Kind, Outcome
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.values import dataclass
 from paddock.run.edits import edited_as
-from paddock.run.matching.rows import Row
+from paddock.run.matching.rows import BEYOND_BUDGET, Row
 from paddock.run.silence import is_silent
 
 _BY_DOOR = ("protocol", "mismatch", "secrets")  # who refused, in journals that do not say it
@@ -68,11 +73,13 @@ class Tape:
     _inside: Mapping[int, Sequence[Row]] = field(repr=False)  # steps that are parts of answers
     # Where the stand-ins had come to after a step, one after the other; at first without a step.
     moved: Sequence[tuple[int | None, Mapping[str, int]]] = ()
+    unrecorded: Mapping[int, str] = field(default_factory=dict)  # steps without files, and why
 
     @classmethod
-    def read(cls, directory: Path) -> Tape:
-        """Raises NotFound, IntegrityError, or InvalidInput for what is no run of an agent."""
-        reader = Reader(directory)
+    def read(cls, directory: Path, covered: Covered | None = None) -> Tape:
+        """Reads all records, or those that a signature covers. Raises NotFound, IntegrityError, or
+        InvalidInput for what is no run of an agent."""
+        reader = Reader(directory, covered)
         opened = reader.opened()
         reading = _Reading(reader)
         of_steps: dict[int, list[Record]] = {}
@@ -87,7 +94,11 @@ class Tape:
             )
         steps = {n: Step(n, tuple(of_steps[n])) for n in sorted(of_steps)}
         try:
-            rows = tuple(_row(reader, step, steps) for step in steps.values() if step.proposed)
+            rows = tuple(
+                _row(reader, step, steps, reading.repeats[step.number])
+                for step in steps.values()
+                if step.proposed
+            )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise IntegrityError(f"{directory.name}: {type(error).__name__}: {error}") from None
         return cls(
@@ -106,6 +117,7 @@ class Tape:
             _rows={row.step: row for row in rows},
             _inside=_by_outer(rows),
             moved=reading.moved,
+            unrecorded=reading.unrecorded,
         )
 
     @property
@@ -165,6 +177,13 @@ class Tape:
         known = [one for one in self.trees if one <= step]
         return self.trees[max(known)] if known else None
 
+    def why_unrecorded(self, step: int) -> str | None:
+        """Why the files of a step are not known; None if they are, or if the record has none."""
+        last = max((one for one in (*self.trees, *self.unrecorded) if one <= step), default=None)
+        if step > self.last_step and self.last_tree is not None:
+            return None
+        return None if last is None else self.unrecorded.get(last)
+
     def memory_at(self, step: int) -> dict[str, Any]:
         """What the agent had declared when it proposed the step."""
         row = self._rows.get(step)
@@ -195,6 +214,16 @@ class Tape:
                 answered_by=body.get("answered_by"),
                 draft_id=body.get("draft_id"),
             )
+
+    def pieces(self, step: int) -> tuple[Callable[[], bytes], ...]:
+        """What reads the pieces of a long answer, each of them checked. Raises IntegrityError."""
+        record = self._steps[step].settled
+        refs = () if record is None else record.blobs
+        return tuple(
+            partial(self._reader.blob, ref.sha256, ref.size_bytes)
+            for ref in refs
+            if ref.form == BYTES and ref.is_kept
+        )
 
     def done_before(self, step: int) -> Iterator[tuple[Action, Outcome]]:
         """What was carried out before a step, and what came of it."""
@@ -276,9 +305,11 @@ class _Reading:
         self.setting: Mapping[str, Any] = {}
         self.trees: dict[int, str] = {}
         self.last_tree: str | None = None
+        self.unrecorded: dict[int, str] = {}
         self.memory: list[tuple[int, dict[str, Any]]] = []
         self.terms: list[tuple[int, Mapping[str, Any]]] = []
         self.moved: list[tuple[int | None, dict[str, int]]] = []
+        self.repeats: Counter[int] = Counter()  # refusals that were only counted, by step
         self.last_at = 0
 
     def take(self, record: Record) -> None:
@@ -292,6 +323,8 @@ class _Reading:
                 self.last_tree = str(record.body["tree"])
             case "files":
                 self.trees[record.step or 0] = str(record.body["tree"])
+            case "files not recorded" if record.step is not None:
+                self.unrecorded[record.step] = str(record.body.get("error"))
             case "terms":
                 body = self._reader.body(record)
                 self.terms.append((int(body["at"]), body["policy"]))
@@ -299,6 +332,8 @@ class _Reading:
                 said = mapping(self._reader.body(record).get("positions"))
                 known = {str(name): one for name, one in said.items() if type(one) is int}
                 self.moved.append((record.step, known))
+            case "refused again" if (again := repeats_in(record.body)) is not None:
+                self.repeats[record.step or 0] += again.count
             case "memory":
                 self.memory.append((record.n, self._reader.body(record)))
 
@@ -311,7 +346,7 @@ def _by_outer(rows: Iterable[Row]) -> dict[int, list[Row]]:
     return found
 
 
-def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
+def _row(reader: Reader, step: Step, steps: Mapping[int, Step], repeats: int) -> Row:
     proposed, decided, last = step.proposed, step.decided, step
     while new := edited_as(last, steps):
         last = new
@@ -319,6 +354,7 @@ def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
     assert proposed is not None
     body = reader.body(proposed)
     action = action_of(step.number, body)
+    unkept = "" if settled is None else _unkept(reader, action, settled)
     return Row(
         step=step.number,
         kind=action.kind,
@@ -332,10 +368,23 @@ def _row(reader: Reader, step: Step, steps: Mapping[int, Step]) -> Row:
         is_refused_by_door=_is_by_door(decided),
         is_within=_within(action, steps),
         is_contained=action.is_contained,
-        is_kept=settled is not None and _is_kept(action, settled),
+        is_kept=settled is not None and not unkept,
+        unkept=unkept,
         begun_n=_begun(last, steps),
         is_silent=is_silent(last, steps, _begun(last, steps)),
+        repeats=repeats,
+        is_whole=proposed.is_whole,
+        sent=_sent(action, settled),
     )
+
+
+def _sent(action: Action, settled: Record | None) -> Mapping[str, Any] | None:
+    """The digests of a body that streamed by, whose request was decided on by its head alone."""
+    result = None if settled is None else settled.body.get("result")
+    if not isinstance(result, Mapping) or "body_sha256" in action.arguments:
+        return None
+    sent = result.get(SENT)
+    return sent if isinstance(sent, Mapping) and not sent.get("is_part") else None
 
 
 def _begun(step: Step, steps: Mapping[int, Step]) -> int | None:
@@ -374,13 +423,27 @@ def _within(action: Action, steps: Mapping[int, Step]) -> int | None:
     return None
 
 
-def _is_kept(action: Action, settled: Record) -> bool:
-    """Whether all that the agent got is on record."""
+def _unkept(reader: Reader, action: Action, settled: Record) -> str:
+    """Why the record does not have all that the agent got; empty if it has."""
     if settled.body.get("outcome") in ("refused", "faulted"):
-        return True
+        return ""
     if action.kind is Kind.CONNECT:
-        return settled.body.get("outcome") == "failed"
+        is_failed = settled.body.get("outcome") == "failed"
+        return "" if is_failed else "a connection that was passed through: nothing of it is kept"
+    if not settled.is_whole:
+        return f"the answer is not whole: {BEYOND_BUDGET}"
     result = settled.body.get("result")
+    if isinstance(result, str) and settled.blobs:  # it may stand for an object that is set aside
+        result = reader.body(settled).get("result")
     if not isinstance(result, Mapping):
-        return True
-    return not result.get("is_cut") and "websocket" not in result
+        return ""
+    if result.get("is_cut"):
+        why = f": {BEYOND_BUDGET}" if result.get("cut_by") == "budget" else ""
+        return f"of an answer of {result.get('bytes')} bytes only the beginning is kept{why}"
+    if "websocket" in result:
+        frames = result.get("frames")
+        if not isinstance(frames, Mapping):
+            return "a WebSocket of an earlier version, which kept nothing of what was said"
+        if frames.get("is_cut"):
+            return f"not all of what was said over the WebSocket is kept: {BEYOND_BUDGET}"
+    return ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import PaddockError
-from paddock.run.files import home_of, store_of, trees_of
+from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.run.report import FilesChanged, Report, report_of
 from paddock.run.surroundings.host import names_in
 from paddock.state.trees.nodes import NodeKind
@@ -30,17 +30,26 @@ _MAX_COMPARED = 64 << 20  # of a larger file it is not found out whether it is o
 def files_touched(directory: Path, mounts: Sequence[Mapping[str, Any]]) -> FilesChanged | None:
     """None where no files were recorded, or their trees are gone."""
     try:
-        trees = [tree for _, tree in trees_of(directory)]
-        if not trees:
-            return None
+        first, last = trees_of(directory)[0][1], tree_at(directory)
         store = store_of(home_of(directory))
-        found = list(_touched(store, store.diff(trees[0], trees[-1]), mounts))
-    except (PaddockError, OSError):
+        changes = store.diff(first, last)
+        found = list(_touched(store, changes, mounts))
+        unstored = sum(one.after is not None and not one.after.is_kept for one in changes)
+        is_cut = store.tree(last).is_cut
+    except (PaddockError, OSError, IndexError):
         return None
     names: dict[str, list[str]] = {"added": [], "modified": [], "deleted": []}
     for kind, path in found:
         names[kind].append(path)
-    return FilesChanged(trees[-1], len(found), *(tuple(names[k]) for k in names))
+    return FilesChanged(
+        last,
+        len(found),
+        unstored,
+        is_cut,
+        added=tuple(names["added"]),
+        modified=tuple(names["modified"]),
+        deleted=tuple(names["deleted"]),
+    )
 
 
 def report_with_files(directory: Path) -> Report:

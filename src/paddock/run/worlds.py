@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from paddock.gate.signed_journals import check_trusted
 from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.policy.decide import Policy
@@ -13,7 +14,6 @@ from paddock.run.epochs import Lived, lived_under
 from paddock.run.matching.besides import marked
 from paddock.run.matching.rows import Row
 from paddock.run.tape import Tape
-from paddock.run.trusting import check_trusted
 from paddock.world.going_back import Life, Past
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _lives(home: Home, tape: Tape, at: int) -> Iterator[Life]:
         if one is None:
             return
         positions = _positions(one, at)
-        keeps = (each for each in _keeps(one, at) if not _is_undone(one, at, each[0], positions))
+        keeps = (each for each in _keeps(one, at) if not _is_undone(one, at, each[0]))
         yield Life(one.run, frozenset(keeps), positions)
         one = _parent(home, one, at)
 
@@ -102,11 +102,19 @@ def _positions(tape: Tape, at: int) -> dict[str, int]:
     return found
 
 
-def _is_undone(tape: Tape, at: int, place: str, positions: Mapping[str, int]) -> bool:
-    """Whether the stand-in was taken back before that moment while the run went on."""
-    last = positions.get(place, 0)
-    later = (said for step, said in tape.moved if step is not None and step >= at)
-    return any(said.get(place, last) < last for said in later)
+def _is_undone(tape: Tape, at: int, place: str) -> bool:
+    """Return whether the stand-in was taken back at or after that step while the run went on.
+
+    The notes are compared in the order of the journal, not of their steps: of steps that were under
+    way together a later one may have ended, and been noted, first.
+    """
+    before = 0
+    for step, positions in tape.moved:
+        now = positions.get(place, before)
+        if now < before and step is not None and step >= at:
+            return True
+        before = now
+    return False
 
 
 def _parent(home: Home, tape: Tape, at: int) -> Tape | None:
@@ -119,8 +127,7 @@ def _parent(home: Home, tape: Tape, at: int) -> Tape | None:
     if isinstance(until, int) and at > until:
         return None
     try:
-        check_trusted(home.runs / run, home)
-        parent = Tape.read(home.runs / run)
+        parent = Tape.read(home.runs / run, check_trusted(home.runs / run, home))
     except (NotFound, InvalidInput, IntegrityError):
         return None
     known = {(row.step, row.name) for row in parent.rows}

@@ -2,7 +2,8 @@
 
 Both trees may be changing while this runs, so both are held by descriptors and a directory is
 entered only as a directory, never through a link. What cannot be written back safely is refused,
-with the reason, and the rest goes on. How something is written lives in `writeback`.
+with the reason, and the rest goes on. Files that tools obey are held back unless the caller says
+otherwise for each (see `obeyed`). How something is written lives in `writeback`.
 """
 
 from __future__ import annotations
@@ -22,33 +23,90 @@ from paddock.state.change import Change, Kind, file_type, link_target, size_of, 
 from paddock.state.copying import has_same_content
 from paddock.state.descent import Descent, open_file
 from paddock.state.linkcheck import why_link_leaves
+from paddock.state.obeyed import Governing, Obeyed, ObeyedFiles, Protection
 from paddock.state.treewalk import remove, status
 from paddock.state.writeback import Owner, Refused, Target
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of one change. `refused`: not safe or not possible as it stands; `failed`: the
-    host could not do it. `why` says what the matter is."""
+    """What became of one change. `held`: tools obey the file, and nobody asked for it by name;
+    `refused`: not safe or not possible as it stands; `failed`: the host could not do it. `why` says
+    what the matter is."""
 
     path: str
     kind: Kind
-    status: Literal["applied", "refused", "failed"]
+    status: Literal["applied", "held", "refused", "failed"]
     why: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the caller agreed to, as paths relative to the tree: `named` are those that a person or
+    a program named one by one, `agreed` those that a person was asked about."""
+
+    named: frozenset[str] = frozenset()
+    agreed: frozenset[str] = frozenset()
+
+    def covers(self, path: str, found: Obeyed, obeyed: ObeyedFiles) -> bool:
+        """Return whether a file that tools obey may be written. To name a directory that tools obey
+        as a whole, such as `.vscode`, is to name what is in it."""
+        if path in self.named or (found.protection is Protection.ASKED and path in self.agreed):
+            return True
+        parts = path.split("/")
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        return any(one in self.named and obeyed.is_entry(one) for one in above)
+
+
+NO_CONSENT = Consent()
+
+
+def held_changes(
+    upper: Path,
+    target: Path | int,
+    changes: Iterable[Change],
+    *,
+    consent: Consent = NO_CONSENT,
+    governing: Governing | None = None,
+) -> dict[str, Obeyed]:
+    """Return which changes `apply_changes` would hold back, by path, and why."""
+    listed = [change for change in changes if _is_plain(change.path)]  # others are refused
+    with ObeyedFiles(upper, target, listed, governing) as obeyed:
+        judged = ((change.path, obeyed.judge(change)) for change in listed)
+        return {
+            path: found
+            for path, found in judged
+            if found is not None and not consent.covers(path, found, obeyed)
+        }
+
+
 def apply_changes(
-    upper: Path, target: Path | int, changes: Iterable[Change], *, owner: Owner | None = None
+    upper: Path,
+    target: Path | int,
+    changes: Iterable[Change],
+    *,
+    owner: Owner | None = None,
+    consent: Consent = NO_CONSENT,
+    governing: Governing | None = None,
 ) -> list[Applied]:
     """Writes changes found in `upper` (an overlay's layer, or a scanned tree) into `target`, in
-    the order of a walk. What is created gets the owner, if one is given."""
+    the order of a walk. What is created gets the owner, if one is given. `governing` is the paddock
+    file that the agent ran under; it and what it names are held back like those in the tree."""
     ordered = sorted(changes, key=lambda change: walk_order(change.path))
+    held = held_changes(upper, target, ordered, consent=consent, governing=governing)
     with Descent(upper, lift=True) as source, Descent(target) as place, Descent(target) as probe:
         writer = Target(place, owner)
         applier = _Applier(source, writer, probe)
-        results = [applier.apply(change) for change in ordered]
+        results = [
+            _held(change, held[change.path]) if change.path in held else applier.apply(change)
+            for change in ordered
+        ]
         writer.finish()
     return results
+
+
+def _held(change: Change, found: Obeyed) -> Applied:
+    return Applied(change.path, change.kind, "held", found.why)
 
 
 class _Applier:
@@ -185,10 +243,13 @@ class _Applier:
 
 
 def _parts(path: str) -> list[str]:
-    parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+    if not _is_plain(path):
         raise Refused("it is no path inside the tree")
-    return parts
+    return path.split("/")
+
+
+def _is_plain(path: str) -> bool:
+    return not any(part in ("", ".", "..") or "\0" in part for part in path.split("/"))
 
 
 def _enter(descent: Descent, name: str, where: str) -> os.stat_result | None:

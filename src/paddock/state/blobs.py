@@ -83,13 +83,18 @@ class BlobStore:
         """Removes blobs that are not in `used` and what crashed writers left; gives the bytes.
         Only under the exclusive lock: a writer may be about to use any blob that is there."""
         freed = 0
-        for blob in self._stored():
-            if blob.name not in used:
-                freed += blob.stat(follow_symlinks=False).st_size
-                os.unlink(blob.path)
+        for path, size in self.unused(used):
+            os.unlink(path)
+            freed += size
         with Descent(self._staging) as descent:
             empty(descent)
         return freed
+
+    def unused(self, used: set[str]) -> Iterator[tuple[str, int]]:
+        """Paths and sizes of the blobs that `sweep` removes."""
+        for blob in self._stored():
+            if blob.name not in used:
+                yield blob.path, blob.stat(follow_symlinks=False).st_size
 
     def _stored(self) -> Iterator[os.DirEntry[str]]:
         for home in os.listdir(self._blobs):

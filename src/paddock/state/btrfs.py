@@ -28,6 +28,7 @@ _TREE_SEARCH = 0xD0009411
 _QUOTA_TREE, _QGROUP_INFO_KEY = 8, 242
 _LOOP_CTL_GET_FREE, _LOOP_CONFIGURE, _LOOP_GET_STATUS64 = 0x4C82, 0x4C0A, 0x4C05
 _LO_AUTOCLEAR = 4
+_SYNC, _FITRIM = 0x9408, 0xC0185879
 
 
 def create_subvolume(parent_fd: int, name: str) -> None:
@@ -78,6 +79,17 @@ def used_bytes(fd: int) -> int:
         return 0
     header_bytes, info = 32, 104
     return int(struct.unpack_from("=QQ", args, info + header_bytes)[1])
+
+
+def trim(fd: int) -> None:
+    """Gives free blocks of the pool back to the disk that its image lies on. What was removed is
+    free once the transaction that removed it is on disk. Not every disk can take it back."""
+    fcntl.ioctl(fd, _SYNC)
+    try:
+        fcntl.ioctl(fd, _FITRIM, bytearray(struct.pack("=QQQ", 0, 2**64 - 1, 0)))
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
 
 
 def attach_loop(image: Path) -> str:

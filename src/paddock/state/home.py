@@ -17,10 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paddock.model.errors import HostCannot
+from paddock.model.errors import HostCannot, OutOfSpace
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 from paddock.state import treewalk
 
+SITES = "sites"  # of the cache
+_OLD_LOCK = ".kernel-site.lock"  # earlier versions had it where every sandbox sees it
 _NEW_GRACE_S = 60.0
 
 
@@ -33,11 +36,16 @@ class Home:
     @classmethod
     def find(cls) -> Home:
         """`PADDOCK_HOME`, else the user's data directory. Made, private, when missing."""
-        chosen = os.environ.get("PADDOCK_HOME")
-        data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-        home = cls(Path(chosen) if chosen else Path(data) / "paddock")
+        home = cls.locate()
         home.make()
         return home
+
+    @classmethod
+    def locate(cls) -> Home:
+        """The home that `find` gives, whether or not it is there yet."""
+        chosen = os.environ.get("PADDOCK_HOME")
+        data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+        return cls(Path(chosen) if chosen else Path(data) / "paddock")
 
     def make(self) -> None:
         try:
@@ -46,10 +54,13 @@ class Home:
             if self.root.stat().st_uid != os.geteuid():
                 raise PermissionError(errno.EPERM, "it belongs to another user")
             self.root.chmod(0o700)
+            self.sites.chmod(0o755)  # for the uids of sandboxes, whatever the umask is
+            (self.sites / _OLD_LOCK).unlink(missing_ok=True)
         except OSError as error:
-            raise HostCannot(
+            kind = OutOfSpace if is_out_of_space(error) else HostCannot
+            raise kind(
                 f"cannot use {self.root} for Paddock's state: {error.strerror}",
-                hint="set PADDOCK_HOME to a directory that you may write",
+                hint="set PADDOCK_HOME to a directory that you may write and that has room",
             ) from None
 
     @property
@@ -63,7 +74,7 @@ class Home:
     @property
     def sites(self) -> Path:
         """Packages for the code interpreter; bound into every sandbox, filled when first used."""
-        return self.cache / "sites"
+        return self.cache / SITES
 
     @property
     def hosts(self) -> Path:
@@ -186,6 +197,16 @@ def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
         fd = _try_lease(directory)
         if fd is not None:
             yield directory, fd
+
+
+def mark_used(directory: Path) -> bool:
+    """Notes the time at which something of the cache was last used: what was not used for long is
+    removed by `paddock gc`. False when it is not there."""
+    try:
+        os.utime(directory)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def remove_tree(path: Path) -> None:

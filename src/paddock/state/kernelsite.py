@@ -22,6 +22,8 @@ from pathlib import Path, PurePath
 
 from paddock.model.errors import HostCannot
 from paddock.model.values import dataclass
+from paddock.model.version import install_command
+from paddock.state.home import SITES, mark_used
 from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
 
 ROOT = "ipython"
@@ -69,8 +71,10 @@ class _Part:
 
 
 def kernel_site(cache: Path, python: str = "/usr/bin/python3") -> Path | None:
-    """The directory for the interpreter `python`, built if it is not there yet.
+    """The directory for the interpreter `python`, in `sites` of the cache, built if it is missing.
 
+    Every sandbox sees `sites`. So the lock and what is half built lie beside it: an agent could
+    hold the one for ever, and look into the other.
     None when IPython is not installed on the host; `kernel_site_hint()` is then what to say.
     Raises HostCannot when the installed IPython does not run on that interpreter.
     """
@@ -78,20 +82,23 @@ def kernel_site(cache: Path, python: str = "/usr/bin/python3") -> Path | None:
     dists = _collect(facts)
     if not dists:
         return None
-    target = cache / f"kernel-site-{facts['tag']}-{_digest(dists, facts)}"
-    if target.is_dir():
+    target = cache / SITES / f"kernel-site-{facts['tag']}-{_digest(dists, facts)}"
+    if mark_used(target):
+        if target.stat().st_mode & 0o005 != 0o005:  # somebody closed all of PADDOCK_HOME
+            _open_to_all(target)
         return target
-    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.chmod(0o755)  # for the uids of sandboxes, whatever the umask is
     with _locked(cache / ".kernel-site.lock"):
         if not target.is_dir():  # another process may have built it while we waited
-            _build(target, [_part(dist) for dist in dists.values()], python)
+            _build(cache, target, [_part(dist) for dist in dists.values()], python)
     return target
 
 
 def kernel_site_hint() -> str:
     """The sentence to show when there is no IPython to bring along."""
     return (
-        "running code needs IPython: install it with `pip install 'paddock[code]'`, "
+        f"running code needs IPython: install it with `{install_command('code')}`, "
         "or use a template whose python3 has IPython"
     )
 
@@ -178,10 +185,10 @@ def _digest(dists: Mapping[str, Distribution], facts: Mapping[str, str]) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def _build(target: Path, parts: list[_Part], python: str) -> None:
-    for left in target.parent.glob(f"{_BUILDING}*"):  # ours to remove: we hold the lock
+def _build(cache: Path, target: Path, parts: list[_Part], python: str) -> None:
+    for left in cache.glob(f"{_BUILDING}*"):  # ours to remove: we hold the lock
         shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=target.parent))
+    work = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=cache))
     try:
         for part in parts:
             _copy(part, work)
@@ -226,11 +233,12 @@ def _broken(python: str, work: Path, modules: list[str]) -> dict[str, str]:
 
 
 def _open_to_all(work: Path) -> None:
-    """The sandbox runs as another user than the one who built this, whatever the umask was."""
-    for directory, _, files in os.walk(work):
-        os.chmod(directory, 0o755)  # noqa: S103 (nothing in it is secret)
+    """The sandbox runs as another user than the one who built this, whatever the umask was. The
+    top comes last, because it stands for the whole."""
+    for directory, _, files in os.walk(work, topdown=False):
         for name in files:
             os.chmod(os.path.join(directory, name), 0o644)
+        os.chmod(directory, 0o755)  # noqa: S103 (nothing in it is secret)
 
 
 @contextmanager

@@ -13,18 +13,42 @@ from pathlib import Path
 from typing import Protocol
 
 from paddock.state import btrfs
-from paddock.state.home import remove_tree
+from paddock.state.home import Home, Record, remove_tree
 from paddock.state.privilege import is_privileged
+from paddock.state.storelock import StoreLock
 from paddock.state.treecopy import copy_tree, tree_bytes
 
 _INHERITED = "user.paddock.inherited"  # on a layer's root, which no sandbox sees
 _LEAST_QUOTA = 1 << 20
 PARTS = ("home", "tmp", "overlays")
+_VOLUME = "volume-"
 
 
 def volume_layer(volume: str) -> str:
     """The layer that a volume lies in."""
-    return f"volume-{volume}"
+    return f"{_VOLUME}{volume}"
+
+
+def is_copy(layer: str) -> bool:
+    """Whether it is a copy that a fork is made from and compared with, or that a snapshot reads."""
+    return layer.partition("-")[0] in ("base", "saving")
+
+
+def copies_lock(home: Home) -> StoreLock:
+    """The lock that is held, shared, while copies are in use that no sandbox's record names."""
+    return StoreLock(home.root / ".copies.lock")
+
+
+def volume_of(layer: str) -> str | None:
+    """The volume that lies in a layer, if one does."""
+    return layer.removeprefix(_VOLUME) if layer.startswith(_VOLUME) else None
+
+
+def unneeded_copies(home: Home, layers: Layers) -> list[str]:
+    """Copies that no sandbox compares itself with. Only under the exclusive lock of copies."""
+    records = [Record.read(directory) for directory in home.sandboxes.iterdir()]
+    needed = {(record.info or {}).get("base") for record in records if record is not None}
+    return [name for name in layers.names() if is_copy(name) and name not in needed]
 
 
 class Layers(Protocol):
@@ -45,7 +69,15 @@ class Layers(Protocol):
 
     def used_bytes(self, name: str) -> int: ...
 
+    def own_bytes(self, name: str) -> int:
+        """What it does not share with the layer that it was forked from."""
+        ...
+
     def destroy(self, name: str) -> None: ...
+
+    def trim(self) -> None:
+        """Gives the room of what was removed back to the host's file system."""
+        ...
 
 
 class BtrfsLayers:
@@ -90,9 +122,16 @@ class BtrfsLayers:
         with self._opened(name) as fd:
             return btrfs.used_bytes(fd) + _inherited(fd)
 
+    def own_bytes(self, name: str) -> int:
+        with self._opened(name) as fd:
+            return btrfs.used_bytes(fd)
+
     def destroy(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             btrfs.destroy_subvolume(self._fd, name)
+
+    def trim(self) -> None:
+        btrfs.trim(self._fd)
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int]:
@@ -143,9 +182,15 @@ class PlainLayers:
     def used_bytes(self, name: str) -> int:
         return tree_bytes(self.path(name))
 
+    def own_bytes(self, name: str) -> int:
+        return self.used_bytes(name)
+
     def destroy(self, name: str) -> None:
         if self.path(name).exists():
             remove_tree(self.path(name))
+
+    def trim(self) -> None:
+        return
 
 
 def _make_parts(path: Path, owner: tuple[int, int]) -> None:

@@ -110,15 +110,21 @@ class ManifestFiles:
         return content
 
     def _path(self, snapshot_id: str) -> Path:
-        if not _SNAPSHOT_ID.fullmatch(snapshot_id):
+        if not is_snapshot_id(snapshot_id):
             raise _not_found(snapshot_id)
         return self._directory / f"{snapshot_id}.json"
 
 
+def is_snapshot_id(text: str) -> bool:
+    """Whether it has the form of an id; a name never has."""
+    return _SNAPSHOT_ID.fullmatch(text) is not None
+
+
 def check_meta(meta: Mapping[str, Any]) -> None:
     """`InvalidInput` unless `meta` can be kept in a manifest."""
-    if "skipped" in meta:
-        raise InvalidInput("meta: the key 'skipped' is for the store's own count")
+    for key in ("skipped", "name"):
+        if key in meta:
+            raise InvalidInput(f"meta: the key {key!r} is for the store's own use")
     try:
         size = len(canonical(dict(meta)))
     except (TypeError, ValueError, RecursionError) as error:

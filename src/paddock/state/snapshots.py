@@ -14,14 +14,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paddock.model.errors import IntegrityError, NotFound
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.model.spec import identifier
 from paddock.model.values import dataclass
 from paddock.state.blobs import BlobStore
 from paddock.state.capture import Capture
 from paddock.state.copying import digest_of
 from paddock.state.descent import Descent, shown
 from paddock.state.entries import MAX_LINE_BYTES, Entry, decode
-from paddock.state.manifests import Header, ManifestFiles, check_meta
+from paddock.state.manifests import Header, ManifestFiles, check_meta, is_snapshot_id
 from paddock.state.restore import Owner, restore_tree
 from paddock.state.storelock import StoreLock
 
@@ -31,6 +32,7 @@ class SnapshotInfo:
     """What is known of a snapshot without reading its tree."""
 
     snapshot_id: str
+    name: str | None
     created_at: float
     entries: int
     files: int
@@ -55,10 +57,12 @@ class SnapshotStore:
         self._manifests = ManifestFiles(root)
         self._blobs = BlobStore(root)
         self._lock = StoreLock(root / "lock")
+        self._naming = StoreLock(root / "names.lock")  # one at a time takes a name
 
-    def save(self, tree: Path | int, *, meta: Mapping[str, Any]) -> str:
+    def save(self, tree: Path | int, *, meta: Mapping[str, Any], name: str | None = None) -> str:
         """Stores a tree (a path, or the descriptor of an open directory) and gives its id. The
-        same tree with the same meta has the same id, and the second time nothing is written."""
+        same tree with the same meta and name has the same id, and the second time nothing is
+        written. A name that another snapshot has is a Conflict."""
         check_meta(meta)
         with self._lock.shared(), self._blobs.stage() as stage:
             capture = Capture(stage)
@@ -71,11 +75,38 @@ class SnapshotStore:
                 files=capture.files,
                 links=capture.links,
                 size_bytes=capture.size_bytes,
-                meta={**meta, "skipped": dict(capture.skipped)},
+                meta={
+                    **meta,
+                    **({} if name is None else {"name": name}),
+                    "skipped": dict(capture.skipped),
+                },
             )
             # The manifest comes last: whoever sees it finds everything that it names.
             stage.publish()
-            return self._manifests.publish(header)
+            if name is None:
+                return self._manifests.publish(header)
+            with self._naming.exclusive():
+                self.check_name(name)
+                return self._manifests.publish(header)
+
+    def check_name(self, name: str) -> None:
+        """Raise Conflict if a snapshot has that name, InvalidInput if none can have it."""
+        if is_snapshot_id(name):
+            raise InvalidInput(f"snapshot: {name!r} looks like an id; choose another name")
+        if any(info.name == name for info in self.list()):
+            raise Conflict(
+                f"snapshot {name!r} exists already",
+                hint=f"choose another name, or remove it: paddock snapshot remove {name}",
+            )
+
+    def find(self, name: str) -> str:
+        """Return the id of the snapshot with that name or id; NotFound if there is none."""
+        if is_snapshot_id(name):
+            return name
+        for info in self.list():
+            if info.name == name:
+                return info.snapshot_id
+        raise NotFound(f"no snapshot {name!r}", hint="paddock snapshot list shows them")
 
     def load(self, snapshot_id: str) -> Manifest:
         """The whole snapshot, its manifest and tree checked against their digests."""
@@ -125,6 +156,11 @@ class SnapshotStore:
             self._manifests.sweep()
             return self._blobs.sweep(self._used())
 
+    def unused_bytes(self) -> int:
+        """What `gc` would free now, as far as it is in blobs."""
+        with self._lock.shared():
+            return sum(size for _, size in self._blobs.unused(self._used()))
+
     def _used(self) -> set[str]:
         used: set[str] = set()
         for snapshot_id in self._manifests.ids():
@@ -156,6 +192,16 @@ class SnapshotStore:
     def _info(self, snapshot_id: str) -> SnapshotInfo:
         header = self._manifests.read(snapshot_id)
         created_at = self._manifests.created_at(snapshot_id)
+        try:
+            name = identifier(header.meta.get("name"), "snapshot")
+        except InvalidInput:  # it has none, or one from elsewhere that nobody could ask for
+            name = None
         return SnapshotInfo(
-            snapshot_id, created_at, header.entries, header.files, header.size_bytes, header.meta
+            snapshot_id=snapshot_id,
+            name=name,
+            created_at=created_at,
+            entries=header.entries,
+            files=header.files,
+            size_bytes=header.size_bytes,
+            meta=header.meta,
         )

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.sizes import format_size
 from paddock.state.dockersave import is_docker_save, read_docker_save
 from paddock.state.image import Image, Layer, check_part
 from paddock.state.imagefiles import DirectoryFiles, ImageFiles, TarFiles, looks_like_image
@@ -113,8 +114,11 @@ def _spool(fd: int, what: str, limits: Limits, scratch: Path) -> int:
         source, size = decompressed(window), 0
         while chunk := _read(source, what):
             size += len(chunk)
-            if size > limits.max_stream_bytes:
-                raise InvalidInput(f"{what} unpacks to more than is allowed")
+            if size > limits.max_bytes:
+                raise InvalidInput(
+                    f"{what} unpacks to more than {format_size(limits.max_bytes)}",
+                    hint="if you trust it, add it with a larger --max-size",
+                )
             copy.write(chunk)
         copy.flush()
         return os.dup(copy.fileno())

@@ -145,7 +145,7 @@ class _ForwardReader:
         if self._at > self._end:
             raise InvalidInput(
                 f"{self._what} unpacks to more than is allowed",
-                hint="if you trust it, raise the size limit of the template store",
+                hint="if you trust it, add it with a larger --max-size or --max-entries",
             )
         if self.hash is not None:
             self.hash.update(piece)

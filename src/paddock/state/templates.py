@@ -50,17 +50,19 @@ class TemplateStore:
     def __init__(self, root: Path, *, limits: Limits | None = None) -> None:
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._root = root
-        self._limits = limits or Limits()
+        self._limits = limits
         self._lock = StoreLock(root / ".lock")
 
-    def add(self, source: Path, *, name: str) -> Template:
-        """Unpacks an image under a name that is still free. A failed add leaves nothing."""
+    def add(self, source: Path, *, name: str, limits: Limits | None = None) -> Template:
+        """Unpacks an image under a name that is still free. A failed add leaves nothing. Without
+        limits of its own, or of the store, it may grow in proportion to its size."""
         _check_name(name)
         if self._place(name).exists():
             raise _exists(name)
-        self._sweep()
+        self.sweep()
         with self._lock.shared(), self._unfinished() as directory:
-            template = self._unpack(source, name, directory)
+            bounds = limits or self._limits or Limits.for_source(source)
+            template = self._unpack(source, name, directory, bounds)
             _write_record(directory, template)
             _sync(directory)
             try:
@@ -105,13 +107,13 @@ class TemplateStore:
                 raise _missing(name) from None
             self._remove(gone)
 
-    def _unpack(self, source: Path, name: str, directory: Path) -> Template:
+    def _unpack(self, source: Path, name: str, directory: Path, limits: Limits) -> Template:
         rootfs = directory / "rootfs"
         rootfs.mkdir()
         rootfs.chmod(0o755)
-        unpacker = Unpacker(rootfs, self._limits)
+        unpacker = Unpacker(rootfs, limits)
         try:
-            image = unpack_source(source, unpacker, self._limits, directory)
+            image = unpack_source(source, unpacker, limits, directory)
         finally:
             unpacker.close()
         return Template(
@@ -139,12 +141,15 @@ class TemplateStore:
         finally:
             self._remove(directory.name)
 
-    def _sweep(self) -> None:
+    def unfinished(self) -> builtins.list[Path]:
+        """What adds and removals have left that crashed, or that are still under way."""
+        return [self._place(n) for n in os.listdir(self._root) if n.startswith(_UNFINISHED)]
+
+    def sweep(self) -> None:
         """Removes what crashed adds left, if no add is under way."""
         with self._lock.exclusive_if_free() as is_ours:
-            for name in os.listdir(self._root) if is_ours else ():
-                if name.startswith(_UNFINISHED):
-                    self._remove(name)
+            for path in self.unfinished() if is_ours else ():
+                self._remove(path.name)
 
     def _remove(self, name: str) -> None:
         fd = os.open(self._root, DIR_FLAGS)

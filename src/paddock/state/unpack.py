@@ -28,12 +28,32 @@ _HOST_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, er
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+# Packed root file systems grow to three or four times their size. An archive of zeros, or one layer
+# named many times, grows without end.
+MOST_GROWTH = 20
+LEAST_BYTES, MOST_BYTES = 1 << 30, 20 << 30
+# An entry of a real image takes about a kilobyte of its archive, an empty file almost nothing.
+_BYTES_PER_ENTRY = 256
+LEAST_ENTRIES, MOST_ENTRIES = 200_000, 2_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much an image may unpack to, over all its layers."""
+    """How much an image may unpack to, over all its layers. What a later layer replaces counts too,
+    and of a sparse file its whole length."""
 
-    max_bytes: int = 20 << 30
-    max_entries: int = 2_000_000
+    max_bytes: int = MOST_BYTES
+    max_entries: int = MOST_ENTRIES
+
+    @classmethod
+    def for_source(
+        cls, source: Path, *, max_bytes: int | None = None, max_entries: int | None = None
+    ) -> Limits:
+        """Limits in proportion to what an image takes on disk, unless the caller names others."""
+        stored = _stored_bytes(source)
+        grown = min(max(LEAST_BYTES, MOST_GROWTH * stored), MOST_BYTES)
+        entries = min(max(LEAST_ENTRIES, stored // _BYTES_PER_ENTRY), MOST_ENTRIES)
+        return cls(max_bytes or grown, max_entries or entries)
 
     @property
     def max_stream_bytes(self) -> int:
@@ -192,8 +212,23 @@ class Unpacker:
     def _too_much(self, what: str) -> InvalidInput:
         return InvalidInput(
             f"the image unpacks to more than {what}",
-            hint="if you trust it, raise the limits of the template store",
+            hint="if you trust it, add it with a larger --max-size or --max-entries",
         )
+
+
+def _stored_bytes(source: Path) -> int:
+    """What a file, or all files of a layout, really take: a hole in a file counts nothing."""
+    paths = [source]
+    if source.is_dir():
+        paths = [Path(place, name) for place, _, names in os.walk(source) for name in names]
+    total = 0
+    for path in paths:
+        try:
+            st = os.stat(path, follow_symlinks=path == source)
+        except OSError:
+            continue  # whoever reads it says what is wrong with it
+        total += min(st.st_size, st.st_blocks * 512)
+    return total
 
 
 def _dangling(member: tarfile.TarInfo) -> InvalidInput:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -58,6 +59,8 @@ class Store:
         self.path = path
         self._database = database
         self._depth = 0
+        # A store that is dropped closes its connection too; Python 3.13 reports open ones.
+        self._close = weakref.finalize(self, database.close)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
@@ -70,18 +73,22 @@ class Store:
             timeout=_BUSY_S,
             cached_statements=256,
         )
-        if not read_only:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = OFF")
-            database.execute(f"PRAGMA max_page_count = {MAX_BYTES // _PAGE}")
-            database.executescript(_SCHEMA)
-        database.execute("PRAGMA temp_store = MEMORY")
-        database.execute("PRAGMA cache_size = -32768")
-        database.execute("PRAGMA busy_timeout = 0")  # we wait ourselves: see `_begin`
+        try:
+            if not read_only:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = OFF")
+                database.execute(f"PRAGMA max_page_count = {MAX_BYTES // _PAGE}")
+                database.executescript(_SCHEMA)
+            database.execute("PRAGMA temp_store = MEMORY")
+            database.execute("PRAGMA cache_size = -32768")
+            database.execute("PRAGMA busy_timeout = 0")  # we wait ourselves: see `_begin`
+        except BaseException:
+            database.close()
+            raise
         return cls(path, database)
 
     def close(self) -> None:
-        self._database.close()
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -338,9 +345,11 @@ class Store:
             source.backup(self._database)
 
     def _copy_by_backup(self, path: Path) -> None:
-        reading = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-        target = sqlite3.connect(path)
-        with contextlib.closing(reading), contextlib.closing(target):
+        source = f"{self.path.absolute().as_uri()}?mode=ro"
+        with (
+            contextlib.closing(sqlite3.connect(source, uri=True)) as reading,
+            contextlib.closing(sqlite3.connect(path)) as target,
+        ):
             reading.backup(target)
 
     def _put(self, kind: str, id: str, body: str) -> None:

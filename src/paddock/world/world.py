@@ -18,6 +18,7 @@ from typing import Any, Self
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.model.values import dataclass
+from paddock.model.version import install_command
 from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
@@ -249,7 +250,7 @@ def _stand_in(
     except ImportError as error:
         raise InvalidInput(
             f"world.{terms.place}: the service {terms.service} needs the package {error.name}",
-            hint="pip install 'paddock[world]'",
+            hint=install_command("world"),
         ) from None
     for word in terms.options:
         if word not in (known := (*kind.options, *_EVERYWHERE)):

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from clients.agentdojo.packages import installed
+from clients.packages import agentdojo
 
 VERSION = "v1.2.2"
 SUITES = {"workspace": 40, "slack": 21, "banking": 16, "travel": 20}
 RUN_S = 300
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first time, it is installed
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 
 def test_the_ground_truth_of_all_tasks_is_the_same_through_the_gate(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_ground_truth_of_all_tasks_is_the_same_through_the_gate(tmp_path: Pa
 
 def ground_truth(home: Path) -> list[dict[str, Any]]:
     """What came of each task; in a process of its own, once for all suites: it is slow to load."""
-    path = ":".join([str(installed()), *sys.path])
+    path = ":".join([str(agentdojo()), *sys.path])
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("ground_truth.py")), VERSION, *SUITES],
         env={**os.environ, "PYTHONPATH": path, "PADDOCK_HOME": str(home)},

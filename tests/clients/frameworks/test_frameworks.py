@@ -14,9 +14,10 @@ from clients.frameworks.recordings import Played, project_of, record
 from paddock.model.action import Kind, Outcome
 from paddock.run.forking import ForkWords
 from paddock.run.report import report_of
+from repetition import times
 
 FRAMEWORKS = {"openai_agents": "agents", "pydantic_ai": "pydantic_ai", "langgraph": "langgraph"}
-REPLAYS = 3
+REPLAYS = times(1, 3)
 END = "Ada has 4200 cents back; the note has 43 bytes."
 REFUSED_END = "Nothing was paid back; a colleague must look at it."
 NO_REFUNDS = "rules=[{id: no-refunds, match: {path: /v1/refunds, kind: http}, decide: block}]"
@@ -27,7 +28,15 @@ LOOKED_UP = [("GET", "/v1/customers"), ("GET", "/v1/charges")]
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="module", params=FRAMEWORKS)
+# One of them stands for all by default.
+@pytest.fixture(
+    scope="module",
+    params=[
+        "openai_agents",
+        pytest.param("pydantic_ai", marks=pytest.mark.thorough),
+        pytest.param("langgraph", marks=pytest.mark.thorough),
+    ],
+)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """One recording of each framework's agent."""
     if importlib.util.find_spec(FRAMEWORKS[request.param]) is None:
@@ -67,7 +76,8 @@ def test_conversation_is_readable_at_each_call_of_the_model(recorded: Played) ->
     assert json.dumps(recorded.result(calls[-1])).count("43 bytes") >= 1
 
 
-def test_replay_does_the_very_same_three_times(recorded: Played) -> None:
+@pytest.mark.repeated
+def test_replay_does_the_very_same_every_time(recorded: Played) -> None:
     for _ in range(REPLAYS):
         again = recorded.replay()
         assert again.ended.divergence is None, again.ended.divergence

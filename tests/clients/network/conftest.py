@@ -6,7 +6,6 @@ Every name leads to a server of a test by `network.hosts`. No test lives here.
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import subprocess
 import tempfile
@@ -17,9 +16,10 @@ from typing import Any
 import pytest
 
 from clients.network.certificates import ServerAuthority
-from clients.network.packages import PYTHON, installed
 from clients.network.site import App, Site
+from clients.packages import PYTHON, clients
 from paddock import Sandbox
+from polling import is_readable
 
 MakeBox = Callable[..., Sandbox]
 MakeSite = Callable[..., Site]
@@ -34,7 +34,7 @@ START_S = 30.0
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """The clients that do not come with the system."""
-    return installed()
+    return clients()
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def start_server(packages: Path) -> Iterator[StartServer]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         running.append(process)
         assert process.stdout is not None
-        readable, _, _ = select.select([process.stdout], [], [], START_S)
+        readable = is_readable(process.stdout.fileno(), START_S)
         line = process.stdout.readline() if readable else ""
         assert line.strip().isdigit(), f"{program} did not start"
         return f"127.0.0.1:{line.strip()}"

@@ -100,7 +100,7 @@ def test_a_scenario_file_is_a_test_for_each_case(tmp_path: Path) -> None:
     assert "paddock_a.yaml::refund [seed=1] PASSED" in ran.stdout, ran.stdout
     assert "paddock_a.yaml::refund [seed=2] PASSED" in ran.stdout
     assert "b.scenario.yaml::few steps FAILED" in ran.stdout
-    assert "expect.steps: expected at most 1 steps" in ran.stdout
+    assert "expect.steps: expected at most 1 step" in ran.stdout
 
 
 def test_a_wrong_scenario_is_an_error_of_collection_with_its_line(tmp_path: Path) -> None:

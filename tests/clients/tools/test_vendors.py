@@ -80,7 +80,7 @@ class Vendor:
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     made = Vendor()
-    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield made
     made.server.shutdown()

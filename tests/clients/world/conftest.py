@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clients.network.packages import installed
+from clients.packages import clients
 from paddock import Sandbox
 
 MakeBox = Callable[..., Sandbox]
@@ -17,7 +17,7 @@ MakeBox = Callable[..., Sandbox]
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """The clients that do not come with the system."""
-    return installed()
+    return clients()
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from paddock.run.running import Ended, run
 from paddock.run.tape import Tape
 from paddock.world.kept import open_kept
 from paddock.world.store import Store
+from repetition import times
 
 AGENTS = Path(__file__).with_name("agents")
 
@@ -59,13 +60,14 @@ def world_at(run_id: str, step: int | None, scratch: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.repeated
 @pytest.mark.timeout(600)
 def test_fork_at_every_step_begins_with_the_state_of_that_step(
     recorded: Ended, tmp_path: Path
 ) -> None:
     tape = Tape.read(recorded.directory)
     assert tape.last_step >= 40
-    steps = range(1, tape.last_step + 2)
+    steps = range(1, tape.last_step + 2, times(10, 1))
     before = fingerprint(recorded, tmp_path)
     futures = fork(recorded.directory, [ForkWords(at=k) for k in steps])
     for k, future in zip(steps, futures, strict=True):
@@ -205,12 +207,16 @@ def test_a_replay_asks_nobody_and_spends_no_answer(asking: Path) -> None:
     assert len(person.answered) == 3 and nobody.answered == []
 
 
+@pytest.mark.repeated
 @pytest.mark.timeout(600)
-def test_twenty_forks_with_different_faults_tell_what_came_of_each(recorded: Ended) -> None:
-    faults = [[{"id": f"f{n}", "match": {"kind": "http", "host": "api.stripe.com"},
-                "fault": {"status": 500 + n}, "first": 1}] for n in range(20)]  # fmt: skip
+def test_forks_with_different_faults_tell_what_came_of_each(recorded: Ended) -> None:
+    payments = {"kind": "http", "host": "api.stripe.com"}
+    faults = [
+        [{"id": f"f{n}", "match": payments, "fault": {"status": 500 + n}, "first": 1}]
+        for n in range(times(4, 20))
+    ]
     futures = fork(recorded.directory, [ForkWords(at=38, faults=one) for one in faults])
-    assert len({one.run for one in futures}) == 20
+    assert len({one.run for one in futures}) == len(faults)
     for number, future in enumerate(futures):
         struck = [r.body["fault"]["status"] for r in Reader(future.directory).records()
                   if r.type == "decided" and r.body.get("fault")]  # fmt: skip

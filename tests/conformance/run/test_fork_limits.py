@@ -55,7 +55,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
 def paid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     place = tmp_path_factory.mktemp("limits")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop) as shop:
-        threading.Thread(target=shop.serve_forever, daemon=True).start()
+        threading.Thread(target=shop.serve_forever, args=(0.02,), daemon=True).start()
         text = FILE.replace("PORT", str(shop.server_port)).replace("AGENT", place.name)
         (place / "paddock.yaml").write_text(text)
         (place / "agent.py").write_text(PAYING)

@@ -16,6 +16,7 @@ from paddock.run.running import Ended, run
 from paddock.run.tape import Tape
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
+from repetition import times
 
 ASKED = re.compile(r"thread (\d) number (\d)")
 AGENTS = Path(__file__).with_name("agents")
@@ -76,6 +77,7 @@ def files(tree: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.repeated
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("text", [WRITES_AND_ASKS, STARTS_TOOLS], ids=["threads", "tools"])
 def test_no_file_is_lost_wherever_a_fork_begins(project: Path, text: str) -> None:
@@ -83,7 +85,9 @@ def test_no_file_is_lost_wherever_a_fork_begins(project: Path, text: str) -> Non
     whole = files(str(Tape.read(first.directory).last_tree))
     assert len(whole) >= 3
     places = sorted({row.step for row in Tape.read(first.directory).rows if row.step > 1})
-    futures = fork(first.directory, [ForkWords(at=k) for k in places[:: max(len(places) // 6, 1)]])
+    futures = fork(
+        first.directory, [ForkWords(at=k) for k in places[:: max(len(places) // times(2, 6), 1)]]
+    )
     for future in futures:
         assert future.divergence is None and future.exit_code == 0, future
         left = str(Tape.read(future.directory).last_tree)

@@ -18,14 +18,17 @@ import pytest
 from paddock.cli.journals import state_of
 from paddock.doors.machine.engine import Engine
 from paddock.gate.opening import signing_key
+from paddock.gate.signed_journals import check_trusted
+from paddock.journal.findings import Status
 from paddock.journal.index import Index
 from paddock.journal.verify import verify
 from paddock.run.forking import LAST, ForkWords, fork
 from paddock.run.tape import Tape
 from paddock.state.home import Home
+from repetition import times
 
 AGENTS = Path(__file__).with_name("agents")
-KILLS, PARTS = int(os.environ.get("PADDOCK_KILLS", "50")), 5
+KILLS, PARTS = times(5, 50), times(1, 5)
 EARLY = KILLS // PARTS // 5  # of each part: before there is a run
 
 
@@ -39,6 +42,7 @@ def own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     shutil.rmtree(place, ignore_errors=True)
 
 
+@pytest.mark.repeated
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_killed_run_is_interrupted_verifies_and_can_be_forked(
@@ -77,8 +81,9 @@ def test_a_killed_run_is_interrupted_verifies_and_can_be_forked(
                 index.update(directory)
                 state = state_of(index.run(name))
             assert state in ("interrupted", "ended"), state
-            assert verify(directory, key).ok
-            if has_setting(directory):
+            report = verify(directory, key)
+            assert report.status is (Status.ENDED if state == "ended" else Status.INTERRUPTED)
+            if has_setting(directory, home):
                 future = fork(directory, ForkWords(at=LAST))[0]
                 assert future.divergence is None, future.divergence.text
                 assert future.exit_code == 0
@@ -109,10 +114,10 @@ def start(project: Path) -> subprocess.Popen[bytes]:
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
 
-def has_setting(directory: Path) -> bool:
-    """Whether it had begun so far that there is something to go on from."""
+def has_setting(directory: Path, home: Home) -> bool:
+    """Whether it had begun so far, and was signed so far, that there is something to go on from."""
     try:
-        return bool(Tape.read(directory).rows)
+        return bool(Tape.read(directory, check_trusted(directory, home)).rows)
     except Exception as error:
         assert "no setting" in str(error), error
         return False

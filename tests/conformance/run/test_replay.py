@@ -3,7 +3,6 @@ from the record, and it does the very same."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -21,9 +20,10 @@ from paddock.run.replaying import replay, rules_for
 from paddock.run.report import report_of
 from paddock.run.running import Ended, run
 from paddock.run.tape import Tape
+from repetition import times
 
 AGENTS = Path(__file__).with_name("agents")
-TIMES = int(os.environ.get("PADDOCK_REPLAYS", "20"))
+TIMES = times(1, 20)
 PYTHON = (
     "one_by_one", "with_asyncio", "with_threads", "with_processes", "with_streams", "with_retries",
     "with_chance", "with_clock", "with_state", "with_cookies", "with_exporter",
@@ -52,6 +52,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.repeated
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_replay_does_exactly_what_was_recorded_every_time(name: str, project: Path) -> None:

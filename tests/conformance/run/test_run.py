@@ -209,7 +209,7 @@ def test_the_command_line_is_scriptable(project: Path) -> None:
     quiet = paddock("-q", "--", "echo", "hi")
     assert (quiet.stdout, quiet.stderr) == ("hi\n", "")
     missing = paddock("--", "no-such-program")
-    assert missing.returncode == 2 and "no-such-program" in missing.stderr
+    assert missing.returncode == 127 and "no-such-program" in missing.stderr
     assert "Traceback" not in missing.stderr
 
 

@@ -3,9 +3,13 @@ who forks it further, and for who replays it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from conformance.run.listening import Listening
+from paddock.gate.gate import Gate
+from paddock.run.compare.comparison import compare
 from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
 from paddock.run.replaying import replay
@@ -106,3 +110,29 @@ def test_past_is_whole_though_the_fork_has_no_such_host_any_more(recorded: Ended
     found, lines = forked(recorded, ForkWords(at, sets=("world={model.example: " + HELLO + "}",)))
     assert found.divergence is None
     assert lines == ["so question 0", "so question 1", "unreachable", "hello"]
+
+
+NEVER = "faults: [{id: never, match: {kind: http}, fault: {status: 500}, step: 100000}]\n"
+
+
+def test_faults_that_do_not_strike_are_no_divergence_and_older_records_still_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.py").write_text(ASKING)
+    (tmp_path / "paddock.yaml").write_text(FILE)
+    plain = run(order_of(["python3", "agent.py"], cwd=tmp_path))
+    (tmp_path / "paddock.yaml").write_text(FILE + NEVER)
+    order = order_of(["python3", "agent.py"], cwd=tmp_path)
+    with monkeypatch.context() as patched:
+        # Earlier versions made a step of the request wherever a fault concerned requests.
+        patched.setattr(Gate, "is_step", lambda gate, request: True)
+        older = run(order)
+    newer = run(order)
+    kinds = [row.kind for row in Tape.read(newer.directory).rows]
+    assert kinds == [row.kind for row in Tape.read(plain.directory).rows]
+    assert len(Tape.read(older.directory).rows) == len(kinds) + 3
+    found = compare([plain.directory, newer.directory, older.directory])
+    assert [one.first for one in found.pairings] == [None, None]
+    for one in (older, newer):
+        again = replay(one.directory)
+        assert again.divergence is None, again.divergence.text if again.divergence else ""

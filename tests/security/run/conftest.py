@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paddock.doors.trust import GIVEN
 from paddock.journal.reader import Reader
 from paddock.run.order import order_of
 from paddock.run.running import Ended, run
@@ -87,7 +88,7 @@ class Stand:
         """Runs it under terms; then the server has forgotten."""
         self.plan(plan)
         (self.project / "paddock.yaml").write_text(terms or self.terms + SECRETS)
-        ended = run(order_of(["python3", "agent.py"], cwd=self.project))
+        ended = run(order_of(["python3", "agent.py"], cwd=self.project, trust=GIVEN))
         assert ended.exit_code == 0, said(ended)
         self.server.clear()
         return ended

@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from paddock.doors.machine.engine import Engine
+from paddock.gate.signed_journals import check_trusted
+from paddock.journal.canonical import canonical_text
 from paddock.journal.keys import SigningKey
 from paddock.journal.reader import Reader
+from paddock.journal.records import Chain, Record, Type
 from paddock.journal.sealing import Sealer
 from paddock.journal.writer import Journal
-from paddock.model.errors import IntegrityError, InvalidInput, PaddockError
+from paddock.model.errors import IntegrityError, InvalidInput, NotSigned, PaddockError
 from paddock.run.forking import ForkWords, fork
 from paddock.run.replaying import replay
 from paddock.run.tape import Tape
-from paddock.run.trusting import check_trusted
 from security.run.conftest import GET, Stand, said
 
 Edit = Callable[[list[bytes]], list[bytes]]
@@ -31,6 +33,28 @@ def copied(source: Path, target: Path, edit: Edit) -> Path:
         lines = segment.read_bytes().splitlines(keepends=True)
         segment.write_bytes(b"".join(edit(lines)))
     return target
+
+
+def edited(directory: Path, edit: Edit) -> Path:
+    """The same run, changed where it lies."""
+    for segment in directory.glob("*.jsonl"):
+        segment.write_bytes(b"".join(edit(segment.read_bytes().splitlines(keepends=True))))
+    return directory
+
+
+def rechained(lines: list[bytes]) -> list[bytes]:
+    """Without its signatures, and all hashes made anew: anybody can do that."""
+    return chained(Chain(), lines)
+
+
+def chained(chain: Chain, lines: list[bytes]) -> list[bytes]:
+    made = []
+    for record in map(Record.parse, lines):
+        if record.type is not Type.HEAD:
+            kind, text = str(record.type), canonical_text(record.body)
+            line = chain.link(kind, text, at=record.at, step=record.step, blobs=record.blobs)
+            made.append(line + b"\n")
+    return made
 
 
 def with_other_answer(lines: list[bytes]) -> list[bytes]:
@@ -47,8 +71,7 @@ def without_end(lines: list[bytes]) -> list[bytes]:
 
 def test_a_run_whose_answers_were_changed_is_not_lived_through(stand: Stand) -> None:
     recorded = stand.record(GET)
-    home = Engine.current().home
-    changed = copied(recorded.directory, home.runs / f"changed-{recorded.run}", with_other_answer)
+    changed = edited(recorded.directory, with_other_answer)
     with pytest.raises(IntegrityError, match="changed"):
         replay(changed)
     with pytest.raises(IntegrityError, match="changed"):
@@ -96,10 +119,10 @@ def test_only_a_journal_of_this_home_may_lack_its_end(stand: Stand, tmp_path: Pa
     home = Engine.current().home
     check_trusted(recorded.directory, home)
     check_trusted(copied(recorded.directory, tmp_path / "whole", lambda lines: lines), home)
-    check_trusted(copied(recorded.directory, home.runs / f"cut-{recorded.run}", without_end), home)
     cut = copied(recorded.directory, tmp_path / "cut", lambda lines: without_end(lines)[:-1])
     with pytest.raises(InvalidInput, match="has no end"):
         check_trusted(cut, home)
+    check_trusted(edited(recorded.directory, without_end), home)
 
 
 def test_a_link_in_this_home_does_not_make_a_journal_ours(stand: Stand, tmp_path: Path) -> None:
@@ -109,7 +132,7 @@ def test_a_link_in_this_home_does_not_make_a_journal_ours(stand: Stand, tmp_path
     link = home.runs / f"link-{recorded.run}"
     link.symlink_to(cut)
     try:
-        with pytest.raises(InvalidInput, match="has no end"):
+        with pytest.raises(IntegrityError, match="another run"):
             check_trusted(link, home)
     finally:
         link.unlink()
@@ -117,10 +140,52 @@ def test_a_link_in_this_home_does_not_make_a_journal_ours(stand: Stand, tmp_path
 
 def test_a_run_that_lost_its_end_can_be_forked(stand: Stand) -> None:
     recorded = stand.record(GET)
-    home = Engine.current().home
-    torn = copied(recorded.directory, home.runs / f"torn-{recorded.run}", without_end)
+    torn = edited(recorded.directory, without_end)
     future = fork(torn, ForkWords(at="last"))[0]
     assert future.divergence is None and said(future) == said(recorded)
+
+
+def test_a_run_without_signatures_runs_no_command_of_the_host(stand: Stand, tmp_path: Path) -> None:
+    """The journal names the paddock file, whose secrets may come from a command."""
+    recorded, proof = stand.record(GET), tmp_path / "proof"
+
+    def with_command(lines: list[bytes]) -> list[bytes]:
+        secret = f"secrets:\n  TOKEN: {{from: {{command: [touch, {proof}]}}, hosts: [a.example]}}\n"
+        changed = []
+        for line in lines:
+            record = json.loads(line)
+            if record["body"].get("what") == "setting":
+                record["body"]["policy"]["text"] += secret
+            changed.append(json.dumps(record, sort_keys=True, separators=(",", ":")).encode())
+        return rechained(changed)
+
+    forged = edited(recorded.directory, with_command)
+    with pytest.raises(IntegrityError, match="no record is signed"):
+        fork(forged, ForkWords(at=1))
+    with pytest.raises(IntegrityError, match="no record is signed"):
+        replay(forged)
+    assert not proof.exists()
+
+
+def test_steps_after_the_last_signature_are_shown_and_not_forked(stand: Stand) -> None:
+    recorded = stand.record(GET)
+
+    def to_first_head_of_the_agent(lines: list[bytes]) -> list[bytes]:
+        """One head before the agent began, then nothing but chained records."""
+        at = next(n for n, line in enumerate(lines) if b'"what":"proved"' in line)
+        heads = [n for n, line in enumerate(lines) if line.endswith(b'"type":"head"}\n')]
+        first = next(n for n in heads if n > at)
+        chain = Chain()
+        for line in lines[: first + 1]:
+            chain.follow(line.rstrip(b"\n"))
+        return [*lines[: first + 1], *chained(chain, lines[first + 1 : -2])]
+
+    cut = edited(recorded.directory, to_first_head_of_the_agent)
+    last = max(Reader(cut).step_numbers())
+    assert last > 0
+    with pytest.raises(NotSigned, match="after the last signature"):
+        fork(cut, ForkWords(at=last))
+    assert not Tape.read(cut, check_trusted(cut, Engine.current().home)).rows
 
 
 def test_a_seal_of_another_run_does_not_open() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_an_agent_cannot_name_the_step_of_its_changes(
     lines = [f"{name}: 4711"]
     said = say(box, host="pay.example", port=80, data=get("/a", "pay.example", *lines))
     assert b"kept" in said
-    with sqlite3.connect(_store(box, "pay.example")) as database:
+    with contextlib.closing(sqlite3.connect(_store(box, "pay.example"))) as database:
         rows = database.execute("SELECT DISTINCT step FROM changes WHERE kind = 'note'").fetchall()
     assert rows == [(steps(box, "http")[0].number,)]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from paddock.gate.executors import Done
 from paddock.gate.opening import open_gate, signing_key
+from paddock.gate.project import project_directory
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
@@ -91,7 +92,7 @@ def begin_run(home: Path, run: str) -> Journal:
     """A journal that is still written."""
     place = Home(home)
     place.make()
-    opened = {"run": run, "agent": "support-bot", "stage": "draft"}
+    opened = {"run": run, "agent": "support-bot", "stage": "draft", "project": project_directory()}
     return Journal.create(place.runs / run, opened=opened, key=signing_key(place))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import select
+import signal
 import sys
 import time
 from pathlib import Path
+
+from polling import is_readable
 
 ASKED = b"left) > "
 INTERRUPT = b"\x03"
@@ -27,12 +29,14 @@ def in_terminal(
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(cwd)
+        # A background job of a shell ignores it, and its children would too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.update(PADDOCK_HOME=str(home), TERM="xterm", NO_COLOR="1")
         os.execv(sys.executable, [sys.executable, "-m", "paddock.cli.main", *words])
     data, end = b"", time.monotonic() + 90
     is_answered = not answer
     while time.monotonic() < end:
-        if select.select([fd], [], [], 0.2)[0]:
+        if is_readable(fd, 0.2):
             try:
                 piece = os.read(fd, 65536)
             except OSError:  # the other side has closed

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paddock.cli.exit_codes import ExitCode
 from unit.cli.conftest import Call
 from unit.cli.past import FILE, make_run
 
@@ -32,8 +33,7 @@ commands = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(commands, words)
 def test_any_words_end_with_a_code_and_a_sentence(
     home: Path, call: Call, tmp_path: Path, command: list[str], more: list[str]
@@ -69,5 +69,5 @@ def test_damaged_journal_ends_with_a_code_and_a_sentence(
                  ["export", "r", "--format", "jsonl"], ["reindex"], ["policy", "learn", "r"],
                  ["policy", "replay", "paddock.yaml", "r"]):  # fmt: skip
         said = call(*line)
-        assert said.code in (0, 1, 2), line
+        assert said.code in (0, 1, 2, ExitCode.INTERRUPTED), line
         assert said.code == 0 or said.err.startswith("paddock: ") or line[0] == "verify"

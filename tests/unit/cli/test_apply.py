@@ -186,3 +186,48 @@ def test_journal_from_elsewhere_does_not_choose_what_is_written(
     said = say(str(copy), "--yes")
     assert (said.code, "--to" in said.err) == (2, True)
     assert content(project) == BEFORE
+
+
+OBEYED = f"cd {TARGET}; echo evil > paddock.yaml; echo evil > Makefile; echo fine > fine.txt"
+
+
+@pytest.fixture
+def obeyed(project: Path) -> str:
+    return make_recorded(project, OBEYED).name
+
+
+def test_files_that_tools_obey_are_held_with_yes(say: Say, obeyed: str, project: Path) -> None:
+    said = say(obeyed, "--yes", "--json")
+    status = {one["path"]: one["status"] for one in said.json["applied"]}
+    assert status[f"{TARGET}/paddock.yaml"] == status[f"{TARGET}/Makefile"] == "held"
+    assert status[f"{TARGET}/fine.txt"] == "applied"
+    assert said.code == 1
+    assert not (project / "paddock.yaml").exists()
+    assert not (project / "Makefile").exists()
+
+
+def test_files_that_tools_obey_are_written_when_named(say: Say, obeyed: str, project: Path) -> None:
+    assert say(obeyed, "paddock.yaml", "Makefile", "--yes").code == 0
+    assert (project / "paddock.yaml").read_text() == "evil\n"
+    assert (project / "Makefile").read_text() == "evil\n"
+
+
+def test_to_name_the_project_does_not_name_its_paddock_file(
+    say: Say, obeyed: str, project: Path
+) -> None:
+    said = say(obeyed, TARGET, "--yes")
+    assert said.code == 1
+    assert "held" in said.out
+    assert not (project / "paddock.yaml").exists()
+
+
+@pytest.mark.parametrize("answer", ["y\ny\n", "y\nn\n"])
+def test_person_is_asked_about_tools_apart(
+    say: Say, obeyed: str, project: Path, answer: str
+) -> None:
+    said = say(obeyed, answer=answer)
+    assert "a build tool obeys it" in said.out
+    assert (project / "fine.txt").exists()
+    assert (project / "Makefile").exists() == (answer == "y\ny\n")
+    assert not (project / "paddock.yaml").exists()
+    assert said.code == 1

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from paddock.cli.main import _run
+from paddock.doors.network.sample_request import SampleRequest, actions_of
 from paddock.gate.approvals import Approvals, Question, digest_of
 from paddock.gate.asking import login_name
+from paddock.gate.ledger import Accounts
 from paddock.gate.opening import gate_store
 from paddock.gate.proposals import asking_terms
 from paddock.model.action import Action, Effect, Kind
@@ -160,8 +162,8 @@ def test_unknown_id_is_said_so(approvals: Approvals, capsys: Said, word: str) ->
     [
         (["--set", "amount=100"], {"amount": 100, "note": "hi"}),
         (["--set", "amount=100", "--set", 'note="b=c"'], {"amount": 100, "note": "b=c"}),
-        (["--set", 'to={"a": [1]}'], {"amount": 9000, "note": "hi", "to": {"a": [1]}}),
-        (["--arguments", '{"amount": 5}'], {"amount": 5}),
+        (["--set", "note=a text = text"], {"amount": 9000, "note": "a text = text"}),
+        (["--arguments", '{"amount": 5, "note": "b"}'], {"amount": 5, "note": "b"}),
     ],
 )
 def test_edit_changes_what_it_says(
@@ -177,7 +179,14 @@ def test_edit_changes_what_it_says(
     ("words", "says"),
     [
         (["--set", "amount"], "key=json"),
-        (["--set", "note=hello"], "not JSON"),
+        (["--set", "amount=hello"], "not JSON"),
+        (["--set", "amuont=5"], "amuont: there is no such field"),
+        (["--set", "amount.cents=5"], "amount.cents: there is no such field"),
+        (["--set", 'amount="5"'], 'amount is a number (9000), and "5" is a text'),
+        (["--set", "amount=null"], "amount is a number (9000), and null is null"),
+        (["--set", "amount=true"], "true is true or false"),
+        (["--arguments", '{"amount": 5, "to": "eve"}'], "to: there is no such field"),
+        (["--arguments", "{}"], "amount: the field is missing"),
         (["--set", "amount=NaN"], "not a number"),
         (["--arguments", "[1]"], "not a JSON object"),
         (["--arguments", '{"a": 1, "a": 2}'], "twice"),
@@ -192,6 +201,91 @@ def test_edit_that_cannot_be_read_is_a_mistake_and_answers_nothing(
     assert paddock("edit", approval_id, *words) == 2
     assert says in capsys.readouterr().err
     assert approvals.get(approval_id).state == "pending"
+
+
+HTTP = """\
+version: 1
+agent: support-bot
+stage: broad
+network: {allow: ["api.stripe.com:443"]}
+rules:
+  - {id: people, match: {kind: http, path: /v1/refunds}, when: int(body.amount) > 50, decide: ask,
+     why: Look.}
+  - {id: above-all, match: {kind: http}, when: int(body.amount) > 5000, decide: block, why: Never.}
+  - {id: budget, match: {kind: http}, limit: {sum: int(body.amount), max: 1000, per: 24h},
+     decide: block, why: Spent.}
+"""
+
+
+def ask_about_request(approvals: Approvals, body: str, run: str = "run-1") -> str:
+    """A question as a run puts it, with what the run has reserved."""
+    policy = load(HTTP)
+    sample = SampleRequest("POST", "https://api.stripe.com/v1/refunds", body=body.encode())
+    action = actions_of(sample).request
+    reserved = Accounts(approvals.store, policy.agent, run).reserve(policy, action)
+    decision = policy.decide(action, reserved.spent)
+    assert decision.verdict == "ask"
+    approvals.keep_policy(policy)
+    digest = digest_of(action, policy.digest, run)
+    question = Question(run, policy.agent, 3, action, decision, None, policy.digest, digest, 900.0)
+    return approvals.ask(question).approval_id
+
+
+@pytest.mark.parametrize(
+    ("body", "amount", "line"),
+    [
+        ('{"amount": 900, "items": [{"id": "a.b"}]}', 100, "  body.amount  900 -> 100\n"),
+        ("amount=900&reason=duplicate", "100", '  body.amount  "900" -> "100"\n'),
+    ],
+    ids=["json", "form"],
+)
+def test_field_of_a_body_is_edited_by_its_path_and_shown_before_and_after(
+    approvals: Approvals, capsys: Said, body: str, amount: Any, line: str
+) -> None:
+    approval_id = ask_about_request(approvals, body)
+    assert paddock("edit", approval_id, "--set", "body.amount=100") == 0
+    assert capsys.readouterr().out == f"edited {approval_id}\n{line}"
+    edited = approvals.get(approval_id).edited
+    assert edited is not None
+    assert edited["body"] == {**approvals.get(approval_id).content["arguments"]["body"],
+                              "amount": amount}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--set", "body.amount=6000"], "above-all would block the edited call: Never."),
+        (["--set", "body.amount=1001"], "budget would block the edited call: Spent."),
+        (["--set", "host=evil.example"], "network would block the edited call"),
+        (["--set", "body.amount=lots"], "not JSON"),
+        (["--set", 'body="amount=5"'], "body is an object"),
+        (["--set", "body.amuont=5"], "hint: fields of body: amount, items"),
+        (["--set", "body.items.1.id=x"], "body.items.1.id: there is no such field"),
+        (["--set", "headers.host=evil.example"], "headers of a request cannot be edited"),
+    ],
+)
+def test_edit_that_could_not_be_carried_out_is_refused_when_it_is_entered(
+    approvals: Approvals, capsys: Said, words: list[str], says: str
+) -> None:
+    approval_id = ask_about_request(approvals, '{"amount": 900, "items": [{"id": "a"}]}')
+    assert paddock("edit", approval_id, *words) == 2
+    assert says in capsys.readouterr().err
+    assert approvals.get(approval_id).state == "pending"
+
+
+def test_edited_call_may_spend_what_the_first_had_reserved(approvals: Approvals) -> None:
+    approval_id = ask_about_request(approvals, '{"amount": 900}')
+    assert paddock("edit", approval_id, "--set", "body.amount=1000") == 0
+
+
+def test_program_cannot_be_edited_and_that_is_said_at_once(
+    approvals: Approvals, capsys: Said
+) -> None:
+    action = Action(Kind.EXEC, "git", {"argv": ["git"]}, Effect.WRITE, is_contained=True)
+    question = Question("run-1", "a", 1, action, load(FILE).decide(action), None, "p", "d", 900.0)
+    approval_id = approvals.ask(question).approval_id
+    assert paddock("edit", approval_id, "--arguments", '{"argv": ["ls"]}') == 2
+    assert "'git' runs inside and cannot be edited" in capsys.readouterr().err
 
 
 def test_edit_needs_one_way_of_editing(approvals: Approvals, capsys: Said) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.cli import bench
 from paddock.cli.bench_figures import Figure, Limit, alternate, failed, percentile_ms
 from paddock.cli.bench_report import as_json, as_text
@@ -92,7 +93,9 @@ def test_a_figure_that_fails_does_not_take_the_others_with_it(
         return [Figure("other", "other", 1.0, "ms")]
 
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
-    monkeypatch.setattr(bench, "MEASUREMENTS", {"bad": refuse, "good": measure})
+    figures = {"bad": refuse, "good": measure}
+    monkeypatch.setattr(bench, "MEASUREMENTS", figures)
+    monkeypatch.setattr(bench, "measurement", figures.__getitem__)
     assert bench.main(["--json", "--only", "bad,good"]) == 1
     bad, good = json.loads(capsys.readouterr().out)["figures"]
     assert (bad["value"], bad["reached"]) == (None, False)
@@ -112,12 +115,13 @@ def test_automatic_pool_setting_of_the_caller_is_put_back(
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
     monkeypatch.setenv("PADDOCK_POOL", "auto")
     monkeypatch.setattr(bench, "MEASUREMENTS", {"look": look})
+    monkeypatch.setattr(bench, "measurement", {"look": look}.__getitem__)
     bench.main(["--json", "--only", "look"])
     assert seen == ["0"]
     assert os.environ["PADDOCK_POOL"] == "auto"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "peer_value", "limit", "is_reached"),
     [
         (6.0, 2.0, Limit(3, is_ratio=True), True),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli import bench_runs, bench_runs_rig
-from paddock.cli.bench import MEASUREMENTS
+from paddock.cli.bench import measurement
 from paddock.cli.bench_rig import Rig, open_rig
 from paddock.cli.bench_runs_rig import (
     Hearing,
@@ -37,8 +37,8 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 
 def test_bench_has_the_figures_of_runs() -> None:
-    assert MEASUREMENTS["runs"] is bench_runs.runs
-    assert MEASUREMENTS["run-forks"] is bench_runs.run_forks
+    assert measurement("runs") is bench_runs.runs
+    assert measurement("run-forks") is bench_runs.run_forks
 
 
 def test_home_of_runs_is_another_one_and_is_left_again(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,14 +70,53 @@ def test_changes_at_a_step_are_those_before_it(say: Say, run: str) -> None:
     assert f"{TARGET}/last.txt" not in kinds(say(run, "--step", "2", "--json"))
 
 
-def test_diff_shows_lines_and_no_binary(say: Say, run: str) -> None:
-    out = say(run, "--diff").out
-    assert f"--- a{TARGET}/a.txt" in out
-    assert "\n-two\n+TWO\n" in out
-    assert "\n-gone\n" in out
-    assert "\n+new\n" in out
-    assert f"{TARGET}/bin: not text" in out
-    assert "added 5, modified 1, deleted 2" in out
+def test_diff_is_a_patch_and_says_elsewhere_what_is_not_in_it(say: Say, run: str) -> None:
+    said = say(run, "--diff")
+    assert said.out.startswith("diff --git a/a.txt b/a.txt\n--- a/a.txt\n")
+    assert "\n-two\n+TWO\n" in said.out
+    assert "\nGIT binary patch\nliteral 2\n" in said.out
+    assert "b/n\n" not in said.out
+    assert f"{TARGET}/n: " in said.err
+    assert "changes of /home/user are not in the patch" in said.err
+
+
+EVERYTHING = f"""cd {TARGET}
+rm gone.txt; sed -i s/two/TWO/ a.txt; printf 'no end' > new; chmod +x sub/b.txt; touch empty
+head -c 3000 /dev/urandom > 'a "binary" file'; printf '\\000\\001' > bytes; ln -s a.txt link
+mv old renamed; rm -r tree; echo was a directory > tree; rm file; mkdir -p file/now
+echo x > file/now/x
+rm swap; ln -s elsewhere swap; mkdir 'with space'; echo y > 'with space/ünïcode'; mkfifo pipe
+rm -rf replaced; mkdir replaced; echo 2 > replaced/two; printf 'a\\r\\nb\\fc' > crlf
+"""
+
+
+@pytest.mark.parametrize("prepare", ["git init -q .", "git init -q --object-format=sha256 .",
+                                     "git init -q ..", ":"])  # fmt: skip
+def test_git_applies_the_patch_and_makes_what_the_agent_made(
+    say: Say, tmp_path: Path, prepare: str
+) -> None:
+    project = make_project(tmp_path / "top" / "project")
+    for path in ("old", "file", "swap", "crlf", "tree/deep/one", "tree/two", "replaced/one"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(f"{path}\n" * 5)
+    subprocess.run(prepare, shell=True, cwd=project, check=True)
+    run = make_recorded(project, EVERYTHING).name
+    said = say(run, "--diff")
+    assert said.code == 1  # because of the pipe
+    assert f"{TARGET}/pipe is no file" in said.err
+
+    patch = said.out.encode("utf-8", "surrogateescape")
+    subprocess.run(["git", "apply", "-"], input=patch, cwd=project, check=True)
+
+    left = {one["path"] for one in say(run, "--json").json["changes"] if one["type"] != "dir"}
+    assert left == {"/home/user/note.txt", f"{TARGET}/pipe"}
+
+
+def test_patch_says_what_it_undoes_in_a_source_that_moved_on(say: Say, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    run = make_recorded(project, SCRIPT).name
+    (project / "a.txt").write_text("mine\n")
+    assert "changed since, which the patch undoes" in say(run, "--diff").err
 
 
 def test_directories_are_listed_and_no_report_counts_them(say: Say, run: str) -> None:

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import paddock.cli
-from paddock.cli.main import COMMANDS
+from cases import for_each
+from paddock.cli.commands import COMMANDS
+from paddock.cli.parser import CommandParser, parser_of
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text()
-
-
-class Taken(Exception):
-    """Carries the parser of a command out of it, before it does anything."""
-
-
-def parser_of(command: str) -> argparse.ArgumentParser:
-    def take(self: argparse.ArgumentParser, *_: object) -> None:
-        raise Taken(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(argparse.ArgumentParser, "parse_known_args", take)
-        with pytest.raises(Taken) as taken:
-            importlib.import_module(f"paddock.cli.{command}").main([])
-    parser = taken.value.args[0]
-    assert isinstance(parser, argparse.ArgumentParser)
-    return parser
 
 
 def commands() -> list[str]:
@@ -44,12 +25,10 @@ def commands() -> list[str]:
     return found
 
 
-def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def all_parsers(parser: CommandParser) -> Iterator[CommandParser]:
     yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from all_parsers(below)
+    for below in parser.subcommands().values():
+        yield from all_parsers(below)
 
 
 def section(command: str) -> str:
@@ -63,7 +42,7 @@ def test_there_are_commands_and_all_that_main_knows_are_among_them() -> None:
     assert set(COMMANDS) <= set(commands())
 
 
-@pytest.mark.parametrize("command", commands())
+@for_each("command", commands())
 def test_command_has_a_section_with_all_its_options(command: str) -> None:
     text = section(command)
     missing = []

@@ -197,3 +197,22 @@ def test_full_shows_every_step_and_whole_values(say: Say, home: Path) -> None:
     assert sum("same" in line for line in full.splitlines()) >= 4
     told = say("a", "b", "--full", "--json").json["against_first"][0]["first_divergence"]
     assert json.dumps(told).count(long) >= 4
+
+
+def test_answers_of_models_stand_below_their_steps(say: Say, home: Path, tmp_path: Path) -> None:
+    def asked(text: str) -> Deed:
+        call = {"name": "refund", "arguments": {"amount": 2000, "currency": "eur"}}
+        answer = {"text": text, "tool_calls": [call]}
+        return replace(model("x"), result={"status": 200, "answer": answer})
+
+    write_run(home, "r1", [asked("yes <b>")])
+    write_run(home, "r2", [asked("no <b>")])
+    page = tmp_path / "page.html"
+
+    said = say("r1", "r2", "--html", str(page))
+    for line in ('A: says "yes <b>"', 'B: says "no <b>"', "A: calls refund(20.00 EUR)"):
+        assert line in said.out
+    assert "B: says &quot;no &lt;b&gt;&quot;" in page.read_text()
+    [pair] = [one for one in say("r1", "r2", "--json").json["against_first"][0]["steps"]
+              if one["a"]["kind"] == "model"]  # fmt: skip
+    assert pair["b"]["says"] == ['says "no <b>"', "calls refund(20.00 EUR)"]

@@ -16,6 +16,7 @@ from paddock.cli.demo_text import _INJECTED, Page
 from paddock.demo.laying import NAMES, check_packages, file_text, lay_out
 from paddock.demo.story import ATTACKED, FIX, LOOSE_CENTS, TIGHT_CENTS
 from paddock.demo.telling import Moment, Narrator
+from paddock.doors.trust import Trust
 from paddock.journal.records import Record, Type
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.policy.file import dump
@@ -65,13 +66,14 @@ def test_missing_sdk_is_told_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(HostCannot, match="openai") as raised:
         check_packages()
-    assert "pip install 'paddock[demo]'" in str(raised.value)
+    assert "pip install 'paddock-sandbox[demo]'" in str(raised.value)
 
 
 def test_fix_changes_the_budget_and_nothing_else(tmp_path: Path) -> None:
     lay_out(tmp_path, is_ours=True)
-    loose = dump(order_of(["true"], cwd=tmp_path).policy)
-    tight = dump(order_of(["true"], cwd=tmp_path, sets=[FIX]).policy)
+    trusted = Trust(is_given=True)
+    loose = dump(order_of(["true"], cwd=tmp_path, trust=trusted).policy)
+    tight = dump(order_of(["true"], cwd=tmp_path, sets=[FIX], trust=trusted).policy)
     changed = [
         (one.strip(), other.strip())
         for one, other in zip(loose.splitlines(), tight.splitlines(), strict=True)

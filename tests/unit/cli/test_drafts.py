@@ -103,7 +103,9 @@ def test_list_and_show(drafts: Drafts, capsys: Said) -> None:
     draft_id = draft(drafts, note="\x1b[2J")
     assert paddock("list") == 0
     _, row = capsys.readouterr().out.splitlines()
-    assert row.split()[:5] == [draft_id, "draft", "support-bot", "tool", "issue_refund"]
+    assert row.split()[:4] == [draft_id, "draft", "support-bot", "tool"]
+    assert "issue_refund(amount=300, note=" in row
+    assert "\x1b" not in row
     assert paddock("list", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert one["action"]["arguments"]["amount"] == 300

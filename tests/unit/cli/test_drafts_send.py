@@ -103,6 +103,7 @@ def test_request_arrives_once_as_it_was_and_is_recorded(
     assert json.loads(said["result"]["body"])["id"] == 41
     run = said["sent_run"]
     assert verify(home.runs / run, signing_key(home).public, expect_closed=True).ok
+    assert Reader(home.runs / run).opened().body["kind"] == "send"
     assert settled(home, run)["result"]["status"] == 201
     proposed = next(r for r in Reader(home.runs / run).records() if str(r.type) == "proposed")
     assert proposed.body["context"] == {"draft": draft.draft_id, "sent_by": "ann"}

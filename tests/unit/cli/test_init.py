@@ -71,7 +71,7 @@ def test_secrets_are_named_and_no_value_is_written_or_said(
     assert "from: env:ANTHROPIC_API_KEY" in said
     assert "from: env:STRIPE_API_KEY" in said
     assert "# CRM_TOKEN:" in said
-    assert "DEBUG" not in said
+    assert '#   DEBUG: ""' in said
     for value in ("sk-ant-the-value", "sk_live_value"):
         assert value not in said
 
@@ -84,6 +84,88 @@ def test_stand_ins_are_offered_and_load_when_they_are_wanted(
     wanted = written(tmp_path).replace("# world:", "world:").replace("\n#   ", "\n  ")
     assert "api.stripe.com: payments" in wanted
     assert load(wanted, "paddock.yaml", str(tmp_path)).terms.agent == "support-bot"
+
+
+def test_every_package_of_a_service_has_its_host_and_its_key_in_the_file(tmp_path: Path) -> None:
+    for service in SERVICES:
+        for package in service.packages if service.is_complete and not service.is_open else ():
+            (tmp_path / "package.json").write_text(json.dumps({"dependencies": {package: "1"}}))
+            init.main([str(tmp_path), "--force"])
+            loaded = load(written(tmp_path), "paddock.yaml", str(tmp_path))
+            assert {str(host) for one in loaded.terms.secrets.values() for host in one.to} >= {
+                *service.hosts
+            }, package
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"requirements__txt": "pydantic-ai-slim[logfire, openai]>=1\n"},
+        {"pyproject__toml": "[project]\noptional-dependencies.x = ['instructor[openai]']\n"},
+        {"pyproject__toml": "[dependency-groups]\ndev = ['smolagents[openai]']\n"},
+        {"pyproject__toml": "[tool.uv]\ndev-dependencies = ['openai']\n"},
+        {"pyproject__toml": "[tool.poetry.dependencies]\nx = {extras = ['openai']}\n"},
+        {"pyproject__toml": "[tool.poetry.group.a.dependencies]\nopenai = '*'\n"},
+        {"Pipfile": "[packages]\npydantic-ai-slim = {extras = ['openai'], version = '*'}\n"},
+        {"agent__py": "from pydantic_ai import Agent\nagent = Agent('openai:gpt-5')\n"},
+        {"agent__sh": "#!/bin/sh\ncurl https://api.openai.com/v1/models\n"},
+        {"agent__py": "import os\nkey = os.environ['OPENAI_API_KEY']\n"},
+        {"agent__js": "fetch(url, {headers: {a: process.env.OPENAI_API_KEY}})\n"},
+    ],
+)
+def test_a_service_is_recognised_wherever_a_project_names_it(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    make(tmp_path, **files)
+    init.main([str(tmp_path)])
+    loaded = load(written(tmp_path), "paddock.yaml", str(tmp_path))
+    assert list(loaded.terms.secrets) == ["OPENAI_API_KEY"]
+
+
+def test_a_value_with_credentials_in_it_is_a_secret_whatever_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {
+        "DATABASE_URL": "postgres://ada:hunter22@db.example/main",
+        "CACHE": "'redis://:hunter33@cache.example:6379'",
+        "BOT": "xoxb-1234-hunter44",
+        "THING": "9f8e7d6c5b4a39281706f5e4d3c2b1a0",
+    }
+    harmless = {"LOG_LEVEL": "debug", "API_URL": "https://api.example.com/v1", "COMPAT": "1"}
+    lines = [f"{name}={value}\n" for name, value in {**values, **harmless}.items()]
+    make(tmp_path, __env="".join(lines))
+    init.main([str(tmp_path), "--json"])
+    out = capsys.readouterr().out
+    assert json.loads(out)["variables"] == list(values)
+    assert json.loads(out)["settings"] == list(harmless)
+    assert "hunter" not in out + written(tmp_path)
+    assert "9f8e" not in out + written(tmp_path) and "debug" not in written(tmp_path)
+
+
+def test_a_key_whose_host_is_not_known_is_a_comment(tmp_path: Path) -> None:
+    make(tmp_path, __env="AZURE_OPENAI_API_KEY=x\nAWS_SECRET_ACCESS_KEY=x\n")
+    make(tmp_path, requirements__txt="boto3\n")
+    init.main([str(tmp_path)])
+    text = written(tmp_path)
+    assert not load(text, "paddock.yaml", str(tmp_path)).terms.secrets
+    assert "#   - YOURS.openai.azure.com:443" in text and "  # AZURE_OPENAI_API_KEY:" in text
+    assert "Run with -e AWS_SECRET_ACCESS_KEY" in text
+
+
+def test_a_service_that_needs_no_key_gets_one_only_where_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    monkeypatch.delenv("GH_TOKEN", raising=False)
+    make(tmp_path, requirements__txt="PyGithub\n")
+    init.main([str(tmp_path)])
+    assert "- api.github.com:443" in written(tmp_path)
+    assert not load(written(tmp_path), "paddock.yaml", str(tmp_path)).terms.secrets
+    make(tmp_path, agent__py="import os\nos.getenv('GH_TOKEN')\n")
+    init.main([str(tmp_path), "--force"])
+    assert list(load(written(tmp_path), "paddock.yaml", str(tmp_path)).terms.secrets) == [
+        "GH_TOKEN"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +293,12 @@ def test_a_key_of_a_known_name_tells_the_service(
         ({"main__py": "import json", "aaa__py": "import json"}, "python main.py"),
         ({"setup__py": "", "test_x__py": "", "only__py": ""}, "python only.py"),
         ({"bot__mjs": "import OpenAI from 'openai'"}, "node bot.mjs"),
+        ({"agent__sh": "echo hello"}, "sh agent.sh"),
+        (
+            {"fetch__sh": "#!/usr/bin/env bash\ncurl -s x | jq .", "lib__sh": "f() { :; }"},
+            "bash fetch.sh",
+        ),
+        ({"deploy__sh": "#!/bin/sh\ngit push", "agent__py": "import json"}, "python agent.py"),
         ({}, "python my_agent.py"),
     ],
 )
@@ -268,7 +356,35 @@ def test_name_of_a_project_becomes_one_that_the_file_takes(text: str, name: str)
     assert agent_name(text) == name
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"package__json": json.dumps({"dependencies": {"x\nstage: broad #[openai]": "1"}})},
+        {"pyproject__toml": '[project]\ndependencies = ["x[a\\nstage: broad #[openai]"]\n'},
+        {"Pipfile": '[packages]\nx = {extras = ["openai]\\nstage: broad #[openai"]}\n'},
+        {"requirements\nstage: broad #__txt": "openai\n"},
+        {"__env": "A_KEY=x\rstage: broad\nB_KEY\n stage: broad=1\n"},
+        {"agent__sh": "curl https://a.example\x0bstage: broad/ $A\x0bstage"},
+    ],
+)
+def test_nothing_in_a_project_can_add_lines_to_the_file(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    make(tmp_path, **files)
+    init.main([str(tmp_path)])
+    lines = written(tmp_path).splitlines()
+    assert [line.split()[:2] for line in lines if "stage:" in line] == [["stage:", "draft"]]
+
+
 def test_name_of_a_project_cannot_add_lines_to_the_file(tmp_path: Path) -> None:
     make(tmp_path, package__json=json.dumps({"name": 'x"\nstage: broad #'}))
     init.main([str(tmp_path)])
     assert load(written(tmp_path), "paddock.yaml", str(tmp_path)).terms.stage.value == "draft"
+
+
+def test_every_service_is_in_the_table_of_the_docs() -> None:
+    table = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text()
+    for service in SERVICES:
+        row = next(line for line in table.splitlines() if line.startswith(f"| {service.name} | "))
+        for name in (*service.packages, *service.keys, *service.hosts):
+            assert f"`{name}`" in row, name

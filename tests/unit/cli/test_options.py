@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.cli.options import add_spec_options, pair, spec_from
 from paddock.doors.terms import terms_of
 from paddock.model.errors import InvalidInput
@@ -120,6 +121,21 @@ def test_limit_of_a_wrong_name_or_value_is_refused_by_its_key(text: str, key: st
     assert refused("--limit", text).startswith(f"{key}:")
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "hint"),
+    [("--limit", "memory=1", "write the unit, as in 1GiB"),
+     ("--limit", "disk=100", "write the unit, as in 100MiB"),
+     ("--limit", "memory=1Gi", "write 1GiB"), ("--limit", "cpu=500m", "as in cpu=0.5"),
+     ("--limit", "memory", "as in memory=512MiB"), ("--limit", "time=5 minutes", "write 5m"),
+     ("--mount", "./a:/a:ro", "say read"), ("--mount", "./a", "as in ./data:/data"),
+     ("--volume", "cache", "as in cache:/data"), ("--template", "ubuntu:22.04", "template list")],
+)  # fmt: skip
+def test_plausible_mistake_is_answered_with_what_to_write(
+    option: str, text: str, hint: str
+) -> None:
+    assert hint in refused(option, text).partition("hint: ")[2]
+
+
 def terms(*words: str) -> Policy:
     """The policy under which a sandbox with these options would start."""
     given = asked(*words)
@@ -162,7 +178,7 @@ def test_secret_alone_keeps_the_network_of_the_file(tmp_path: Path) -> None:
     assert set(policy.secrets) == {"B"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [(("--allow", "api.example.com"), "--allow: api.example.com has no port"),
      (("--allow", "https://api.example.com"), "--allow: 'https://api.example.com' is a URL"),
@@ -210,8 +226,13 @@ def test_environment_keeps_everything_behind_the_first_sign() -> None:
     assert dict(parsed("-e", "A=b=c", "--env", "EMPTY=").envs) == {"A": "b=c", "EMPTY": ""}
 
 
-@pytest.mark.parametrize("text", ["", "A", "=x"])
-def test_environment_without_a_name_or_a_sign_is_refused(text: str) -> None:
+def test_name_alone_has_the_value_that_it_has_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_LEVEL", "debug=1")
+    assert dict(parsed("-e", "LOG_LEVEL").envs) == {"LOG_LEVEL": "debug=1"}
+
+
+@pytest.mark.parametrize("text", ["", "NOT_SET_ANYWHERE", "=x"])
+def test_environment_without_a_name_or_a_value_is_refused(text: str) -> None:
     assert refused("--env", text).startswith("--env:")
 
 
@@ -225,13 +246,11 @@ def test_other_option_that_is_wrong_is_refused_by_its_key(words: Any, key: str) 
     assert refused(*words).startswith(f"{key}:")
 
 
-@settings(deadline=None)
 @given(st.text().filter(lambda t: "=" not in t and t), st.text())
 def test_pair_is_split_at_its_first_sign(name: str, value: str) -> None:
     assert pair(f"{name}={value}", "--env") == (name, value)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["-m", "-l", "-e", "--volume"]), st.text()), max_size=3))
 def test_any_words_are_a_spec_or_refused_with_a_reason(options: list[tuple[str, str]]) -> None:
     words = [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from unit.cli.conftest import Call
 from unit.cli.past import FILE
 
@@ -74,8 +75,8 @@ def test_text_can_come_from_the_input(file: Path, call: Call) -> None:
     assert said.out.startswith("-:")
 
 
-@pytest.mark.parametrize("command", ["check", "test", "explain", "replay"])
-@pytest.mark.parametrize(
+@for_each("command", ["check", "test", "explain", "replay"])
+@for_each(
     "content", [None, b"", b"\xff\xfe", b"a: [", b"- 1", b"version: 1", b"\x00", b"x" * (17 << 20)]
 )
 def test_file_that_is_none_is_a_sentence(

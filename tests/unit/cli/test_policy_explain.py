@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from unit.cli.conftest import Call
 
 FILE = """\
@@ -38,7 +39,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "verdict", "by"),
     [
         (["--exec", "pip install x"], "block", "no-pip"),
@@ -73,6 +74,92 @@ def test_action_is_decided_as_the_file_says(
     decision = said.json["decision"]
     assert (decision["verdict"], decision["decided_by"]) == (verdict, by)
     assert call("policy", "explain", *words).out.startswith(f"{verdict}: ")
+
+
+# What the doors say of their actions: effect, whether it can be undone, whether it stays inside.
+DOORS = {
+    "exec": ({"argv": ["/bin/ls", "-l"]}, "ls", "write", True, True),
+    "file": ({"operation": "remove", "path": "/home/user/a"}, "remove", "write", True, True),
+    "code": ({"language": "python", "code": "1"}, "python", "write", True, True),
+    "http": ({"method": "POST", "host": "API.example.com", "path": "/v1/x", "body": {"a": 1}},
+             "POST api.example.com", "write", False, False),
+    "connect": ({"host": "mail.example.com", "port": 25}, "mail.example.com:25", "write", False,
+                False),
+    "dns": ({"name": "a.example.com"}, "a.example.com", "read", True, False),
+    "model": ({"provider": "acme", "model": "large"}, "large", "read", True, False),
+    "tool": ({"name": "refund", "args": {"amount": 1}}, "refund", "write", True, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DOORS)
+def test_action_from_its_fields_is_the_one_that_its_door_proposes(kind: str, call: Call) -> None:
+    fields, name, effect, is_reversible, is_contained = DOORS[kind]
+    words = ["policy", "explain", "--json", "--action"]
+    text = json.dumps({"kind": kind, **fields})
+    action = call(*words, text).json["action"]
+    assert (action["name"], action["effect"]) == (name, effect)
+    assert (action["is_reversible"], action["is_contained"]) == (is_reversible, is_contained)
+    Path("action.json").write_text(text)
+    assert call(*words, "@action.json").json["action"] == action
+    assert call(*words, "-", stdin=text.encode()).json["action"] == action
+    # What is printed is an action as well.
+    again = call(*words, json.dumps({"action": action})).json
+    assert again == call(*words, text).json
+
+
+NETWORK = """\
+version: 1
+agent: a
+stage: broad
+network: {allow: ["api.stripe.com:443", "api.openai.com:443"]}
+rules:
+  - {id: big, match: {kind: http, path: /v1/refunds}, when: int(body.amount) > 500, decide: ask,
+     why: Big.}
+  - {id: no-large, match: {kind: model, model: large}, decide: block, why: Small ones.}
+"""
+
+
+@for_each(
+    ("words", "by"),
+    [
+        (["--body", '{"amount": 100}'], "network"),
+        (["--body", '{"amount": 501}'], "big"),
+        (["--body", "amount=501&currency=eur"], "big"),
+        (["--body", "amount=500"], "network"),
+        (["--body", "@body.json"], "big"),
+        (["--body", '{"amount": 501}', "-H", "Content-Type: text/plain"], "big"),
+        (["--body", "-"], "big"),
+        ([], "big"),  # a rule on a body blocks what has none
+    ],
+)
+def test_body_of_a_request_is_read_as_the_network_door_reads_it(
+    words: list[str], by: str, file: Path, call: Call
+) -> None:
+    file.write_text(NETWORK)
+    Path("body.json").write_text('{"amount": 501}')
+    url = "POST https://api.stripe.com/v1/refunds"
+    said = call("policy", "explain", "--json", "--http", url, *words, stdin=b"amount=900")
+    assert said.json["decision"]["decided_by"] == by, said.json
+
+
+def test_request_to_a_model_is_explained_as_a_question_to_it(file: Path, call: Call) -> None:
+    file.write_text(NETWORK)
+    said = call("policy", "explain", "--json", "--model", "openai/large").json
+    assert (said["action"]["kind"], said["decision"]["decided_by"]) == ("model", "no-large")
+    assert said["action"]["arguments"]["path"] == "/v1/chat/completions"
+
+
+def test_file_may_stand_behind_a_request(call: Call) -> None:
+    Path("other.yaml").write_text(NETWORK)
+    for words in (["POST", "https://api.stripe.com/"], ["POST https://api.stripe.com/"]):
+        said = call("policy", "explain", "--json", "--http", *words, "other.yaml")
+        assert said.json["decision"]["decided_by"] == "network", said.err
+
+
+def test_file_without_a_network_is_said_to_reach_nothing(call: Call) -> None:
+    out = call("policy", "explain", "--dns", "a.example.com").out
+    assert "note: the file has no network section" in out
+    assert "note:" not in call("policy", "explain", "--exec", "ls").out
 
 
 def test_every_rule_is_named_with_where_it_parted(call: Call) -> None:
@@ -115,7 +202,7 @@ def test_signs_inside_quotes_are_words(call: Call) -> None:
     assert said.json["action"]["arguments"]["argv"] == ["echo", "a;b|c", "#x"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         [],
@@ -135,7 +222,23 @@ def test_signs_inside_quotes_are_words(call: Call) -> None:
         ["--action", '{"kind": "tool", "arguments": {}, "effect": "x"}'],
         ["--action", '{"kind": "tool", "args": 1}'],
         ["--action", "-"],
+        ["--action", "@missing.json"],
+        ["--action", '{"kind": "http", "methd": "GET", "host": "a.example"}'],
+        ["--action", '{"kind": "http"}'],
+        ["--action", '{"kind": "http", "host": "a.example", "url": "https://b.example/"}'],
+        ["--action", '{"kind": "connect", "host": "a.example"}'],
+        ["--action", '{"kind": "file", "operation": "eat", "path": "/a"}'],
+        ["--action", '{"kind": "exec", "argv": []}'],
         ["--http", "GET", "example.com"],
+        ["--http", "GET https://a.example/ x y"],
+        ["--http", "GET https://a.example/a\nb"],
+        ["--http", "GET https://a.example/é"],
+        ["--http", "GET https://me:pw@a.example/"],
+        ["--http", "GET https://a.example/", "-H", "nothing"],
+        ["--http", "GET https://a.example/", "-H", "Content-Length: 7"],
+        ["--http", "GET https://a.example/", "-H", "a: b\r\nc: d"],
+        ["--exec", "ls", "--body", "x"],
+        ["--exec", "ls", "-H", "a: b"],
         ["--http", "GET", "https://[x"],
         ["--http", "GET", "https://a:99999/"],
         ["--connect", "host"],

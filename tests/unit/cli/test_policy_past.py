@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from paddock.gate.opening import signing_key
+from paddock.journal.bodies import proposed_body
+from paddock.journal.records import Type
+from paddock.journal.writer import Journal
+from paddock.model.action import Action, Effect, Kind
 from paddock.policy.file import load
+from paddock.state.home import Home
 from unit.cli.conftest import Call
 from unit.cli.past import FILE, OBSERVED, command, make_run, refund, search
 
@@ -25,7 +31,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_same_file_changes_nothing(home: Path, call: Call) -> None:
     make_run(home, "r")
     said = call("policy", "replay", "same.yaml", "r", "--fail-on", "any")
-    assert (said.code, said.out) == (0, "4 actions of 1 runs: 4 as before\n")
+    assert (said.code, said.out) == (0, "4 actions of 1 run: 4 as before\n")
 
 
 def test_what_changes_is_listed_and_counted(home: Path, call: Call) -> None:
@@ -34,7 +40,7 @@ def test_what_changes_is_listed_and_counted(home: Path, call: Call) -> None:
     assert lines[0].split() == ["RUN", "STEP", "CHANGE", "WAS", "WOULD", "BE", "BY", "CALL"]
     assert lines[1].split()[:6] == ["r", "2", "looser", "block", "allow", "default"]
     assert lines[1].endswith('tool search(query="everything")')
-    assert lines[-1] == "4 actions of 1 runs: looser 1, 3 as before"
+    assert lines[-1] == "4 actions of 1 run: looser 1, 3 as before"
     shown = call("policy", "replay", "tighter.yaml", "r", "--json").json
     assert (shown["looser"], shown["tighter"], shown["actions"]) == (0, 1, 4)
     [change] = shown["changes"]
@@ -123,7 +129,7 @@ def test_runs_may_stand_behind_options(home: Path, call: Call) -> None:
     assert said.json["runs"] == 2
     said = call("policy", "replay", "same.yaml", "r1", "--jason", "r2")
     assert said.code == 2
-    assert "unknown words: --jason" in said.err
+    assert "there is no option --jason; did you mean --json?" in said.err
 
 
 # ---- learning ------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def test_learned_file_goes_to_the_output_and_the_remark_does_not(home: Path, cal
     make_run(home, "r", [search("a")])
     said = call("policy", "learn", "r", "--agent", "other")
     assert load(said.out).agent == "other"
-    assert "learned from 1 actions; review it" in said.err
+    assert "learned from 1 action; review it" in said.err
 
 
 def test_file_that_is_there_is_not_overwritten_by_a_learned_one(home: Path, call: Call) -> None:
@@ -164,6 +170,57 @@ def test_several_runs_are_learned_from_together(home: Path, call: Call) -> None:
     assert [learned.decide(command(one)).verdict for one in ("ls", "cat", "rm")] == [
         "allow", "allow", "block"
     ]  # fmt: skip
+
+
+def rehearsal(home: Path, run: str, **opened: object) -> Path:
+    """A run whose steps were all decided `allow`; what came of them differs."""
+    place = Home(home)
+    about = {"run": run, "agent": "bot", "stage": "approve", **opened}
+    journal = Journal.create(place.runs / run, opened=about, key=signing_key(place))
+    outcomes: list[dict[str, object]] = [
+        {"outcome": "done"},
+        {"outcome": "simulated"},
+        {"outcome": "done", "result": {"stand_in": "payments"}},
+        {"outcome": "done", "answered_by": "ann"},
+        {"outcome": "drafted", "draft_id": "d1"},
+        {"outcome": "faulted"},
+        {"outcome": "refused"},
+        {"outcome": "done", "result": {"model_step": 2}},
+    ]
+    for step, settled in enumerate(outcomes, 1):
+        action = Action(Kind.HTTP, "POST", {"host": f"h{step}.example", "port": 443,
+                        "method": "POST", "path": "/x"}, Effect.WRITE)  # fmt: skip
+        allowed = {"verdict": "allow", "decided_by": "r", "why": "", "effect": "write"}
+        journal.append(Type.PROPOSED, proposed_body(action), step)
+        journal.append(Type.DECIDED, allowed, step)
+        journal.append(Type.SETTLED, settled, step)
+    journal.close()
+    return journal.directory
+
+
+def test_rehearsal_opens_nothing_and_does_not_raise_the_stage(home: Path, call: Call) -> None:
+    rehearsal(home, "r")
+    said = call("policy", "learn", "r")
+    learned = load(said.out)
+    assert learned.network is not None
+    assert [str(one) for one in learned.network.allow] == ["h1.example:443"]
+    assert learned.stage == "approve"
+    assert "Left out, a stand-in answered: h2.example, h3.example, h8.example." in said.out
+
+
+@pytest.mark.parametrize("kind", ["replay", "fork"])
+def test_nothing_is_learned_from_a_past_that_was_lived_through_again(
+    home: Path, call: Call, kind: str
+) -> None:
+    rehearsal(home, "r", kind=kind)
+    assert load(call("policy", "learn", "r").out).network is None
+
+
+def test_nothing_is_learned_from_a_journal_that_is_not_signed(home: Path, call: Call) -> None:
+    segment = rehearsal(home, "r") / "000001.jsonl"
+    segment.write_bytes(segment.read_bytes().replace(b"h2.example", b"evil.test."))
+    said = call("policy", "learn", "r")
+    assert (said.code, said.out) == (1, "")
 
 
 def test_sandbox_that_really_ran_is_shown_verified_and_replayed(

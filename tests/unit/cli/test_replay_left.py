@@ -67,3 +67,10 @@ def test_no_place_is_offered_that_cannot_vary_or_is_not_to_be_shown(at: str) -> 
     found = Divergence("changed", 3, (Difference(at, "a", "b"),), None, None)
 
     assert varied(found) == []
+
+
+def test_body_that_is_compared_by_its_digest_is_offered_as_a_whole() -> None:
+    differences = (Difference("body_bytes", 7, 8), Difference("body_sha256", "a", "b"))
+    found = Divergence("changed", 3, differences, None, None)
+
+    assert varied(found) == ["--vary body=any"]

@@ -145,14 +145,19 @@ def test_without_a_terminal_each_line_of_ours_begins_as_all_do() -> None:
         "r1", {"mounts": [{"target": "/a", "mode": "read"}, {"target": "/b", "mode": "read"}]}
     )
     live.told(told(4, Type.NOTED, {"what": "alert", "alert": "egress.denied", "host": "evil"}))
+    request = {"method": "POST", "host": "api.stripe.com", "port": 443, "path": "/v1/refunds",
+               "body": {"amount": 2000, "currency": "eur"}}  # fmt: skip
+    live.told(told(2, Type.PROPOSED, {"kind": "http", "name": "POST", "arguments": request}))
     live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
+    live.told(told(2, Type.SETTLED, {"outcome": "refused"}))
     live.finish()
 
-    assert len(err.text.splitlines()) == 4
+    assert len(err.text.splitlines()) == 5
     for line in err.text.splitlines():
         assert line.startswith("paddock: "), line
     assert "paddock: ! ALERT egress.denied: host evil (step 4)" in err.text
-    assert "paddock: ? step 2 waits for a person" in err.text
+    call = "http POST https://api.stripe.com/v1/refunds 20.00 EUR"
+    assert f"paddock: ? step 2 ({call}) waits for a person: paddock approvals show" in err.text
 
 
 def test_host_that_is_not_allowed_is_told_in_one_sentence_with_the_way_to_allow_it() -> None:
@@ -298,7 +303,7 @@ def test_agent_that_writes_much_during_a_question_does_not_stop_its_answer() -> 
     live.told(told(2, Type.ANSWERED, {"state": "denied"}))
     live.finish()
 
-    assert "bytes of the agent's output are only in the journal" in tty.text
+    assert "bytes of the agent's output only in the journal" in tty.text
 
 
 def test_question_that_is_asked_elsewhere_is_named_and_holds_nothing_back() -> None:

@@ -97,6 +97,34 @@ def test_runs_are_chosen_by_agent_time_and_number(home: Path, call: Call) -> Non
     assert names("--since", "2020-01-01T10:00", "--agent", "other") == ["three"]
 
 
+def test_only_the_newest_are_listed_and_how_many_more_there_are_is_said(
+    home: Path, call: Call
+) -> None:
+    for number in range(22):
+        begin_run(home, f"r{number:02}").close({})
+    listed = call("runs")
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == [
+        f"r{number:02}" for number in range(21, 1, -1)
+    ]
+    assert listed.err == "paddock: 2 older runs not shown: --all, or -n N\n"
+    assert len(call("runs", "--json").json) == 20
+    for words in (["--all"], ["-n", "22"]):
+        said = call("runs", "--json", *words)
+        assert (len(said.json), said.err) == (22, "")
+    said = call("runs", "-n", "21")
+    assert (len(said.out.splitlines()), said.err) == (22, "")
+
+
+def test_one_of_a_kind_is_not_said_to_be_many(home: Path, call: Call) -> None:
+    make_run(home, "r", [search("x")])
+    assert call("reindex").out == "1 run, 1 step\n"
+    assert "it has 1 step\n" in call("show", "r", "--step", "9").err
+    assert "\n1 step in " in call("replay", "r").out
+    make_run(home, "s", [search("x"), search("y")])
+    assert call("reindex").out == "2 runs, 3 steps\n"
+    assert "\n2 steps in " in call("replay", "s").out
+
+
 def test_empty_home_has_no_runs_and_that_is_no_error(home: Path, call: Call) -> None:
     assert call("runs") == call("runs", "--agent", "a")
     assert (call("runs").code, call("runs").out) == (0, "")

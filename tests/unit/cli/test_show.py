@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,10 +22,11 @@ from paddock.policy.file import load
 from paddock.state.home import Home
 from unit.cli.conftest import Call
 from unit.cli.past import OBSERVED, USUAL, begin_run, command, make_run, paddock, search
+from unit.run.recorded import Crossed, agent, ask_model, post, record
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n  99  ok\u202eevil\x9b\u2028x"
 STEP_KEYS = {"step", "parent", "at", "kind", "name", "arguments", "effect", "verdict", "decided_by",
-             "outcome", "duration_us", "programs", "alerts"}  # fmt: skip
+             "outcome", "duration_us", "programs", "alerts", "answer"}  # fmt: skip
 
 
 def test_run_is_shown_with_header_counts_and_a_line_for_each_step(home: Path, call: Call) -> None:
@@ -385,3 +387,34 @@ def test_colours_are_for_terminals_only(home: Path) -> None:
 )  # fmt: skip
 def test_durations_are_short(us: int | None, text: str) -> None:
     assert took(us) == text
+
+
+def test_answer_of_a_model_and_money_of_a_request_stand_below_their_steps(
+    home: Path, call: Call
+) -> None:
+    calls = [{"name": "refund", "arguments": {"amount": 2000, "currency": "eur"}}]
+    answer = {"text": "I will\x1b[2J refund it.", "tool_calls": calls}
+    record(home, "r1", [
+        Crossed(agent("python", "agent.py"), record={"exit_code": 0}),
+        Crossed(ask_model("money back"), record={"status": 200, "answer": answer}),
+        Crossed(post(amount="500", currency="jpy"), record={"status": 200, "body": "{}"}),
+    ])  # fmt: skip
+
+    for words in (["show", "r1"], ["replay", "r1"]):
+        out = call(*words).out
+        assert 'says "I will\\x1b[2J refund it."' in out
+        assert "calls refund(20.00 EUR)" in out
+        assert "500 JPY" in out
+    assert call("show", "r1", "--json").json["steps"][1]["answer"] == answer
+
+
+def test_child_program_took_the_time_that_it_ran(home: Path, call: Call) -> None:
+    child = Action(Kind.EXEC, "sleep", {"argv": ["sleep", "9"], "pid": 7}, is_contained=True)
+    seen = [{"what": "exec", "pid": 7, "argv": ["sleep", "9"], "program": "/bin/sleep"},
+            {"what": "exit", "pid": 7, "exit_code": 0, "duration_us": 9_000_000}]  # fmt: skip
+    make_run(home, "r1", [child], observed={1: seen})
+
+    [step] = call("show", "r1", "--json").json["steps"]
+    assert step["duration_us"] == 9_000_000
+    for words in (["show", "r1"], ["replay", "r1"]):
+        assert re.search(r"sleep 9 .* 9\.0 s\n", call(*words).out)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -26,6 +25,7 @@ from paddock.cli.step_streams import said_by_events
 from paddock.cli.step_tty import keys_of
 from paddock.cli.step_view import View
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from polling import is_readable
 from unit.run.recorded import Crossed, agent, ask_model, post, record, refund, search
 
 EVIL = "\x1b[2J\x1b]52;c;aGk=\x07\u202e\nline"
@@ -256,7 +256,7 @@ class Console:
         """Reads until the text has come, and gives the last screen."""
         end = time.monotonic() + 30
         while text.encode() not in self.data and time.monotonic() < end:
-            if select.select([self.fd], [], [], 0.2)[0]:
+            if is_readable(self.fd, 0.2):
                 try:
                     self.data += os.read(self.fd, 65536)
                 except OSError:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paddock.cli.exit_codes import ExitCode
 from paddock.journal.records import Type
 from unit.cli.conftest import Call
 from unit.cli.past import begin_run, make_run, paddock, search
@@ -51,20 +52,25 @@ def test_changed_record_is_found_and_its_place_named(home: Path, call: Call) -> 
     assert problem["segment"] == "000001.jsonl"
 
 
-def test_run_without_an_end_is_intact_unless_an_end_is_expected(home: Path, call: Call) -> None:
+def test_run_without_an_end_is_interrupted(home: Path, call: Call) -> None:
     begin_run(home, "r").abandon()
-    assert call("verify", "r").code == 0
-    assert "not closed" in call("verify", "r").out
+    said = call("verify", "r")
+    assert said.code == ExitCode.INTERRUPTED
+    assert "interrupted" in said.out
+    report = call("verify", "r", "--json").json
+    assert (report["ok"], report["status"], report["is_running"]) == (False, "interrupted", False)
     said = call("verify", "r", "--closed")
     assert said.code == 1
     assert "truncated" in said.out
 
 
-def test_run_that_is_being_written_is_intact(home: Path, call: Call) -> None:
+def test_run_that_is_being_written_has_no_end_yet(home: Path, call: Call) -> None:
     journal = begin_run(home, "r")
     try:
         journal.append(Type.NOTED, {"x": 1})
-        assert call("verify", "r").code == 0
+        said = call("verify", "r")
+        assert said.code == ExitCode.INTERRUPTED
+        assert "still writing" in said.out
     finally:
         journal.abandon()
 
@@ -116,7 +122,7 @@ def test_saved_head_still_holds_when_the_journal_has_grown(
 ) -> None:
     journal = begin_run(home, "r")
     head = str(tmp_path / "head.json")
-    assert call("verify", "r", "--save-head", head).code == 0
+    assert call("verify", "r", "--save-head", head).code == ExitCode.INTERRUPTED
     journal.append(Type.NOTED, {"x": 1})
     journal.close()
     assert call("verify", "r", "--head", head, "--save-head", head).code == 0
@@ -153,7 +159,7 @@ def test_proof_of_a_step_verifies_alone(home: Path, tmp_path: Path) -> None:
     words = ["verify", str(proof), "--key", str(key)]
     alone = paddock(*words, PADDOCK_HOME=str(tmp_path / "none"))
     assert alone.returncode == 0
-    assert alone.stdout.startswith("step 2 of run r: 3 records proved")
+    assert alone.stdout.startswith("step 2 of run r: all 3 records proved")
     assert "One ticket at a time." in alone.stdout
     shown = json.loads(paddock(*words, "--json", PADDOCK_HOME=str(tmp_path / "none")).stdout)
     assert shown["ok"] is True
@@ -266,8 +272,7 @@ def test_name_of_a_run_cannot_fake_a_line_of_the_report(
     assert "\x1b" not in out
 
 
-@settings(deadline=None, max_examples=25,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(data=st.data())
 def test_any_flipped_byte_is_found(
     data: st.DataObject, home: Path, call: Call, tmp_path: Path

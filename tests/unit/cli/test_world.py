@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.cli.main import _run
+from paddock.cli.world_data import Difference, FieldDiff
+from paddock.cli.world_text import difference_lines
+from paddock.world.changes import Change
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said
 from unit.cli.past import make_run
@@ -171,7 +175,7 @@ def test_diff_of_some_steps_is_what_they_changed(say: Say, world: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("steps", ["", "..", "a", "5..3", "-1", "1...2", "1..2..3", "9" * 30])
+@for_each("steps", ["", "..", "a", "5..3", "-1", "1...2", "1..2..3", "9" * 30])
 def test_steps_that_are_none_are_refused(say: Say, world: Path, steps: str) -> None:
     said = say("diff", "run-a", f"--step={steps}")
     assert said.code == 2 and said.err.startswith("paddock: --step")
@@ -273,3 +277,15 @@ def test_a_damaged_world_ends_with_a_sentence(say: Say, world: Path) -> None:
     for command in ("list", "show", "diff", "reset"):
         said = say(command, "run-a")
         assert said.code == 1 and said.err.startswith("paddock: the world of run-a is damaged")
+
+
+def test_amounts_of_a_document_with_a_currency_are_money() -> None:
+    after = {"amount": 2000, "amount_refunded": 500, "count": 2000, "currency": "eur"}
+    change = Change("charges", "ch_1", {**after, "amount": 100}, after, 4)
+    fields = [
+        FieldDiff("amount", 100, 2000),
+        FieldDiff("count", 1, 2000),
+    ]
+    lines = list(difference_lines("shop", [Difference(change, fields)], is_coloured=False))
+
+    assert lines[-2:] == ["      amount: 1.00 EUR -> 20.00 EUR", "      count: 1 -> 2000"]

@@ -15,6 +15,7 @@ import pytest
 from paddock.doors.machine.calls import (
     SHELL,
     CommandCalls,
+    CommandOptions,
     FileCalls,
     HandleCalls,
     PtyCalls,
@@ -23,7 +24,13 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.lifecycle import BoxCalls
 from paddock.doors.machine.processes import MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, Start
 from paddock.model.action import Action, Kind
-from paddock.model.errors import FileError, FileMissing, InvalidInput, SandboxError
+from paddock.model.errors import (
+    CommandNotStarted,
+    FileError,
+    FileMissing,
+    InvalidInput,
+    SandboxError,
+)
 from paddock.model.results import WatchEvent
 from paddock.model.spec import HOME, Spec
 from unit.fence.scripted_peer import Wired, end, event, in_loop
@@ -87,7 +94,7 @@ async def refused(wired: Wired, key: str, call: Any) -> str:
 @in_loop
 async def test_command_that_makes_no_sense_is_refused(cmd: Any) -> None:
     async with Wired() as wired:
-        await refused(wired, "command", Desk(wired).commands.run(cmd))
+        await refused(wired, "command", Desk(wired).commands.run(cmd, CommandOptions()))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ async def test_option_that_makes_no_sense_is_refused_by_its_name(
     options: dict[str, Any], key: str
 ) -> None:
     async with Wired() as wired:
-        await refused(wired, key, Desk(wired).commands.run("true", **options))
+        await refused(wired, key, Desk(wired).commands.run("true", CommandOptions(**options)))
 
 
 @pytest.mark.parametrize("pid", [0, -1, "5", None, True, 1.5, 1 << 31])
@@ -145,7 +152,7 @@ async def test_text_goes_to_the_shell_and_a_list_is_taken_as_it_is(
 ) -> None:
     async with Wired() as wired:
         starting = asyncio.ensure_future(
-            Desk(wired).commands.start(cmd, cwd="sub", envs={"A": "2"})
+            Desk(wired).commands.start(cmd, CommandOptions(cwd="sub", envs={"A": "2"}))
         )
         number, request = await wired.peer.opened()
         assert request["argv"] == argv
@@ -162,10 +169,23 @@ async def test_text_goes_to_the_shell_and_a_list_is_taken_as_it_is(
 @in_loop
 async def test_timeout_may_be_none_or_as_people_write_it(timeout: Any) -> None:
     async with Wired() as wired:
-        running = asyncio.ensure_future(Desk(wired).commands.run("true", timeout=timeout))
+        running = asyncio.ensure_future(
+            Desk(wired).commands.run("true", CommandOptions(timeout=timeout))
+        )
         number, _ = await wired.peer.opened()
         with pytest.raises(SandboxError, match="not there"):
             await wired.peer.send(end(number, {"error": {"errno": 2, "message": "not there"}}))
+            await running
+
+
+@pytest.mark.parametrize("error", ["x", 7, {}, {"errno": []}, {"errno": "2", "path": 5}])
+@in_loop
+async def test_refusal_that_makes_no_sense_is_still_one(error: Any) -> None:
+    async with Wired() as wired:
+        running = asyncio.ensure_future(Desk(wired).commands.run(["x"], CommandOptions()))
+        number, _ = await wired.peer.opened()
+        await wired.peer.send(end(number, {"error": error}))
+        with pytest.raises(CommandNotStarted, match="cannot start x"):
             await running
 
 

@@ -49,7 +49,8 @@ class Guest:
             )
         ours.setblocking(False)
         self.lost: list[str] = []
-        self.channel = await Channel.connect(ours, "guest", self.lost.append)
+        self.channel = await Channel.connect(ours, "guest")
+        self.channel.when_lost(self.lost.append)
         return self
 
     async def __aexit__(self, *_: object) -> None:

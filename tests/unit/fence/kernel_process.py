@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 import paddock
 from paddock.model.code import Execution, ExecutionBuilder, MessageReader
 from paddock.state.kernelsite import kernel_site
+from polling import is_readable
 
 PYTHON = "/usr/bin/python3"
 KERNEL = Path(paddock.__path__[0]) / "fence" / "guest" / "kernel.py"
@@ -78,8 +78,7 @@ class Kernel:
         """The next messages; EOFError when the kernel has closed."""
         assert self.process.stdout is not None
         fd = self.process.stdout.fileno()
-        ready, _, _ = select.select([fd], [], [], PATIENCE_S)
-        assert ready, "the kernel said nothing"
+        assert is_readable(fd, PATIENCE_S), "the kernel said nothing"
         data = os.read(fd, 1 << 20)
         if not data:
             raise EOFError

@@ -115,7 +115,8 @@ class Wired:
         ours, theirs = socket.socketpair()
         for sock in (ours, theirs):
             sock.setblocking(False)
-        self.channel = await Channel.connect(ours, "box1", self.lost.append)
+        self.channel = await Channel.connect(ours, "box1")
+        self.channel.when_lost(self.lost.append)
         self.peer = Peer(theirs)
         return self
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.fence.channel import Channel, Data, End, Event
@@ -284,7 +284,6 @@ async def test_data_beyond_the_credit_ends_the_machine() -> None:
             await stream.end()
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.integers(min_value=1, max_value=3 * WINDOW // 2), min_size=1, max_size=4))
 def test_any_amount_passes_when_both_ends_keep_to_the_credit(sizes: list[int]) -> None:
     @in_loop
@@ -367,6 +366,44 @@ async def test_relayed_stream_that_was_forgotten_gets_no_more() -> None:
 def test_channel_before_its_connection_sends_nothing() -> None:
     @in_loop
     async def scenario() -> None:
-        Channel("box1", lambda reason: None).send(wire.DATA, 1, b"x")
+        Channel("box1").send(wire.DATA, 1, b"x")
 
     scenario()
+
+
+# ---- held back -----------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_requests_that_are_held_back_arrive_in_order_when_released() -> None:
+    async with Wired() as wired:
+        before = wired.channel.open("exec")
+        number, _ = await wired.peer.opened()
+        wired.channel.hold()
+        sending = asyncio.ensure_future(before.send(b"input"))
+        later = asyncio.ensure_future(wired.channel.ask("read"))
+        urgent = asyncio.ensure_future(wired.channel.ask_at_once("usage"))
+        at_once, request = await wired.peer.opened()
+        assert request["op"] == "usage"
+        await wired.peer.send(end(at_once, {"cpu": 1}))
+        assert await urgent == {"cpu": 1}
+        await wired.peer.quiet()
+        wired.channel.release()
+        held, request = await wired.peer.opened()
+        assert request["op"] == "read"
+        await wired.peer.send(end(held, {"done": True}))
+        assert await later == {"done": True}
+        await sending
+        assert await wired.peer.next() == (wire.DATA, 0, number, b"input")
+
+
+@in_loop
+async def test_death_ends_what_is_held_back() -> None:
+    async with Wired() as wired:
+        wired.channel.hold()
+        asking = asyncio.ensure_future(wired.channel.ask("read"))
+        await asyncio.sleep(0)
+        wired.channel.lose("it is over")
+        with pytest.raises(SandboxDied, match="it is over"):
+            await asking
+        wired.channel.release()

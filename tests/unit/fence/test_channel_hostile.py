@@ -38,7 +38,7 @@ async def test_frame_that_is_not_the_protocol_ends_the_machine(bad: bytes) -> No
         await wired.peer.hung_up_on()
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.binary(min_size=1, max_size=300), st.booleans())
 def test_any_bytes_leave_the_channel_alive_or_lost_with_a_reason(
     noise: bytes, is_framed: bool

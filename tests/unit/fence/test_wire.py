@@ -9,7 +9,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.fence.guest import wire
@@ -41,7 +41,6 @@ frames = st.lists(
     max_size=8,
 )
 Frame = tuple[int, int, int, bytes]
-relaxed = settings(deadline=None, max_examples=50)  # the machine may be busy
 
 
 def encoded(sent: list[Frame]) -> bytes:
@@ -56,7 +55,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 # ---- payloads ------------------------------------------------------------------------------------
 
 
-@relaxed
 @given(values)
 @example("x" * 31)
 @example("x" * 32)
@@ -85,7 +83,6 @@ def test_large_value_that_was_packed_unpacks_to_itself(value: Any) -> None:
     assert unpack(pack(value)) == value
 
 
-@relaxed
 @given(values)
 def test_payload_may_lie_in_any_kind_of_buffer(value: Any) -> None:
     raw = pack(value)
@@ -103,7 +100,6 @@ def test_pair_arrives_as_a_list() -> None:
     assert unpack(pack((1, 2))) == [1, 2]
 
 
-@relaxed
 @given(st.binary(max_size=400))
 @example(b"")
 @example(b"\x81\x90\x01")  # a list as a key
@@ -124,21 +120,18 @@ def test_any_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
             assert str(error)
 
 
-@relaxed
 @given(values, st.binary(min_size=1, max_size=10))
 def test_tail_behind_a_value_is_refused(value: Any, tail: bytes) -> None:
     with pytest.raises(WireError):
         unpack(pack(value) + tail)
 
 
-@relaxed
 @given(values.filter(lambda v: not isinstance(v, dict)))
 def test_request_that_is_no_map_is_refused(value: Any) -> None:
     with pytest.raises(WireError, match="not a map"):
         unpack_map(pack(value))
 
 
-@relaxed
 @given(values.filter(lambda v: len(pack(v)) > 1), st.data())
 def test_value_that_is_cut_short_is_refused(value: Any, data: st.DataObject) -> None:
     raw = pack(value)
@@ -190,7 +183,6 @@ def test_largest_message_of_empty_items_does_not_take_far_more_memory_than_its_b
 # ---- frames --------------------------------------------------------------------------------------
 
 
-@relaxed
 @given(frames, st.lists(st.integers(min_value=0, max_value=5000), max_size=30))
 def test_frames_are_the_same_however_the_bytes_were_split(
     sent: list[Frame], places: list[int]
@@ -200,7 +192,6 @@ def test_frames_are_the_same_however_the_bytes_were_split(
     assert got == sent
 
 
-@relaxed
 @given(frames)
 def test_frames_are_the_same_when_they_come_byte_by_byte(sent: list[Frame]) -> None:
     decoder = Decoder()
@@ -208,7 +199,6 @@ def test_frames_are_the_same_when_they_come_byte_by_byte(sent: list[Frame]) -> N
     assert got == sent
 
 
-@relaxed
 @given(st.binary(max_size=400), st.lists(st.integers(min_value=0, max_value=400), max_size=5))
 def test_any_bytes_are_frames_or_a_wire_error(data: bytes, places: list[int]) -> None:
     decoder = Decoder()
@@ -262,7 +252,6 @@ def test_decoder_does_not_keep_the_buffer_that_it_was_fed_from() -> None:
 # ---- large frames under way ----------------------------------------------------------------------
 
 
-@relaxed
 @given(
     st.binary(min_size=1, max_size=500),
     st.integers(min_value=0, max_value=499),

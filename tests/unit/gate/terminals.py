@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import select
 import struct
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from polling import is_readable
 from unit.gate.gates import ROOT
 
 _PATIENCE_S = 60
@@ -56,7 +56,7 @@ class Screen:
         return int(termios.tcgetattr(self._slave)[3])
 
     def _read(self) -> bool:
-        if not select.select([self._master], [], [], 0.1)[0]:
+        if not is_readable(self._master, 0.1):
             return False
         self.text += os.read(self._master, 65536).decode("utf-8", "replace")
         return True

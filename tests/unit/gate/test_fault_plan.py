@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.gate.executors import Fault
 from paddock.gate.faults import (
     MAX_THINGS,
@@ -26,7 +27,6 @@ from paddock.gate.faults import (
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.faults import FaultTerms, Strikes
 from paddock.policy.rules import Match
-from unit.policy.cases import relaxed
 
 
 def http(path: str = "/v1", method: str = "GET", host: str = "a.example", **more: Any) -> Action:
@@ -92,7 +92,6 @@ def test_a_rate_is_about_that_share() -> None:
     assert 500 < found.count("x") < 700
 
 
-@relaxed
 @given(st.permutations([f"/{number % 7}" for number in range(40)]), st.integers(0, 2**63))
 def test_what_is_struck_does_not_depend_on_what_happens_between(
     order: list[str], seed: int
@@ -186,7 +185,7 @@ def test_what_is_real_is_never_done_twice() -> None:
     assert plan.strike(write, 3) == {"id": "twice", "duplicate": True}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "before", "effect", "answer", "is_instead"),
     [
         ({"delay": 1.0}, {"delay"}, set(), set(), False),
@@ -217,7 +216,7 @@ def test_waits_are_bounded() -> None:
     assert wait_of({}) == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "kind", "says"),
     [
         ({"reset": True}, ConnectionResetError, "reset by peer"),
@@ -244,7 +243,6 @@ def test_a_full_disk_is_the_error_of_a_full_disk() -> None:
     assert error.errno == errno.ENOSPC
 
 
-@relaxed
 @given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
                     lambda one: st.lists(one) | st.dictionaries(st.text(), one)))  # fmt: skip
 def test_a_broken_text_is_never_json(value: Any) -> None:

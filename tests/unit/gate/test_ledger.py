@@ -133,7 +133,7 @@ def test_question_that_waits_counts_and_a_no_gives_it_back(opener: Opener) -> No
     gate, tool = opener(budget(10, decide="ask")), Tool()
 
     def deny(one: Approval) -> None:
-        assert gate._accounts.real.reserve([Charge("budget", 0, 86400.0)]).spent == {"budget": 11}
+        assert gate.accounts.real.reserve([Charge("budget", 0, 86400.0)]).spent == {"budget": 11}
         gate.approvals.deny(one.approval_id, "ann")
 
     asyncio.run(answered(gate, gate.cross(spend(11), tool), deny))

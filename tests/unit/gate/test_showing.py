@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.gate.approvals import Approval
 from paddock.gate.showing import (
     MAX_ARGUMENTS,
@@ -38,7 +39,6 @@ def cells(line: str) -> int:
     return len(line) + wide - sum(unicodedata.category(one) in marks for one in line)
 
 
-@settings(deadline=None, max_examples=100)
 @given(ANY, ANY, ANY, ANY, ANY, st.integers(10, 200))
 def test_no_text_acts_on_the_terminal_or_leaves_its_place(
     name: str, key: str, value: str, why: str, predicted: str, width: int
@@ -54,7 +54,7 @@ def test_no_text_acts_on_the_terminal_or_leaves_its_place(
     assert starts == ["effect", "asked by", "rule", "why", "arguments", "predicted"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "seen"),
     [
         ("\x1b[31m", "\\x1b[31m"),
@@ -113,3 +113,15 @@ def test_context_is_shown_apart() -> None:
 )
 def test_time_left_is_short(seconds: float, text: str) -> None:
     assert time_left(seconds) == text
+
+
+@pytest.mark.parametrize("arguments", [
+    {"amount": 2000, "currency": "eur"},
+    {"method": "POST", "body": {"amount": "2000", "currency": "eur"}},
+])  # fmt: skip
+def test_amount_is_shown_as_money_beside_the_arguments(arguments: dict[str, Any]) -> None:
+    lines = shown(80, arguments=arguments)
+
+    assert "  money      20.00 EUR, if the amount counts the smallest unit" in lines
+    assert any("2000" in line for line in lines)
+    assert not any("money" in line for line in shown(arguments={"amount": 2000}))

@@ -114,16 +114,12 @@ def test_deny_with_a_reason(tmp_path: Path, key: SigningKey, keys: str) -> None:
         assert calls == []
 
 
-@pytest.mark.parametrize(
-    "keys", ["\n", "ye\n", "yy\n", "\x1b[A\n", "\x1b[A\x1b[A\n", "aa\n", "AA\n", " \n", "approv\n"]
-)
-def test_keys_that_are_no_answer_approve_nothing(
-    tmp_path: Path, key: SigningKey, keys: str
-) -> None:
+def test_keys_that_are_no_answer_approve_nothing(tmp_path: Path, key: SigningKey) -> None:
     with at_terminal(*run(tmp_path, key)) as screen:
         screen.wait_for("left) > ")
-        screen.press(keys)
-        screen.wait_for("left) > ")
+        for keys in ("", "ye", "yy", "\x1b[A", "\x1b[A\x1b[A", "aa", "AA", " ", "approv"):
+            screen.press(f"{keys}\n")
+            screen.wait_for("left) > ")
         screen.press("d no\n")
         came, calls = outcome(screen)
         assert (came[0][0], calls) == ("refused", [])
@@ -147,7 +143,12 @@ def test_edit_of_one_argument_inline(tmp_path: Path, key: SigningKey) -> None:
         assert "not JSON" in screen.wait_for("left) > ")
         screen.press("e\n")
         screen.wait_for("  > ")
+        screen.press("amount=90001\n")
+        assert "no-fraud would block the edited call" in screen.wait_for("left) > ")
+        screen.press("e\n")
+        screen.wait_for("  > ")
         screen.press("amount=100\n")
+        screen.wait_for("amount  9000 -> 100")
         came, calls = outcome(screen)
         assert came[0][0] == "done"
         assert calls == [{"amount": 100, "customer": "ada"}]
@@ -177,9 +178,13 @@ def test_edit_in_an_editor_that_has_the_terminal(tmp_path: Path, key: SigningKey
         screen.press("e\n")
         screen.wait_for("edit:")
         screen.press('{"amount": 3}\n')
+        assert "customer: the field is missing" in screen.wait_for("left) > ")
+        screen.press("e\n")
+        screen.wait_for("edit:")
+        screen.press('{"amount": 3, "customer": "ada"}\n')
         assert "decide on it again" in screen.wait_for("again")
         came, calls = outcome(screen)
-        assert (came[0][0], calls) == ("refused", [])  # no customer: a rule cannot be evaluated
+        assert (came[0][0], calls) == ("done", [{"amount": 3, "customer": "ada"}])
 
 
 @pytest.mark.parametrize(
@@ -209,6 +214,13 @@ def test_always_approves_once_and_proposes_a_rule(
     with at_terminal(*run(tmp_path, key)) as screen:
         screen.wait_for("left) > ")
         screen.press("A\n")
+        assert "!(args == {'amount': 9000, 'customer': 'ada'})" in screen.wait_for("[y/N] > ")
+        assert Proposals(approvals.store).all() == []
+        screen.press("n\n")
+        screen.wait_for("left) > ")
+        screen.press("A\n")
+        screen.wait_for("[y/N] > ")
+        screen.press("y\n")
         screen.wait_for("waits for review")
         came, calls = outcome(screen)
         assert (came[0][0], len(calls)) == ("done", 1)

@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.journal.bodies import as_json, decided_body, proposed_body, settled_body
 from paddock.journal.canonical import canonical
 from paddock.model.action import (
@@ -74,7 +74,7 @@ def test_receipt_keeps_result_error_and_cost() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "expected"),
     [
         (2**63, "9223372036854775808"),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.journal.canonical import MAX_DEPTH, canonical, canonical_text, exact_text, number
 from paddock.model.errors import InvalidInput
 
@@ -131,7 +132,7 @@ def _double(digits: str) -> float:
     return struct.unpack(">d", bytes.fromhex(digits.rjust(16, "0")))[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("digits", "text"), list(zip(APPENDIX_B.split()[::2], APPENDIX_B.split()[1::2], strict=True))
 )
 def test_doubles_are_printed_as_in_appendix_b_of_the_rfc(digits: str, text: str) -> None:
@@ -186,7 +187,7 @@ def test_keys_sort_by_utf16_units_and_not_by_code_points() -> None:
     assert canonical({"\ufb33": 1, "\U0001f602": 2}) == '{"\U0001f602":2,"\ufb33":1}'.encode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         float("nan"),

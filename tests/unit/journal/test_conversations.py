@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.journal import conversations as module
@@ -182,7 +182,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), VALUES, max_size=5), st.lists(VALUES, max_size=6))
 def test_any_request_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, body: dict[str, Any], messages: list[Any]

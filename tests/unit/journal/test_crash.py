@@ -16,6 +16,7 @@ from paddock.journal.keys import SigningKey
 from paddock.journal.reader import Reader
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
+from repetition import times
 
 # Serves commands on its input: a directory to write in until it is killed. Prints what it wrote.
 WRITER = """
@@ -47,13 +48,13 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.slow
-def test_two_hundred_kills_lose_no_acknowledged_record(tmp_path: Path, key: SigningKey) -> None:
+@pytest.mark.repeated
+def test_kills_lose_no_acknowledged_record(tmp_path: Path, key: SigningKey) -> None:
     command = [sys.executable, "-c", WRITER, str(key.directory)]
     chance = random.Random(8785)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdin is not None and writer.stdout is not None
-        for kill in range(200):
+        for kill in range(times(20, 200)):
             directory = tmp_path / f"run-{kill}"
             writer.stdin.write(f"{directory}\n".encode())
             writer.stdin.flush()

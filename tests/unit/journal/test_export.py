@@ -50,7 +50,7 @@ def test_csv_has_a_row_for_each_step(closed_run: Path) -> None:
     assert rows[2]["at"].endswith("Z")
 
 
-@pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@sum", "\ttab", "\rreturn"])
+@pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@sum", " =cmd()", "\uff1dcmd()", "|x"])
 def test_csv_runs_no_formula_of_the_agent(opener: Opener, name: str) -> None:
     journal = opener()
     journal.append(Type.PROPOSED, {**proposed(1), "name": name}, 1)
@@ -137,22 +137,41 @@ def test_words_of_the_agent_break_no_format(opener: Opener, form: Format) -> Non
     journal = opener(opened={**OPENED, "agent": '"SPANS","entries":[', "paddock": "]}"})
     odd = ['"]}', "SPANS", "\x00\u2028", "<script>", 'a,"b"\nc', 5, None, [], {"headers": 3}]
     for step, value in enumerate(odd):
+        text = value if isinstance(value, str) else "x"  # no record has anything else there
         body = {
             "kind": "http",
-            "name": value,
+            "name": text,
             "arguments": value,
             "context": value,
             "parent": value,
         }
         journal.append(Type.PROPOSED, body, step)
-        journal.append(Type.DECIDED, {"verdict": value}, step)
-        journal.append(Type.SETTLED, {"outcome": value, "result": value, "error": value}, step)
+        journal.append(Type.DECIDED, {"verdict": text}, step)
+        journal.append(Type.SETTLED, {"outcome": text, "result": value, "error": value}, step)
     journal.append(
         Type.PROPOSED, {"kind": "http", "arguments": {"url": "http://[bad", "body": 1}}, 90
     )
     journal.append(Type.NOTED, {}, 91)
-    text = _text(journal.directory, form)
+    exported = _text(journal.directory, form)
     if form in (Format.OTEL, Format.HAR):
-        json.loads(text)
+        json.loads(exported)
     else:
-        assert len(text.splitlines()) >= len(odd)
+        assert len(exported.splitlines()) >= len(odd)
+
+
+def test_csv_has_nothing_that_a_terminal_or_an_editor_acts_on(opener: Opener) -> None:
+    journal = opener()
+    odd = "".join(map(chr, (*range(32), *range(127, 161), 0x202E, 0x2028, 0x2066, 0xFEFF)))
+    body = {**proposed(1), "name": f"x{odd}y", "arguments": {odd: odd}}
+    journal.append(Type.PROPOSED, body, 1)
+    text = _text(journal.directory, Format.CSV)
+    assert text.count("\n") == text.count("\r") == 2  # the ends of the two rows
+    assert all(one.isprintable() for one in text.replace("\r\n", ""))
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert row["name"].startswith("x\\x00\\x01")
+
+
+def test_csv_keeps_a_cell_whole_whatever_separates_cells_elsewhere(opener: Opener) -> None:
+    journal = opener()
+    journal.append(Type.PROPOSED, {**proposed(1), "name": "a;=cmd();b"}, 1)
+    assert '"a;=cmd();b"' in _text(journal.directory, Format.CSV)

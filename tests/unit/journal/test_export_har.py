@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.journal.export import Format, export
@@ -330,7 +330,6 @@ words = st.sampled_from(
 said = st.dictionaries(words, json_values, max_size=6) | json_values
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["http", "model"]), said, said, said)
 def test_whatever_a_journal_says_the_entry_is_sound(
     kind: str, arguments: Any, result: Any, more: Any

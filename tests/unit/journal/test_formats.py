@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from paddock.journal.export import Format, export
+from paddock.journal.findings import Status
 from paddock.journal.heads import Head
 from paddock.journal.index import Index
 from paddock.journal.keys import PublicKey
-from paddock.journal.prove import check_proof, prove
+from paddock.journal.prove import check_proof, is_complete, prove
 from paddock.journal.reader import Reader
 from paddock.journal.records import Type
 from paddock.journal.verify import verify
@@ -36,6 +37,15 @@ def test_journal_of_this_format_verifies_against_its_saved_head(place: Path) -> 
     assert report.head == _head(place)
     assert report.blobs > 0
     assert report.segments > 1
+
+
+@pytest.mark.parametrize("place", FORMATS, ids=lambda place: place.name)
+def test_a_run_of_this_format_that_ended_has_ended(place: Path) -> None:
+    assert verify(place / "run", _key(place)).status is Status.ENDED
+
+
+def test_proofs_are_complete_since_the_second_format() -> None:
+    assert [is_complete(prove(place / "run", 1)) for place in FORMATS] == [False, True]
 
 
 def test_first_format_has_every_type_of_record_and_reads_as_it_was_meant() -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,9 @@ with Index(Path(sys.argv[1])) as index:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
-    return Index(tmp_path / "index" / "index.db")
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index(tmp_path / "index" / "index.db") as index:
+        yield index
 
 
 def test_run_is_listed_with_its_counts(opener: Opener, index: Index) -> None:

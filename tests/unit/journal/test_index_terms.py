@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.journal.index import Index
 from paddock.journal.index_terms import (
     MAX_TERMS,
@@ -77,7 +78,7 @@ def test_policy_is_known_by_the_paths_to_its_values() -> None:
     assert found["policy"] == "paddock.yaml"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mine", "theirs", "words"),
     [
         ({"stage": "narrow"}, {"stage": "draft"}, ("stage narrow",)),

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.journal.canonical import canonical_text
 from paddock.journal.mask import Masker
 from paddock.model.errors import InvalidInput
@@ -69,8 +70,8 @@ def _utf16(text: str) -> list[int]:
     return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda s: s[:8].strip())
+@for_each("spelling", SPELLINGS)
+@for_each("secret", SECRETS, ids=lambda s: s[:8].strip())
 def test_secret_is_masked_in_this_spelling(secret: str, spelling: str) -> None:
     masker = Masker({"KEY": secret})
     shown = SPELLINGS[spelling](secret)
@@ -82,8 +83,8 @@ def test_secret_is_masked_in_this_spelling(secret: str, spelling: str) -> None:
     assert masker.is_clean(masked.replace("{{secret:KEY}}", ""))
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda s: s[:8].strip())
+@for_each("spelling", SPELLINGS)
+@for_each("secret", SECRETS, ids=lambda s: s[:8].strip())
 def test_secret_in_a_value_shows_in_its_json_text(secret: str, spelling: str) -> None:
     """What the writer relies on: it looks at the text of a body before it looks at its strings."""
     assert not Masker({"KEY": secret}).is_clean(
@@ -91,10 +92,8 @@ def test_secret_in_a_value_shows_in_its_json_text(secret: str, spelling: str) ->
     )
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize(
-    "secret", [s for s in SECRETS if len(s) < 100], ids=lambda s: s[:8].strip()
-)
+@for_each("spelling", SPELLINGS)
+@for_each("secret", [s for s in SECRETS if len(s) < 100], ids=lambda s: s[:8].strip())
 def test_secret_split_at_any_place_of_a_stream_is_masked(secret: str, spelling: str) -> None:
     masker = Masker({"KEY": secret})
     shown = f"see {SPELLINGS[spelling](secret)} end"
@@ -105,8 +104,9 @@ def test_secret_split_at_any_place_of_a_stream_is_masked(secret: str, spelling: 
         assert masker.is_clean(out.replace("{{secret:KEY}}", " ")), at
 
 
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda s: s[:8].strip())
-@pytest.mark.parametrize("spelling", ["plain", "json in ascii", "url, nothing safe", "hex"])
+@pytest.mark.thorough
+@for_each("secret", SECRETS, ids=lambda s: s[:8].strip())
+@for_each("spelling", ["plain", "json in ascii", "url, nothing safe", "hex"])
 def test_secret_that_comes_character_by_character_is_masked(secret: str, spelling: str) -> None:
     masker = Masker({"KEY": secret})
     shown = f"see {SPELLINGS[spelling](secret)}, then more"
@@ -115,7 +115,6 @@ def test_secret_that_comes_character_by_character_is_masked(secret: str, spellin
     assert out == masker.mask_text(shown)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(alphabet="seckrt-%\\ \n7", max_size=8), max_size=12))
 def test_stream_loses_and_invents_nothing(chunks: list[str]) -> None:
     masker = Masker({"KEY": "secret-key"})

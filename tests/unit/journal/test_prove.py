@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from paddock.journal.keys import SigningKey
-from paddock.journal.prove import check_proof, prove
+from cases import for_each
+from paddock.journal.canonical import canonical_text
+from paddock.journal.keys import PublicKey, SigningKey
+from paddock.journal.prove import PURPOSE_WITHOUT_COUNT, check_proof, is_complete, prove
+from paddock.journal.reader import Reader
+from paddock.journal.records import Chain
 from paddock.journal.writer import Rhythm
 from paddock.model.errors import IntegrityError, NotFound
 from unit.journal.conftest import Opener, write_steps
@@ -75,7 +79,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@for_each("change", CHANGES)
 def test_proof_with_a_change_proves_nothing(closed_run: Path, key: SigningKey, change: str) -> None:
     proof = copy.deepcopy(prove(closed_run, 1))
     CHANGES[change](proof)
@@ -92,3 +96,54 @@ def test_what_is_no_proof_is_refused(key: SigningKey, proof: Any) -> None:
 def test_proof_under_another_key_proves_nothing(closed_run: Path, tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="signed with the key"):
         check_proof(prove(closed_run, 1), SigningKey.open(tmp_path / "other").public)
+
+
+def test_a_record_left_out_of_a_proof_is_found(closed_run: Path, key: SigningKey) -> None:
+    whole = prove(closed_run, 1)
+    for at in range(4):
+        proof = copy.deepcopy(whole)
+        del proof["records"][at]
+        with pytest.raises(IntegrityError, match="has 4 records; the proof has 3"):
+            check_proof(proof, key.public)
+        proof["count"]["records"] = 3
+        with pytest.raises(IntegrityError, match="is not the signed one"):
+            check_proof(proof, key.public)
+        # Nor does it help to call it a proof of a version that signed no counts.
+        del proof["count"]
+        proof["purpose"] = PURPOSE_WITHOUT_COUNT
+        with pytest.raises(IntegrityError, match="does not say how many"):
+            check_proof(proof, key.public)
+
+
+def test_count_of_another_step_or_head_does_not_pass(closed_run: Path, key: SigningKey) -> None:
+    proof, other = prove(closed_run, 1), prove(closed_run, 2)
+    proof["count"] = other["count"]
+    with pytest.raises(IntegrityError, match="is not the signed one"):
+        check_proof(proof, key.public)
+
+
+def test_an_unsigned_head_behind_the_last_signature_is_not_used(
+    opener: Opener, key: SigningKey
+) -> None:
+    """Whoever can write the file can put a head there, and nobody gets a proof that fails."""
+    journal = opener()
+    write_steps(journal, 1)
+    journal.sign()
+    journal.abandon()
+    path = journal.directory / "000001.jsonl"
+    chain = Chain()
+    for line in path.read_bytes().splitlines():
+        chain.follow(line)
+    body = Reader(journal.directory).last_head()
+    assert body is not None
+    text = canonical_text({**body.as_body(), "size": chain.size})
+    with path.open("ab") as file:
+        file.write(chain.link("head", text, at=1, step=None) + b"\n")
+    assert len(check_proof(prove(journal.directory, 0), key.public)) == 4
+
+
+def test_proof_from_an_older_run_does_not_claim_to_be_complete() -> None:
+    journals = Path(__file__).parents[2] / "journals" / "v1"
+    proof = prove(journals / "run", Reader(journals / "run").step_numbers()[0])
+    assert check_proof(proof, PublicKey.load(journals / "journal.pub"))
+    assert not is_complete(proof)

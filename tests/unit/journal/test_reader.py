@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.journal.keys import SigningKey
 from paddock.journal.reader import Reader
 from paddock.journal.records import Record, Type
@@ -91,7 +92,7 @@ def test_last_head_is_the_one_that_closed_the_run(opener: Opener, key: SigningKe
     assert Reader(journal.directory).last_head() == head
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b"",

@@ -298,3 +298,33 @@ def test_lines_are_canonical_json_and_chained_by_their_first_key(closed_run: Pat
         fields = json.loads(line)
         assert list(fields) == sorted(fields)
         assert next(iter(fields)) == "after"
+
+
+def test_records_of_a_journal_that_goes_quiet_are_signed_soon(opener: Opener) -> None:
+    """An agent that waits for an answer writes nothing, and may be killed meanwhile."""
+    journal = opener(rhythm=Rhythm(head_us=1000))
+    signed = threading.Event()
+
+    def hear(lines: list[bytes]) -> None:
+        if lines[-1].endswith(b'"type":"head"}'):
+            signed.set()
+
+    journal.listeners.append(hear)
+    position = journal.append(Type.NOTED, {"x": 1})
+    assert signed.wait(30)
+    assert journal.head is not None
+    assert journal.head.size > position
+
+
+def test_a_quick_journal_is_signed_from_its_first_record_on(opener: Opener) -> None:
+    journal = opener(is_quick=True)
+    assert [record.type for record in Reader(journal.directory).records()] == ["opened", "head"]
+
+
+def test_steps_of_one_burst_share_a_head(opener: Opener) -> None:
+    journal = opener()
+    for step in range(50):
+        journal.append(Type.NOTED, {"x": step}, step)
+    journal.close()
+    heads = [one for one in Reader(journal.directory).records() if one.type is Type.HEAD]
+    assert len(heads) < 10

@@ -8,9 +8,10 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.code import (
     Execution,
     ExecutionBuilder,
@@ -136,7 +137,7 @@ def test_unknown_kinds_are_ignored() -> None:
 # ---- lies ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         {"id": 1, "type": "stdout", "text": 5},
@@ -176,7 +177,6 @@ def test_text_is_always_encodable_and_numbers_are_finite() -> None:
 
 
 @given(kind=st.sampled_from(KINDS), fields=st.dictionaries(st.sampled_from(KEYS), anything))
-@settings(max_examples=100, deadline=None)
 def test_any_message_is_taken_or_is_a_sandbox_error(kind: str, fields: dict[str, Any]) -> None:
     builder = ExecutionBuilder(1, max_bytes=1000)
     with contextlib.suppress(SandboxError):
@@ -220,7 +220,6 @@ def test_result_past_the_bound_is_dropped_but_the_end_is_still_seen() -> None:
 
 
 @given(messages=st.lists(st.dictionaries(st.text(), st.text()), max_size=5), data=st.data())
-@settings(deadline=None)
 def test_reader_gives_the_same_messages_however_the_bytes_are_cut(
     messages: list[dict[str, str]], data: st.DataObject
 ) -> None:
@@ -234,7 +233,6 @@ def test_reader_gives_the_same_messages_however_the_bytes_are_cut(
 
 
 @given(stream=st.binary(max_size=200))
-@settings(deadline=None)
 def test_reader_takes_any_bytes_or_says_sandbox_error(stream: bytes) -> None:
     reader = MessageReader(max_message_bytes=100)
     try:

@@ -7,11 +7,13 @@ import pickle
 
 import pytest
 
+from cases import for_each
 from paddock.model import errors
 from paddock.model.errors import (
     Blocked,
     CannotEnforce,
     CommandExitException,
+    CommandNotStarted,
     Conflict,
     FaultInjected,
     FileError,
@@ -20,6 +22,9 @@ from paddock.model.errors import (
     IntegrityError,
     InvalidInput,
     NotFound,
+    NotSigned,
+    NotTrusted,
+    OutOfSpace,
     PaddockError,
     SandboxDied,
     SandboxError,
@@ -49,12 +54,17 @@ EXAMPLES: list[PaddockError] = [
     SandboxError("it broke"),
     Blocked("not today", rule="no-installs", step=3),
     FaultInjected("the disk is on fire"),
+    CommandNotStarted("no such program", program="x", path="/x", code="ENOENT", exit_code=127),
     SandboxDied("abc", "time-out"),
     NotFound("no volume 'x'"),
     FileError("is a directory", path="/a", code="EISDIR"),
     FileMissing("No such file or directory", path="/b", code="ENOENT"),
+    CommandNotStarted("no such program", program="x", path="x", code="ENOENT", exit_code=127),
     TimeoutReached("waited 1 s"),
     IntegrityError("blob differs"),
+    NotSigned("no signature covers the journal"),
+    NotTrusted("paddock.yaml asks for a command"),
+    OutOfSpace("the disk is full"),
     Conflict("exists already"),
     CommandExitException(result("boom", exit_code=2, killed_by="memory")),
 ]
@@ -64,7 +74,7 @@ def test_every_error_has_an_example_here() -> None:
     assert {type(error) for error in EXAMPLES} == set(EVERY)
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@for_each("kind", EVERY)
 def test_every_error_says_what_it_means_and_belongs_to_paddock(kind: type) -> None:
     assert kind.__doc__
     assert issubclass(kind, PaddockError)
@@ -144,7 +154,7 @@ def test_failed_command_carries_its_whole_result() -> None:
     assert error.stdout == "out"
 
 
-@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+@for_each("error", EXAMPLES, ids=lambda e: type(e).__name__)
 def test_error_survives_the_way_between_two_processes(error: PaddockError) -> None:
     # A worker of multiprocessing that raises what cannot be loaded hangs its pool for ever.
     there = pickle.loads(pickle.dumps(error))

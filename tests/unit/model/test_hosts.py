@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern, canonical_host, is_address
 
-relaxed = settings(deadline=None)
 _labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 _names = st.lists(_labels, min_size=2, max_size=5).map(
     lambda labels: ".".join([*labels, "example"])
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host"),
     [
         ("API.Example.COM", "api.example.com"),
@@ -46,7 +46,7 @@ def test_every_spelling_of_a_host_gives_one(text: str, host: str) -> None:
     assert canonical_host(text) == host
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["127.1", "0x7f.1", "0x7f000001", "017700000001", "2130706433", "127.0.0.01", "0177.0.0.1",
      "1.2.3.4.5", "256.0.0.1", "127.0.0.0x1", "127.0.0.1..", "example.0x",
@@ -58,7 +58,7 @@ def test_a_doubtful_spelling_of_an_address_is_refused(text: str) -> None:
         canonical_host(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", ".", "..", "a..b", ".a", "a b", "a/b", "a@b", "a?b", "a#b", "a\\b", "a%2e.b", "a\nb",
      "a\0b", "a:80", "-a.example", "a-.example", "*", "*.example", "a*", "a" * 64 + ".example",
@@ -76,7 +76,7 @@ def test_what_is_no_text_is_no_host(value: object) -> None:
         canonical_host(value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("odd", ["ß", "ẞ", "ς", "\u200d", "\u200c", "\u00ad", "\u3164", "\ufe0f"])
+@for_each("odd", ["ß", "ẞ", "ς", "\u200d", "\u200c", "\u00ad", "\u3164", "\ufe0f"])
 def test_a_letter_that_programs_read_differently_is_refused(odd: str) -> None:
     with pytest.raises(InvalidInput):
         canonical_host(f"a{odd}b.example")
@@ -104,7 +104,6 @@ def test_the_longest_names_that_dns_has_are_hosts() -> None:
         canonical_host(longest + "d")
 
 
-@relaxed
 @given(st.text(max_size=30) | st.from_regex(r"[0-9a-fx.:\[\]%-]{1,20}", fullmatch=True))
 def test_the_spelling_of_a_spelling_is_itself(text: str) -> None:
     try:
@@ -116,7 +115,6 @@ def test_the_spelling_of_a_spelling_is_itself(text: str) -> None:
     assert is_address(host) is (":" in host or host.replace(".", "").isdigit())
 
 
-@relaxed
 @given(st.text(st.characters(min_codepoint=0x80), min_size=1, max_size=4))
 def test_names_in_other_scripts_are_spelled_as_uts46_does(label: str) -> None:
     idna = pytest.importorskip("idna")
@@ -128,7 +126,7 @@ def test_names_in_other_scripts_are_spelled_as_uts46_does(label: str) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "host", "is_meant"),
     [
         ("api.example.com", "api.example.com", True),
@@ -153,7 +151,7 @@ def test_suffix_rule_does_not_match_lookalike_domain(
     assert HostPattern.parse(pattern).matches(host) is is_meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["*", "**", "*.", "*.*", "*.com", "*.example", "*.co.uk", "*.com.au", "**.example.com",
      "a.*.example.com", "a*.example.com", "*a.example.com", "*example.com", "api.example.*",
@@ -171,7 +169,6 @@ def test_a_refused_wildcard_comes_with_what_to_write(text: str) -> None:
     assert caught.value.hint
 
 
-@relaxed
 @given(_names, st.booleans())
 def test_a_pattern_reads_back_as_it_is_printed(name: str, is_wildcard: bool) -> None:
     pattern = HostPattern(canonical_host(name), is_wildcard)
@@ -184,7 +181,6 @@ _tree = st.lists(st.sampled_from("ab"), min_size=0, max_size=3).map(
 _patterns = st.builds(HostPattern, _tree, st.booleans())
 
 
-@relaxed
 @given(_patterns, _patterns, _tree)
 def test_a_pattern_that_covers_another_matches_all_that_it_matches(
     wide: HostPattern, narrow: HostPattern, host: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import (
     MAX_DURATION,
@@ -25,35 +26,30 @@ NOT_A_QUANTITY: list[Any] = [
     ".5GiB", "1MiBB", "5 parsecs", "nan", "inf", [], {}, b"1MiB", float("nan"), float("inf"),
     float("-inf"), 0, 0.0, "0", "0MiB", "0.0s", -1, -0.5, 10**400, "9" * 400,
 ]  # fmt: skip
-relaxed = settings(deadline=None)  # the machine may be busy
 whole = st.integers(min_value=1, max_value=1000)
 
 
-@relaxed
 @given(st.integers(min_value=1, max_value=MAX_SIZE))
 def test_size_that_was_printed_reads_back_as_nearly_the_same(size: int) -> None:
     assert parse_size(format_size(size), "x") == pytest.approx(size, rel=0.0005, abs=1)
 
 
-@relaxed
 @given(whole, st.sampled_from([*BINARY.items(), *DECIMAL.items()]), st.sampled_from(["", " "]))
 def test_size_is_its_number_times_its_unit(number: int, unit: tuple[str, int], space: str) -> None:
     assert parse_size(f"{number}{space}{unit[0]}", "x") == number * unit[1]
 
 
-@relaxed
 @given(st.integers(min_value=1, max_value=MAX_SIZE))
 def test_whole_number_of_bytes_is_taken_exactly(size: int) -> None:
     assert parse_size(size, "x") == parse_size(str(size), "x") == size
 
 
-@relaxed
 @given(whole, st.sampled_from(list(SECONDS.items())))
 def test_duration_is_its_number_times_its_unit(number: int, unit: tuple[str, float]) -> None:
     assert parse_duration(f"{number}{unit[0]}", "x") == pytest.approx(number * unit[1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "size"),
     [("512MiB", 512 << 20), ("512mib", 512 << 20), ("1.5GiB", 3 << 29), ("4096", 4096),
      (" 1 GB ", 10**9), ("10b", 10), ("2k", 2000), (1.0, 1)],
@@ -79,15 +75,14 @@ def test_sizes_are_printed_short(size: int, text: str) -> None:
     assert format_size(size) == text
 
 
-@pytest.mark.parametrize("value", NOT_A_QUANTITY)
-@pytest.mark.parametrize("parse", [parse_size, parse_duration])
+@for_each("value", NOT_A_QUANTITY)
+@for_each("parse", [parse_size, parse_duration])
 def test_what_is_no_quantity_is_refused_by_name(parse: Any, value: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^limits\.thing: ") as caught:
         parse(value, "limits.thing")
     assert repr(value) in str(caught.value)
 
 
-@relaxed
 @given(st.text() | st.integers() | st.floats() | st.binary() | st.none())
 @example(10**400)
 @example("9" * 300 + "TiB")
@@ -104,7 +99,6 @@ def test_anything_is_a_size_of_at_least_one_byte_or_is_refused(value: Any) -> No
     assert 1 <= size <= MAX_SIZE
 
 
-@relaxed
 @given(st.text() | st.integers() | st.floats() | st.binary() | st.none())
 @example(10**400)
 @example("9" * 307 + "d")

@@ -7,9 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import (
     HOME,
@@ -26,7 +27,6 @@ from paddock.model.spec import (
     template_name,
 )
 
-relaxed = settings(deadline=None)  # the machine may be busy
 LIMIT_NAMES = [field.name for field in fields(Limits)]
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 parts = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1))
@@ -60,8 +60,8 @@ def test_limits_are_read_with_their_units() -> None:
     assert set(raw) == set(LIMIT_NAMES)
 
 
-@pytest.mark.parametrize("name", LIMIT_NAMES)
-@pytest.mark.parametrize("value", [0, -1, "", "plenty", None, True, [], float("nan"), "-5"])
+@for_each("name", LIMIT_NAMES)
+@for_each("value", [0, -1, "", "plenty", None, True, [], float("nan"), "-5"])
 def test_senseless_limit_is_refused_by_its_name(name: str, value: Any) -> None:
     refused(f"limits.{name}", limits={name: value})
 
@@ -89,7 +89,6 @@ def test_counts_are_whole_numbers(name: str) -> None:
     assert "whole number" in refused(f"limits.{name}", limits={name: 64.5})
 
 
-@relaxed
 @given(st.dictionaries(st.sampled_from(LIMIT_NAMES), anything))
 @example({"memory": 10**400})
 @example({"disk": "9" * 300 + "TiB"})
@@ -124,7 +123,7 @@ def test_path_object_is_taken_as_a_source() -> None:
     assert Mount.parse({"source": pathlib.Path("/a/b"), "target": "/w"}).source == "/a/b"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mount", "key"),
     [
         ({"source": "x", "target": "/w", "mode": "rw"}, "mounts.mode"),
@@ -156,8 +155,8 @@ def test_mounts_that_are_no_list_are_refused(mounts: Any) -> None:
     refused("mounts", mounts=mounts)
 
 
-@pytest.mark.parametrize("reserved", RESERVED_TARGETS)
-@pytest.mark.parametrize("spelling", ["{0}", "{0}/", "/.{0}", "//{0}//.", "{0}/below"])
+@for_each("reserved", RESERVED_TARGETS)
+@for_each("spelling", ["{0}", "{0}/", "/.{0}", "//{0}//.", "{0}/below"])
 def test_system_path_cannot_be_covered_however_it_is_spelt(reserved: str, spelling: str) -> None:
     target = spelling.format(reserved)
     if reserved in ("/", "/root") and spelling == "{0}/below":
@@ -187,7 +186,6 @@ def test_mount_inside_another_mount_is_refused_in_either_order(inner: str) -> No
     assert len(Spec.parse(mounts=beside).mounts) == 2
 
 
-@relaxed
 @given(parts)
 def test_target_is_canonical_so_that_parsing_it_again_changes_nothing(words: list[str]) -> None:
     try:
@@ -215,7 +213,6 @@ def test_relative_path_starts_at_the_given_directory() -> None:
     assert sandbox_path("x", "/srv") == "/srv/x"
 
 
-@relaxed
 @given(st.text() | st.binary().map(lambda b: b.decode("utf-8", "surrogateescape")))
 @example("\ud800")
 @example("x" * MAX_PATH_BYTES + "y")
@@ -236,14 +233,13 @@ def test_impossible_path_is_refused(path: Any) -> None:
         sandbox_path(path)
 
 
-@relaxed
 @given(names)
 def test_name_is_taken_as_it_is(name: str) -> None:
     assert identifier(name, "volume") == name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "-x", "a/b", "a b", "a\n", "é", "x" * 129, None])
-@pytest.mark.parametrize("what", ["volume", "snapshot"])
+@for_each("name", ["", ".", "..", "-x", "a/b", "a b", "a\n", "é", "x" * 129, None])
+@for_each("what", ["volume", "snapshot"])
 def test_name_that_could_leave_its_directory_is_refused(name: Any, what: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{what}: "):
         identifier(name, what)
@@ -264,7 +260,7 @@ def test_environment_keeps_its_order_and_its_odd_values() -> None:
     assert parse_envs(pairs) == tuple(pairs.items())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("envs", "key"),
     [({"1A": "x"}, "envs"), ({"A-B": "x"}, "envs"), ({"": "x"}, "envs"), ({"A=": "x"}, "envs"),
      ({"A": 1}, "envs.A"), ({"A": None}, "envs.A"), ({"A": "a\0b"}, "envs.A"), ({1: "x"}, "envs"),

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.policy.rules import Limit, Match, Rule, Terms, Tool
-
-relaxed = settings(deadline=None)  # the machine may be busy
 
 SUPPORT_BOT = """\
 version: 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.policy.beside import USUAL, beside_of
@@ -31,7 +32,7 @@ def question(host: str = "c.example") -> Action:
     return Action(Kind.DNS, host, {"host": host, "name": host, "type": "A"}, Effect.READ)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "action"),
     [
         ("c.example", http()),
@@ -55,7 +56,7 @@ def test_rule_means(text: str, action: Action) -> None:
     assert beside_of(text).means(action)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "action"),
     [
         ("c.example", http(host="evilc.example")),
@@ -89,7 +90,7 @@ def test_rule_does_not_mean(text: str, action: Action) -> None:
     assert not beside_of(text).means(action)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", "*", "POST *", "*/v1/traces", "**", "*.com", "*.co.uk", "a*.example", "/v1/traces",

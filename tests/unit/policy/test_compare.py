@@ -9,7 +9,7 @@ from paddock.model.action import Action, Stage, Verdict
 from paddock.policy.compare import Change, RecordedAction, replay
 from paddock.policy.decide import Policy
 from paddock.policy.rules import Rule
-from unit.policy.cases import actions, policy_of, policy_with, relaxed, rule_lists, run, tool
+from unit.policy.cases import actions, policy_of, policy_with, rule_lists, run, tool
 
 
 def record(policy: Policy, found: list[Action], times: list[float] | None = None,
@@ -77,7 +77,6 @@ def test_a_write_that_becomes_a_draft_is_a_change() -> None:
     assert [one.after.is_draft for one in changes] == [True]
 
 
-@relaxed
 @given(rule_lists(), st.lists(actions(), max_size=4), st.sampled_from(list(Stage)))
 def test_a_policy_without_limits_changes_nothing_about_its_own_past(
     found: tuple[Rule, ...], past: list[Action], stage: Stage

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.policy.decide import Charge
 from paddock.policy.file import default_policy, load
@@ -23,7 +24,6 @@ from unit.policy.cases import (
     http,
     policy_of,
     policy_with,
-    relaxed,
     rule_lists,
     rules,
     run,
@@ -41,7 +41,6 @@ def strictness(verdict: Verdict) -> int:
 # The laws.
 
 
-@relaxed
 @given(rule_lists(), actions(), stages, st.randoms())
 def test_the_order_of_rules_decides_nothing(
     found: tuple[Rule, ...], action: Action, stage: Stage, random: Any
@@ -53,7 +52,6 @@ def test_the_order_of_rules_decides_nothing(
     )
 
 
-@relaxed
 @given(rule_lists(), rules("new", verdicts=NOT_ALLOW), actions(), stages)
 def test_adding_a_rule_that_does_not_allow_never_loosens(
     found: tuple[Rule, ...], new: Rule, action: Action, stage: Stage
@@ -65,7 +63,6 @@ def test_adding_a_rule_that_does_not_allow_never_loosens(
         assert strictness(after.once_approved) >= strictness(before.once_approved)
 
 
-@relaxed
 @given(rule_lists(), rules("new", verdicts=(Verdict.ALLOW,)), actions(), stages)
 def test_adding_an_allow_rule_loosens_only_what_waited_for_a_grant(
     found: tuple[Rule, ...], new: Rule, action: Action, stage: Stage
@@ -85,7 +82,6 @@ def test_adding_an_allow_rule_loosens_only_what_waited_for_a_grant(
         assert after.effect is Effect.ADMIN
 
 
-@relaxed
 @given(rule_lists(), rules("new", verdicts=(Verdict.ALLOW,)), actions(), stages)
 def test_an_allow_rule_never_loosens_below_what_another_rule_wants(
     found: tuple[Rule, ...], new: Rule, action: Action, stage: Stage
@@ -95,7 +91,6 @@ def test_an_allow_rule_never_loosens_below_what_another_rule_wants(
         assert strictness(after.verdict) >= strictness(hit.verdict)
 
 
-@relaxed
 @given(rule_lists(), actions(), stages)
 def test_nothing_goes_out_in_a_stage_that_would_not_in_the_stage_broad(
     found: tuple[Rule, ...], action: Action, stage: Stage
@@ -109,7 +104,6 @@ def test_nothing_goes_out_in_a_stage_that_would_not_in_the_stage_broad(
         assert broad.verdict is Verdict.ALLOW or broad.once_approved is Verdict.ALLOW
 
 
-@relaxed
 @given(rule_lists(), actions(), stages)
 def test_deciding_changes_nothing_and_gives_the_same_again(
     found: tuple[Rule, ...], action: Action, stage: Stage
@@ -119,7 +113,6 @@ def test_deciding_changes_nothing_and_gives_the_same_again(
     assert action == before
 
 
-@relaxed
 @given(rule_lists(), actions(), stages)
 def test_the_decision_is_at_least_as_strict_as_every_rule_that_matched(
     found: tuple[Rule, ...], action: Action, stage: Stage
@@ -136,7 +129,7 @@ FOUR_TOOLS = ("{r: {effect: read}, w: {effect: write}, u: {effect: write, revers
 ALLOW_ALL = '- {id: all, match: {kind: tool, name: "*"}, decide: allow}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stage", "rule", "expected"),
     [
         ("observe", "", "allow block block block"),
@@ -244,11 +237,11 @@ def test_without_a_file_only_what_stays_inside_is_allowed() -> None:
 # Whatever goes wrong means block.
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments", [{}, {"n": "5"}, {"n": None}, {"n": [5]}, {"n": True}, {"n": 1 << 70},
                   {"n": float("nan")}, {"n": b"5"}, {"n": {"n": 5}}],
 )  # fmt: skip
-@pytest.mark.parametrize("decide", ["allow", "ask", "block"])
+@for_each("decide", ["allow", "ask", "block"])
 def test_an_expression_that_fails_blocks_whatever_the_rule_decides(
     arguments: dict[str, Any], decide: str
 ) -> None:
@@ -321,7 +314,7 @@ def test_a_limit_fires_when_more_would_be_spent_than_its_most(
     assert policy_with(BUDGET).decide(tool(n=amount), {"b": spent}).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@for_each(
     "amount", [-1, 1.0, 0.5, "1", None, [1], float("nan"), float("inf"), 10**16, 1 << 63, True]
 )
 def test_an_amount_that_cannot_be_counted_blocks_and_is_not_charged(amount: Any) -> None:

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.policy.document import MAX_NODES, MAX_TEXT_BYTES, Place, read
 from paddock.policy.emit import emit
 from paddock.policy.problems import PolicyError, Problem
-from unit.policy.cases import relaxed
 
 
 @pytest.fixture(params=["libyaml", "python"])
@@ -42,7 +42,7 @@ def test_values_are_json_and_have_their_places(reader: str) -> None:
     assert document.places[()] == Place(1, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "column", "hint"),
     [
         ("a: no", 1, 4, 'write false, or "no" for the word'),
@@ -87,7 +87,7 @@ def test_all_mistakes_are_told_at_once(reader: str) -> None:
     assert [one.line for one in problems("a: no\nb: 1\nb: 0x2\nc: !x 3")] == [1, 3, 3, 4]
 
 
-@pytest.mark.parametrize("text", ["a: [1, 2", "a: {b: 1", "a: |\n x\n\ty", "- a\nb: 1", 'a: "\\q"',
+@for_each("text", ["a: [1, 2", "a: {b: 1", "a: |\n x\n\ty", "- a\nb: 1", 'a: "\\q"',
                                   "a: \x01", "a: \ud800", "%YAML 9.9\n---\na: 1"])  # fmt: skip
 def test_what_is_no_yaml_is_an_error_with_a_hint(reader: str, text: str) -> None:
     assert all(one.line >= 1 and one.hint for one in problems(text))
@@ -105,7 +105,7 @@ def test_aliases_of_aliases_do_not_explode(reader: str) -> None:
     assert f"more than {MAX_NODES}" in problems("\n".join(lines))[0].message
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "[" * 5000 + "]" * 5000, "{a: " * 5000,
+@for_each("text", ["[" * 5000, "[" * 5000 + "]" * 5000, "{a: " * 5000,
                                   "- " * 3000 + "x"])  # fmt: skip
 def test_deep_nesting_is_refused_and_ends_nobody(reader: str, text: str) -> None:
     assert problems(text)
@@ -138,14 +138,12 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@relaxed
 @given(st.dictionaries(st.text("abc-_. :#", min_size=1, max_size=8), json_values, min_size=1,
                        max_size=5))  # fmt: skip
 def test_what_is_written_is_read_back_the_same(value: dict[str, Any]) -> None:
     assert read(emit(value)).value == value
 
 
-@relaxed
 @given(st.text(st.sampled_from("ab:-[]{},\n \t'\"#&*!|>%@`?~0.<"), max_size=60))
 def test_no_text_raises_anything_but_a_policy_error(text: str) -> None:
     try:

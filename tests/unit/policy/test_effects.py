@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.action import Effect, Verdict
 from paddock.policy.decide import Policy
-from unit.policy.cases import policy_with, relaxed, tool
+from unit.policy.cases import policy_with, tool
 
 WIDE, WIDE_KEY = ("".join(chr(ord(one) + 0xFEE0) for one in word) for word in ("update", "mode"))
 # What is not foreseen is a read. The weakest form, and so the one to attack.
@@ -41,7 +42,7 @@ def test_the_effect_is_that_of_the_strictest_condition_that_holds(weak: Policy) 
     assert weak.effect(tool("flags", force=True, count=4)) is Effect.ADMIN
 
 
-@pytest.mark.parametrize(
+@for_each(
     "mode",
     [
         "UPDATE", "Update", " update", "update\n", "\tupdate ", WIDE, WIDE.upper(),
@@ -53,7 +54,7 @@ def test_a_value_that_a_generous_tool_takes_for_the_write_is_one(weak: Policy, m
     assert weak.decide(tool("records", mode=mode)).verdict is Verdict.BLOCK
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         {},
@@ -76,12 +77,12 @@ def test_arguments_that_cannot_be_told_apart_count_as_the_strictest(
     assert weak.effect(tool("records", **arguments)) is Effect.WRITE
 
 
-@pytest.mark.parametrize("force", [True, "true", "True", "TRUE ", 1, "1", "yes", "on", ["true"]])
+@for_each("force", [True, "true", "True", "TRUE ", 1, "1", "yes", "on", ["true"]])
 def test_truth_by_another_name_is_truth(weak: Policy, force: Any) -> None:
     assert weak.effect(tool("flags", force=force, count=1)) is Effect.ADMIN
 
 
-@pytest.mark.parametrize("count", ["4", " 4 ", "4.5", 4.5, ["4"], None, "many", [], {}])
+@for_each("count", ["4", " 4 ", "4.5", 4.5, ["4"], None, "many", [], {}])
 def test_a_number_that_is_text_or_none_at_all_does_not_slip_below_the_limit(
     weak: Policy, count: Any
 ) -> None:
@@ -106,7 +107,6 @@ def test_what_is_decided_on_is_what_the_tool_gets_also_with_doubled_keys(weak: P
     assert arguments == {"mode": "update"}
 
 
-@relaxed
 @given(st.sampled_from(list(Effect)), st.sampled_from(["get", "update"]))
 def test_the_effect_is_never_looser_than_the_call_declares(declared: Effect, mode: str) -> None:
     policy = policy_with("", tools=WEAK)
@@ -124,7 +124,6 @@ _values: st.SearchStrategy[Any] = st.recursive(
 )  # fmt: skip
 
 
-@relaxed
 @given(st.dictionaries(st.sampled_from(["mode", "Mode", "x"]), _values, max_size=3))
 def test_whenever_the_write_is_named_anywhere_under_its_key_it_is_no_read(
     arguments: dict[str, Any],

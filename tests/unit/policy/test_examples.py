@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import for_each
 from paddock.policy.file import load
 from paddock.policy.problems import PolicyError
 from unit.policy.cases import file_with
@@ -19,7 +18,7 @@ def holds(rule: str, examples: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "examples"),
     [
         ("match: {kind: exec, program: pip}",
@@ -57,7 +56,7 @@ def test_examples_that_are_right_are_accepted(rule: str, examples: str) -> None:
     assert holds(rule, examples)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "examples"),
     [
         ("match: {kind: exec, program: pip}", "{match: [{argv: [ls]}]}"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.policy.expressions import (
     LOOSEST,
@@ -24,7 +25,7 @@ def value_of(source: str, **arguments: Any) -> Any:
     return expression.evaluate(Scope({"args": arguments}.__getitem__, expression.keys))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "arguments", "expected"),
     [
         ("args.a > 1 && args.b == 'x'", {"a": 2, "b": "x"}, True),
@@ -48,10 +49,25 @@ def test_expressions_give_what_the_language_says(
     assert value_of(source, **arguments) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "words"),
     [
-        ("", "Syntax error"),
+        ("", "ends too early"),
+        ("args.a == 1 and args.b == 2", "write && for and"),
+        ("args.a == 1 OR args.b == 2", "write || for or"),
+        ("not has(args.a)", "write ! for not"),
+        ("not(args.a)", "write ! for not"),
+        ("args.a not in [1]", "write !(a in b) for not in"),
+        ("args.a = 1", "write == for ="),
+        ("args.a === 1", "write == for ==="),
+        ("args.a <> 1", "write != for <>"),
+        ("args.a & args.b", "write && for &"),
+        ("args.a =~ 'x'", "matches("),
+        ("'and = or' +", "it is CEL"),
+        ("args.a == None", "write null"),
+        ("len(args.a) > 1", "write size(x)"),
+        ("args.a.startswith('x')", "write startsWith"),
+        ("amount > 5", "an argument is args.amount"),
         ("1 +", "at character 4"),
         ("args.a ==\n  == 1", "at 2:"),
         ("nope.a == 1", "no name nope"),
@@ -111,7 +127,7 @@ def test_the_more_loops_the_fewer_values(source: str, limit: int) -> None:
         value_of(source, l=[1] * (limit + 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [1 << 63, -(1 << 63) - 1, float("nan"), float("inf"), b"x", {1: 2}, object(), {1, 2},
      {"k": [1 << 63]}, [float("nan")], "\ud800", {"\ud800": 1}],

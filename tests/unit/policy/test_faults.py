@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.decide import Policy
 from paddock.policy.fault_schema import SETS, FaultEntryShape, FaultWordsShape
@@ -55,7 +56,7 @@ def test_a_fault_says_where_what_and_when() -> None:
     assert fault.strikes == Strikes(rate=0.3, seed=7)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "words", "read"),
     [
         ("http", "{delay: 30s}", {"delay": 30.0}),
@@ -65,6 +66,8 @@ def test_a_fault_says_where_what_and_when() -> None:
         ("http", "{truncate: 0}", {"truncate": 0}),
         ("model", "{drip: 100B/s}", {"drip": 100}),
         ("http", "{after: 504, retry_after: 1}", {"after": 504, "retry_after": 1.0}),
+        ("http", "{status: 429, retry_after: 0}", {"status": 429, "retry_after": 0.0}),
+        ("http", "{status: 429, retry_after: 0.0}", {"status": 429, "retry_after": 0.0}),
         ("tool", "{after: timeout, timeout: 5s}", {"after": "timeout", "timeout": 5.0}),
         ("tool", "{status: 404, error: gone}", {"status": 404, "error": "gone"}),
         ("exec", "{kill: true}", {"kill": True}),
@@ -97,7 +100,7 @@ def test_faults_are_part_of_what_approvals_bind_to() -> None:
     assert policy_of("").digest != policy_of("faults: flaky\n").digest
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "words", "message"),
     [
         ("dns", "{truncate: 0.5}", "truncate does not fit an action of kind dns"),
@@ -116,6 +119,10 @@ def test_faults_are_part_of_what_approvals_bind_to() -> None:
         ("http", "{drip: 100B}", "is not a speed"),
         ("http", "{delay: 2h}", "is not between 1ms and 1h"),
         ("http", "{delay: }", "is not a duration"),
+        ("http", "{delay: 5}", "write 5s, 5m or 5h"),
+        ("http", "{latency: 5s}", "did you mean delay?"),
+        ("http", "{status: 200}", "a fault has a status from 400 to 599"),
+        ("http", "{status: '503'}", "write 503, without quotes"),
         ("http", "{after: resset}", "did you mean reset?"),
         ("http", "{after: 200}", "a status is from 400 to 599"),
         ("http", "{status: 503, headers: {Content-Length: '3'}}", "says where an answer ends"),
@@ -138,7 +145,7 @@ def test_a_misfit_is_told_at_its_line_with_what_would_fit() -> None:
     assert "for dns there are delay, timeout, nxdomain, servfail" in complaint(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "path", "message"),
     [
         ("faults: strom\n", "faults", "did you mean storm?"),
@@ -157,9 +164,9 @@ def test_a_misfit_is_told_at_its_line_with_what_would_fit() -> None:
         ("faults: [{id: x, match: {kind: tool, name: pya}, fault: {reset: true}}]\n",
          "faults[0].match.name", "did you mean pay?"),
         ("faults: [{id: x, match: {kind: http}, fault: {reset: true}, when: 'a +'}]\n",
-         "faults[0].when", "Syntax error"),
+         "faults[0].when", "ends too early"),
         ("faults: [{id: x, match: {kind: http}, fault: {reset: true}, rate: 0}]\n",
-         "faults[0].rate", "greater than 0"),
+         "faults[0].rate", "write a number above 0"),
         ("faults: [{id: x, match: {kind: http}, fault: {reset: true}, step: 1, steps: [2]}]\n",
          "faults[0].step", "write one of them"),
         ("faults: [{id: x, match: {kind: http}, fault: {reset: true}, tims: 2}]\n",
@@ -211,7 +218,7 @@ def test_every_word_says_which_kinds_it_fits() -> None:
     assert FITS.keys() == FaultWordsShape.model_fields.keys()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strikes", "struck"),
     [
         (Strikes(), [1, 2, 3, 4, 5, 6]),
@@ -235,7 +242,7 @@ def test_all_that_is_said_of_when_must_hold(strikes: Strikes, struck: list[int])
 DOCS = (Path(__file__).resolve().parents[3] / "docs" / "faults.md").read_text()
 
 
-@pytest.mark.parametrize("word", FITS)
+@for_each("word", FITS)
 def test_every_word_and_the_kinds_that_it_fits_are_documented(word: str) -> None:
     row = next(line for line in DOCS.splitlines() if line.startswith(f"| `{word}:"))
     kinds = row.split("|")[-2].strip()
@@ -243,7 +250,7 @@ def test_every_word_and_the_kinds_that_it_fits_are_documented(word: str) -> None
     assert sorted(fits) == sorted(FITS[word])
 
 
-@pytest.mark.parametrize("key", sorted(FaultEntryShape.model_fields))
+@for_each("key", sorted(FaultEntryShape.model_fields))
 def test_every_key_of_a_fault_is_documented(key: str) -> None:
     assert re.search(rf"`{key}`|\b{key}:", DOCS)
 

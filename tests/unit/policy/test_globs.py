@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.policy.compile import matches_words
 from paddock.policy.globs import any_of, check_glob, covers
-from unit.policy.cases import relaxed
 
 segments = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "*a*b", "**", "a.b"])
 patterns = st.lists(segments, min_size=1, max_size=5).map(lambda parts: "/" + "/".join(parts))
@@ -46,13 +46,11 @@ def obvious_words(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
     return is_first and obvious_words(pattern[1:], argv[1:])
 
 
-@relaxed
 @given(patterns, texts)
 def test_a_path_matches_as_reading_it_segment_by_segment_says(pattern: str, text: str) -> None:
     assert any_of([pattern], "/")(text) is obvious(pattern.split("/"), text.split("/"))
 
 
-@relaxed
 @given(word_patterns, words)
 def test_words_match_as_reading_them_one_by_one_says(
     pattern: tuple[str, ...], argv: tuple[str, ...]
@@ -79,7 +77,6 @@ def _filled(part: str, found: tuple[str, ...]) -> str:
     return pieces[0] + "".join(a + b for a, b in zip(found, pieces[1:], strict=True))
 
 
-@relaxed
 @given(patterns, patterns, st.data())
 def test_what_is_said_to_be_covered_is(wide: str, narrow: str, data: st.DataObject) -> None:
     text = data.draw(matching(narrow))
@@ -88,13 +85,12 @@ def test_what_is_said_to_be_covered_is(wide: str, narrow: str, data: st.DataObje
         assert any_of([wide], "/")(text) or text == "/"
 
 
-@relaxed
 @given(st.lists(patterns, max_size=4), texts)
 def test_any_of_several_is_one_of_them(found: list[str], text: str) -> None:
     assert any_of(found, "/")(text) is any(any_of([one], "/")(text) for one in found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "separator", "yes", "no"),
     [
         ("/data/**", "/", ["/data", "/data/a", "/data/a/b"], ["/database", "/dat", "/x/data"]),

@@ -1,4 +1,4 @@
-"""A GraphQL request reads only if every operation that it can run is a query."""
+"""A GraphQL request reads only if it is exactly one query, at an endpoint known to be GraphQL."""
 
 from __future__ import annotations
 
@@ -7,87 +7,138 @@ from urllib.parse import urlencode
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Effect
-from paddock.policy.graphql import MAX_BATCH, MAX_DOCUMENT, effect_of
+from paddock.model.errors import InvalidInput
+from paddock.policy.graphql import MAX_DOCUMENT, GraphqlEndpoint, effect_of, speaks_graphql
+from paddock.policy.network import plain_network
+from paddock.policy.network_words import network_of
 
 QUERY = "query A { user(id: 1) { name } }"
 MUTATION = "mutation B { deleteUser(id: 1) { id } }"
 
 
-def _posted(body: Any, path: str = "/graphql") -> Effect | None:
-    return effect_of("POST", path, "", body)
+def _posted(body: Any, query: str = "") -> Effect | None:
+    return effect_of("POST", "/graphql", query, body, is_declared=True)
 
 
-@pytest.mark.parametrize("text", ["{ a }", QUERY, "query($x: Int) { a(x: $x) }", "# c\n{ a }"])
-def test_a_query_reads(text: str) -> None:
-    assert _posted({"query": text}) is Effect.READ
+def _asked(*pairs: tuple[str, str]) -> Effect | None:
+    return effect_of("GET", "/graphql", urlencode(pairs), None)
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "{ a }"},
+        {"query": QUERY},
+        {"query": "query($x: Int) { a(x: $x) }", "variables": {"x": 1}},
+        {"query": "# c\n{ a ...f } fragment f on T { b }"},
+        {"query": QUERY, "operationName": "A", "variables": None},
+        {"query": QUERY, "operationName": None},
+    ],
+)
+def test_a_query_at_a_declared_endpoint_reads(body: Any) -> None:
+    assert _posted(body) is Effect.READ
+
+
+@for_each(
     "text",
     [
         MUTATION,
         "subscription { a }",
-        "mutation{a}",
         "\ufeffmutation { a }",
         f"{QUERY} {MUTATION}",
+        f"{QUERY} query B {{ b }}",
+        "type A { b: C }",
+        "{ a } type A { b: C }",
         "",
         "no graphql",
         "{" * 5000,
         "{ a " + "b " * MAX_DOCUMENT + "}",
+        "# comment\u2028mutation { a }\n{ a }",
+        "# comment\x0bmutation { a }\n{ a }",
+        '{ a(b: """ " ) } mutation { c } """) }',
         7,
         None,
         ["{ a }"],
     ],
 )
-def test_anything_else_writes(text: Any) -> None:
+def test_a_document_that_is_not_one_plain_query_writes(text: Any) -> None:
     assert _posted({"query": text}) is Effect.WRITE
 
 
-def test_the_named_operation_is_the_one_that_counts() -> None:
-    both = f"{QUERY} {MUTATION}"
-    assert _posted({"query": both, "operationName": "A"}) is Effect.READ
-    assert _posted({"query": both, "operationName": "B"}) is Effect.WRITE
-    assert _posted({"query": both, "operationName": "C"}) is Effect.WRITE
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "{ a }", "delete": True},
+        {"query": "{ a }", "Query": "mutation { a }"},
+        {"query": "{ a }", "extensions": {"persistedQuery": {"sha256Hash": "00"}}},
+        {"extensions": {"persistedQuery": {"sha256Hash": "00"}}},
+        {"query": "{ a }", "operationName": 5},
+        {"query": QUERY, "operationName": "B"},
+        {"query": "{ a }", "operationName": "A"},
+        {"query": "{ a }", "variables": "{}"},
+        {"query": f"{QUERY} {MUTATION}", "operationName": "A"},
+        [{"query": "{ a }"}],
+        [],
+        "{ a }",
+        None,
+    ],
+)
+def test_a_body_that_is_not_exactly_one_request_writes(body: Any) -> None:
+    assert _posted(body) is Effect.WRITE
 
 
-def test_a_batch_writes_if_one_of_it_does() -> None:
-    assert _posted([{"query": QUERY}, {"query": QUERY}]) is Effect.READ
-    assert _posted([{"query": QUERY}, {"query": MUTATION}]) is Effect.WRITE
-    assert _posted([{"query": QUERY}, "odd"]) is Effect.WRITE
-    assert _posted([]) is Effect.WRITE
-    assert _posted([{"query": QUERY}] * (MAX_BATCH + 1)) is Effect.WRITE
+def test_a_post_with_anything_in_its_address_writes() -> None:
+    assert _posted({"query": "{ a }"}, "query=%7Ba%7D") is Effect.WRITE
+    assert _posted({"query": "{ a }"}, "action=delete") is Effect.WRITE
 
 
-def test_a_mutation_by_get_writes() -> None:
-    assert effect_of("GET", "/graphql", urlencode({"query": QUERY}), None) is Effect.READ
-    assert effect_of("GET", "/graphql", urlencode({"query": MUTATION}), None) is Effect.WRITE
-    two = urlencode([("query", QUERY), ("query", MUTATION)])
-    assert effect_of("GET", "/graphql", two, None) is Effect.WRITE
+def test_a_post_to_an_endpoint_that_is_not_declared_writes() -> None:
+    for path in ("/graphql", "/api/GraphQL/", "/v1/accounts/5/close/gql"):
+        assert effect_of("POST", path, "", {"query": "{ a }"}) is Effect.WRITE
 
 
-def test_what_stands_in_the_address_and_in_the_body_must_both_read() -> None:
-    reads, writes = urlencode({"query": "{ a }"}), urlencode({"query": "mutation { a }"})
-    assert effect_of("POST", "/graphql", reads, {"query": "{ a }"}) is Effect.READ
-    assert effect_of("POST", "/graphql", writes, {"query": "{ a }"}) is Effect.WRITE
-    assert effect_of("POST", "/graphql", reads, {"query": "mutation { a }"}) is Effect.WRITE
-    assert effect_of("POST", "/graphql", reads, None) is Effect.WRITE
-    named = urlencode({"query": f"{QUERY} {MUTATION}", "operationName": "A"})
-    body = {"query": f"{QUERY} {MUTATION}", "operationName": "B"}
-    assert effect_of("POST", "/graphql", named, body) is Effect.WRITE
+def test_a_get_reads_if_its_address_has_one_query() -> None:
+    assert _asked(("query", QUERY)) is Effect.READ
+    assert _asked(("query", QUERY), ("operationName", "A"), ("variables", "{}")) is Effect.READ
+    assert _asked(("query", MUTATION)) is Effect.WRITE
+    assert _asked(("query", QUERY), ("query", QUERY)) is Effect.WRITE
+    assert _asked(("query", QUERY), ("extensions", "{}")) is Effect.WRITE
+    assert _asked() is Effect.WRITE
+    assert effect_of("GET", "/graphql", "query=%7Ba%7D;query=mutation%7Ba%7D", None) is Effect.WRITE
+    assert effect_of("GET", "/graphql", "query=%7Ba%7D", {"query": "{a}"}) is Effect.WRITE
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "HEAD"])
 def test_other_methods_are_what_they_are(method: str) -> None:
-    assert effect_of(method, "/graphql", "", {"query": "{ a }"}) is None
-
-
-def test_a_stored_query_that_nobody_can_read_writes() -> None:
-    assert _posted({"extensions": {"persistedQuery": {"sha256Hash": "00"}}}) is Effect.WRITE
-    assert effect_of("GET", "/api/graphql/", "", None) is Effect.WRITE
+    assert effect_of(method, "/graphql", "", {"query": "{ a }"}, is_declared=True) is None
 
 
 def test_other_requests_are_not_graphql() -> None:
     assert effect_of("POST", "/v1/search", "", {"query": "shoes"}) is None
     assert effect_of("GET", "/v1/search", "query=shoes", None) is None
     assert effect_of("POST", "/v1/accounts/5/close", "", {"query": "{ a }"}) is None
+
+
+def test_an_endpoint_is_a_host_and_a_whole_path() -> None:
+    network = network_of({"graphql": ["api.example.com/v1/query", "*.example.org/graphql"]})
+    assert plain_network(network)["graphql"] == [
+        "api.example.com/v1/query",
+        "*.example.org/graphql",
+    ]
+    assert speaks_graphql(network.graphql, "api.example.com", "/v1/query")
+    assert speaks_graphql(network.graphql, "eu.example.org", "/graphql")
+    assert speaks_graphql((), "api.github.com", "/graphql")
+    assert not speaks_graphql(network.graphql, "api.example.com", "/v1/query/")
+    assert not speaks_graphql(network.graphql, "example.com", "/v1/query")
+    assert not speaks_graphql((), "api.github.com", "/repos/a/b/graphql")
+    assert effect_of("POST", "/v1/query", "", {"query": "{a}"}, is_declared=True) is Effect.READ
+
+
+@pytest.mark.parametrize(
+    "text", ["api.example.com", "/graphql", "a.example/graph ql", "*/graphql", 5]
+)
+def test_what_is_no_endpoint_is_refused(text: Any) -> None:
+    with pytest.raises(InvalidInput):
+        GraphqlEndpoint.parse(text)

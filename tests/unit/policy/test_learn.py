@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.action import Action, Decision, Effect, Kind, Stage, Verdict
 from paddock.policy.compare import RecordedAction, replay
 from paddock.policy.file import load
 from paddock.policy.generalise import file_patterns, request_patterns
 from paddock.policy.globs import any_of
-from paddock.policy.learn import learn
-from unit.policy.cases import file_action, http, relaxed, run, tool
+from paddock.policy.learn import ASKED
+from paddock.policy.learn import learn as learn_below
+from unit.policy.cases import file_action, http, run, tool
 
 
 def recorded(*found: Action, verdict: Verdict = Verdict.ALLOW) -> list[RecordedAction]:
@@ -22,6 +26,11 @@ def recorded(*found: Action, verdict: Verdict = Verdict.ALLOW) -> list[RecordedA
         RecordedAction(step, action, Decision(verdict, "default", "", action.effect))
         for step, action in enumerate(found)
     ]
+
+
+def learn(steps: Iterable[RecordedAction], agent: str = "agent") -> str:
+    """From a run that was under no ceiling."""
+    return learn_below(steps, agent, ceiling=Stage.BROAD)
 
 
 RUN = recorded(
@@ -51,7 +60,7 @@ def test_a_learned_file_allows_its_run() -> None:
     assert replay(policy, RUN) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "action",
     [
         tool("delete_everything"),
@@ -130,7 +139,6 @@ paths = st.lists(st.sampled_from(["home", "user", "etc", "a", "b*", "**", "c d"]
                  max_size=5).map(lambda parts: "/" + "/".join(parts))  # fmt: skip
 
 
-@relaxed
 @given(st.lists(paths, max_size=20))
 def test_patterns_cover_what_was_seen_and_never_everything(found: list[str]) -> None:
     patterns = file_patterns(found)
@@ -166,7 +174,6 @@ _any_action: st.SearchStrategy[Action] = st.one_of(
 )  # fmt: skip
 
 
-@relaxed
 @given(st.lists(_any_action, max_size=6))
 def test_whatever_was_recorded_the_file_loads_and_names_what_it_does_not_allow(
     found: list[Action],
@@ -234,3 +241,49 @@ def test_what_a_stand_in_answered_opens_no_way_to_the_real_host() -> None:
     assert policy.decide(paid).verdict is Verdict.BLOCK
     assert policy.decide(steps[3].action).verdict is Verdict.ALLOW
     assert "Left out, a stand-in answered: api.stripe.test." in text
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Decision(Verdict.ASK, "r", "", Effect.WRITE),
+        Decision(Verdict.ASK, "r", "", Effect.WRITE, once_approved=Verdict.SIMULATE),
+        Decision(Verdict.SIMULATE, "r", "", Effect.WRITE),
+        Decision(Verdict.SIMULATE, "stage", "", Effect.WRITE, is_draft=True),
+        Decision(Verdict.FAULT, "r", "", Effect.WRITE),
+    ],
+)
+@pytest.mark.parametrize(
+    "action", [http("api.test", "POST", "/v1/refunds"), tool("refund", Effect.WRITE, amount=5)]
+)
+def test_nothing_is_learned_from_what_was_not_simply_allowed(
+    action: Action, decision: Decision
+) -> None:
+    text = learn([RecordedAction(1, action, decision), *recorded(tool("search"))])
+    policy = load(text)
+    assert policy.stage is Stage.OBSERVE
+    assert policy.decide(action).verdict is Verdict.BLOCK
+    assert "Left out, " in text
+
+
+def test_nothing_is_learned_from_what_the_journal_calls_rehearsed() -> None:
+    paid = http("api.test", "POST", "/v1/refunds")
+    allowed = Decision(Verdict.ALLOW, "network", "", Effect.WRITE)
+    text = learn([RecordedAction(1, paid, allowed, rehearsed=ASKED)])
+    assert load(text).decide(paid).verdict is Verdict.BLOCK
+    assert "Left out, a person was asked: api.test." in text
+
+
+@pytest.mark.parametrize("ceiling", list(Stage))
+def test_learning_never_raises_the_stage(ceiling: Stage) -> None:
+    policy = load(learn_below(recorded(tool("drop", Effect.ADMIN)), ceiling=ceiling))
+    assert policy.stage is ceiling
+
+
+def test_program_that_the_agent_could_write_is_learned_by_its_path() -> None:
+    built = run("/home/user/tools/build", "x", real_path="/home/user/tools/build")
+    policy = load(learn(recorded(built, run("/usr/bin/python3", "a.py"))))
+    written = replace(built, arguments={**built.arguments, "is_writable": True})
+    assert policy.decide(written).verdict is Verdict.ALLOW
+    copied = run("/tmp/python3", "x", real_path="/tmp/python3", is_writable=True)
+    assert policy.decide(copied).verdict is Verdict.BLOCK

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from cases import for_each
 from paddock.model.action import Action, Stage, Verdict
 from paddock.policy.coverage import unreachable
 from paddock.policy.file import load
@@ -17,7 +18,7 @@ from paddock.policy.lint import Finding, check, sarif
 from paddock.policy.problems import PolicyError
 from paddock.policy.review import CODES, Level
 from paddock.policy.rules import Rule
-from unit.policy.cases import SUPPORT_BOT, actions, file_with, http, policy_of, relaxed, rule_lists
+from unit.policy.cases import SUPPORT_BOT, actions, file_with, http, policy_of, rule_lists
 
 
 def codes(text: str, level: Level | None = None) -> list[str]:
@@ -27,7 +28,7 @@ def codes(text: str, level: Level | None = None) -> list[str]:
 TOOLS = "{t: {effect: write}, u: {effect: admin}}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wide", "narrow"),
     [
         ("{kind: tool}", "{kind: tool, name: t}"),
@@ -45,7 +46,7 @@ TOOLS = "{t: {effect: write}, u: {effect: admin}}"
         ("{kind: connect, port: [1, 2]}", "{kind: connect, port: 2}"),
     ],
 )
-@pytest.mark.parametrize("order", [1, -1])
+@for_each("order", [1, -1])
 def test_a_rule_that_a_stricter_one_covers_is_an_error(wide: str, narrow: str, order: int) -> None:
     rules = [f"- {{id: wide, match: {wide}, decide: block}}",
              f"- {{id: narrow, match: {narrow}, decide: ask}}"]  # fmt: skip
@@ -56,7 +57,7 @@ def test_a_rule_that_a_stricter_one_covers_is_an_error(wide: str, narrow: str, o
         load(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wide", "narrow"),
     [
         ("match: {kind: tool}, decide: ask", "match: {kind: tool, name: t}, decide: block"),
@@ -105,7 +106,6 @@ def test_a_grant_is_not_hidden_by_a_rule_that_needs_it(verdict: str) -> None:
     assert policy.decide(http("b.test")).verdict is Verdict.BLOCK
 
 
-@relaxed
 @given(rule_lists(max_size=6), actions(), st.sampled_from(list(Stage)))
 def test_taking_an_unreachable_rule_away_changes_no_verdict(
     found: tuple[Rule, ...], action: Action, stage: Stage
@@ -125,7 +125,7 @@ def test_a_long_file_is_read_without_comparing_every_pair() -> None:
     assert len(load(file_with(rules)).rules) == 1500
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rules", "code", "level"),
     [
         ("- {id: a, match: {kind: tool, name: t}, decide: ask}", "no-why", Level.WARNING),
@@ -133,6 +133,10 @@ def test_a_long_file_is_read_without_comparing_every_pair() -> None:
         ("- {id: a, match: {kind: tool}, decide: allow}", "allow-admin", Level.WARNING),
         ("- {id: a, match: {kind: exec, program: pip}, decide: block}", "program-by-name",
          Level.NOTE),
+        ("- {id: a, match: {kind: exec, program: rm -rf}, decide: block}",
+         "program-with-arguments", Level.WARNING),
+        ("- {id: a, match: {kind: exec, argv: rm -rf}, decide: block}",
+         "program-with-arguments", Level.WARNING),
         ("- {id: a, match: {kind: exec, program: git}, decide: allow}", "allow-contained",
          Level.WARNING),
         ("- {id: a, match: {kind: http, host: a.test}, decide: ask}", "needs-allow", Level.WARNING),
@@ -173,7 +177,6 @@ def test_a_careful_file_has_nothing_said_against_it() -> None:
     assert check(file_with(rules, tools=TOOLS)) == []
 
 
-@relaxed
 @given(rule_lists())
 def test_a_file_loads_exactly_when_no_error_is_found(found: tuple[Rule, ...]) -> None:
     from paddock.policy.file import dump

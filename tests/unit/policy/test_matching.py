@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.policy.decide import Policy
 from unit.policy.cases import file_action, http, policy_with, run
@@ -29,7 +30,7 @@ def is_blocked(policy: Policy, action: Action) -> bool:
 PIP = "{kind: exec, program: pip}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "action",
     [
         run("/usr/bin/pip", "install"),
@@ -67,8 +68,8 @@ def test_a_program_can_be_named_by_its_path_or_a_glob() -> None:
     assert is_blocked(blocks("{kind: exec, path: '/tmp/**'}"), run("//tmp/./b"))
 
 
-@pytest.mark.parametrize("field", ["path: /usr/bin/x", "program: /usr/bin/x"])
-@pytest.mark.parametrize("program", ["bin/x", "../x", "/usr/lib/../bin/x", "/usr/./../x"])
+@for_each("field", ["path: /usr/bin/x", "program: /usr/bin/x"])
+@for_each("program", ["bin/x", "../x", "/usr/lib/../bin/x", "/usr/./../x"])
 def test_a_program_whose_path_cannot_be_told_is_blocked(field: str, program: str) -> None:
     policy = blocks(f"{{kind: exec, {field}}}")
     assert is_blocked(policy, run(program))
@@ -81,7 +82,7 @@ def test_the_real_path_tells_what_a_relative_one_cannot() -> None:
     assert is_blocked(policy, run("../y", real_path="/usr/bin/x"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "words", "is_met"),
     [
         ("[git, push]", ["push", "origin"], True),
@@ -136,7 +137,7 @@ def test_the_directory_can_be_matched() -> None:
 SECRETS = "{kind: file, path: '/secrets/**'}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "action",
     [
         file_action("read", "/secrets/key"),
@@ -188,7 +189,7 @@ def test_a_host_is_the_same_in_any_case_and_with_its_root_dot(host: str) -> None
     assert not is_blocked(API, http(host, path="/v1/x"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["example.com", "xapi.example.com", "api.example.com.evil.test", "api.example.comx",
      "evil.test/api.example.com", "api.example.com@evil.test", "api-example.com", "", 3, None,
@@ -198,7 +199,7 @@ def test_a_host_that_only_looks_alike_is_another(host: Any) -> None:
     assert is_blocked(API, http(host, path="/v1/x"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["/v2/x", "/v1x", "v1/x", "/v1/../admin", "/v1/%2e%2e/admin", "/v1/..%2fadmin", "/v1/%252e/x",
      "/v1//x", "/v1/./x", "/v1/\\..\\admin", "/v1/x\x00", "", None, "/v1/x;y=1",
@@ -217,7 +218,7 @@ OPEN = """
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["evil.test", "EVIL.test.", "evil\N{FULLWIDTH FULL STOP}test",
      "\N{FULLWIDTH LATIN SMALL LETTER E}vil.test", "127.0.0.1", "127.1", "2130706433",
@@ -231,14 +232,14 @@ def test_no_spelling_of_a_blocked_host_gets_through(host: str) -> None:
     assert is_blocked(policy, Action(Kind.CONNECT, host, {"host": host, "port": 80}))
 
 
-@pytest.mark.parametrize("path", ["/admin", "/%61dmin", "/%61%64min/x", "/admin/%2e%2e/x",
+@for_each("path", ["/admin", "/%61dmin", "/%61%64min/x", "/admin/%2e%2e/x",
                                   "/admin;a", "/x/../admin", "/admin%2fx", "//admin",
                                   "/adm%69n"])  # fmt: skip
 def test_no_spelling_of_a_blocked_path_gets_through(path: str) -> None:
     assert is_blocked(policy_with(OPEN), http("good.test", path=path))
 
 
-@pytest.mark.parametrize("method", ["POST", "post", "Post", "POST ", " POST", "PO\tST", "", None])
+@for_each("method", ["POST", "post", "Post", "POST ", " POST", "PO\tST", "", None])
 def test_no_spelling_of_a_blocked_method_gets_through(method: Any) -> None:
     assert is_blocked(policy_with(OPEN), http("good.test", method=method))
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.action import Stage
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
@@ -19,12 +20,11 @@ from paddock.policy.network import Destination, Mode, NetworkTerms, Transport, p
 from paddock.policy.network_words import network_of, network_terms, parse_destination
 from paddock.policy.problems import PolicyError
 from paddock.policy.rules import Terms
-from unit.policy.cases import relaxed
 
 HEAD = "version: 1\nagent: a\nstage: broad\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host", "ports", "transport"),
     [
         ("api.example.com:443", "api.example.com", (443, 443), Transport.ANY),
@@ -43,7 +43,7 @@ def test_an_entry_names_hosts_and_ports(
     assert parse_destination(text) == Destination(HostPattern.parse(host), *ports, transport)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "hint"),
     [
         ("api.example.com", "write api.example.com:443"),
@@ -96,7 +96,7 @@ def test_a_bad_port_is_said_to_be_one(port: str) -> None:
         parse_destination(f"api.example.com:{port}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "key"),
     [
         ({"allow": "api.example.com:443"}, "network.allow"),
@@ -198,7 +198,6 @@ _networks = st.builds(
 )
 
 
-@relaxed
 @given(_networks)
 def test_a_network_reads_back_as_it_is_written(network: NetworkTerms) -> None:
     policy = Policy.of(Terms("a", Stage.BROAD, network=network))
@@ -208,7 +207,6 @@ def test_a_network_reads_back_as_it_is_written(network: NetworkTerms) -> None:
     assert network_of(plain_network(network)) == network
 
 
-@relaxed
 @given(_networks.filter(lambda one: len(one.allow) > 1), st.randoms())
 def test_the_order_of_a_list_does_not_change_the_digest(network: NetworkTerms, random: Any) -> None:
     words: Any = plain_network(network)
@@ -218,7 +216,7 @@ def test_the_order_of_a_list_does_not_change_the_digest(network: NetworkTerms, r
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changed",
     [None, {}, {"mode": "none"}, {"allow": ["a.example:80"]}, {"allow": ["a.example:443/tcp"]},
      {"allow": ["a.example:443"], "private": ["10.0.0.0/8"]},
@@ -241,7 +239,7 @@ def test_the_schema_publishes_the_keys_of_network_and_secrets() -> None:
     assert {"network", "secrets"} <= schema["properties"].keys()
     shapes = schema["$defs"]
     assert shapes["NetworkShape"]["properties"].keys() == {
-        "mode", "allow", "tls", "hosts", "private"}  # fmt: skip
+        "mode", "allow", "tls", "hosts", "private", "graphql"}  # fmt: skip
     assert shapes["TlsShape"]["properties"].keys() == {"passthrough", "ca"}
     assert shapes["SecretShape"]["properties"].keys() == {"from", "to", "as"}
     assert shapes["SecretShape"]["required"] == ["from", "to"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from cases import for_each
 from paddock.model.action import Kind, Stage, Verdict
 from paddock.policy.fields import FIELDS, OPERATIONS
 from paddock.policy.file import load
@@ -23,17 +22,17 @@ KEYS = sorted({key for shape in SHAPES.values() for key in shape.model_fields})
 WORDS = sorted({*Kind, *Stage, *Verdict, *OPERATIONS, *CODES, *NAMES, *HTTP_NAMES})
 
 
-@pytest.mark.parametrize("key", KEYS)
+@for_each("key", KEYS)
 def test_every_key_of_the_schema_is_documented(key: str) -> None:
     assert re.search(rf"`{key}`|\b{key}:", CODE), f"docs/paddock-file.md does not name `{key}`"
 
 
-@pytest.mark.parametrize("word", WORDS)
+@for_each("word", WORDS)
 def test_every_word_of_a_file_is_documented(word: str) -> None:
     assert f"`{word}`" in TEXT
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@for_each("kind", list(Kind))
 def test_every_field_of_a_kind_is_in_its_part_of_the_table(kind: Kind) -> None:
     table = TEXT[TEXT.index("| kind | field |") :]
     part = re.search(rf"^\| `{kind}` \|.*?(?=^\| `|^$)", table, re.MULTILINE | re.DOTALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
@@ -127,7 +128,7 @@ def test_a_storage_stands_for_the_names_of_its_buckets() -> None:
     assert hosts == {"s3.amazonaws.com", "*.s3.amazonaws.com"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         ({"a.example": "paiments"}, "there is no service 'paiments'"),
@@ -164,7 +165,7 @@ def test_no_network_and_a_world_exclude_each_other() -> None:
         policy("world: {a.example: chat}\nnetwork: {mode: none}\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("to", "more", "is_real"),
     [
         ("[a.x.example]", "", False),

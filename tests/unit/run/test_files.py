@@ -79,17 +79,22 @@ def test_state_of_one_sandbox_goes_into_another(project: Path) -> None:
         assert source.recorder.record().tree == tree
 
 
-def test_file_that_is_open_shows_the_restored_bytes(project: Path) -> None:
+def test_file_that_is_open_stays_and_is_named(project: Path) -> None:
     with create(project) as sandbox:
         live = living(sandbox)
         live.sh(f"echo first > {TARGET}/f")
         tree = live.recorder.record().tree
         live.sh(f"echo second, and longer > {TARGET}/f")
-        script = f"exec 3< {TARGET}/f; while [ ! -e /tmp/go ]; do sleep 0.05; done; cat <&3"
-        reader = sandbox.commands.run(script, background=True)
-        assert restore(live, tree).changed == (f"{TARGET}/f",)
+        live.sh("mkfifo /tmp/up")
+        script = f"exec 3<> {TARGET}/f; echo > /tmp/up; while [ ! -e /tmp/go ]; do sleep 0.05; done"
+        holder = sandbox.commands.run(f"{script}; cat <&3; echo third >&3", background=True)
+        live.sh("cat /tmp/up")
+        restored = restore(live, tree)
+        assert (restored.changed, restored.kept) == ((), (f"{TARGET}/f",))
         live.sh("touch /tmp/go")
-        assert reader.wait().stdout == "first\n"
+        assert holder.wait().stdout == "second, and longer\n"
+        assert live.sh(f"cat {TARGET}/f") == "second, and longer\nthird\n"
+        assert restore(live, tree).changed == (f"{TARGET}/f",)
 
 
 def test_only_what_the_agent_wrote_is_recorded(project: Path) -> None:
@@ -141,6 +146,21 @@ def test_trees_of_a_journal_are_found_by_step(project: Path) -> None:
     assert tree_at(directory) == found[2][1]
     with pytest.raises(NotFound):
         tree_at(directory, 0)
+
+
+def test_state_that_was_not_recorded_is_not_an_earlier_one(project: Path) -> None:
+    with create(project) as sandbox:
+        live = living(sandbox)
+        live.sh("true")
+        gate = live.box.passage.gate
+        gate.note({"what": "files", "tree": "a" * 64, "changed": 0}, 1)
+        gate.note({"what": "files not recorded", "error": "no room"}, 2)
+        gate.note({"what": "files not recorded", "error": "no room"})
+        assert tree_at(live.directory, 1) == "a" * 64
+        with pytest.raises(NotFound, match="at step 2 were not recorded: no room"):
+            tree_at(live.directory, 3)
+        with pytest.raises(NotFound, match="at the end of this run were not recorded"):
+            tree_at(live.directory)
 
 
 def test_run_without_recorded_files_says_so(project: Path) -> None:

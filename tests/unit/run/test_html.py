@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-import pytest
-
+from cases import for_each
 from paddock.run.html import (
     MAX_BLOCK,
     MAX_TEXT,
@@ -70,7 +69,7 @@ def everything(text: str) -> str:
     return page(text, parts, note=text)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@for_each("text", HOSTILE)
 def test_hostile_text_adds_no_tag_and_no_attribute(text: str) -> None:
     found, harmless = Tags(everything(text)), Tags(everything("harmless"))
     assert found.tags == harmless.tags

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
+from cases import for_each
 from paddock.run.recording import Noted
 
 
@@ -35,7 +34,7 @@ def test_later_step_does_not_inherit_what_came_between() -> None:
     assert noted.missing(2, "b") == [2, 3]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each("seed", range(50))
 def test_each_step_is_read_back_as_it_was_looked_at(seed: int) -> None:
     chance = random.Random(seed)
     steps = list(range(1, 40))

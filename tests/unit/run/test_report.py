@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.journal.reader import Reader
 from paddock.model.errors import PaddockError
 from paddock.run.account import MAX_LISTED, Account
@@ -144,9 +145,7 @@ def test_flood_of_alerts_is_bounded() -> None:
     assert len(account.report(is_alive=True).alerts) == MAX_LISTED
 
 
-@pytest.mark.parametrize(
-    "odd", [None, [], "text", -1, 1.5, {"a": {"b": []}}, [[1]], True, {"payments": "x"}]
-)
+@for_each("odd", [None, [], "text", -1, 1.5, {"a": {"b": []}}, [[1]], True, {"payments": "x"}])
 def test_note_of_any_shape_does_not_break_the_report(odd: object) -> None:
     account = Account()
     for what in ("alert", "files", "world", "proved", "prompt", "mark", "live", "diverged"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,16 @@ def test_a_step_inside_an_answer_does_not_take_the_files_away_from_the_next() ->
     first, inside, last = recorded(http(), 1), recorded(http(), 2, is_within=1), recorded(http(), 3)
     made = tape({0: "start", 1: "a"}, (first, inside, last))
     assert made.trees_without({1}) == {0: "start", 2: "a", 3: "a"}
+
+
+def test_a_step_whose_files_were_not_recorded_does_not_have_those_of_an_earlier_one() -> None:
+    made = replace(tape({1: "a", 4: "b"}, steps(1, 2, 3, 4)), unrecorded={2: "no room"})
+    assert [made.why_unrecorded(step) for step in (1, 2, 3, 4)] == [
+        None,
+        "no room",
+        "no room",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,12 @@ def describe() -> Callable[..., Description]:
 
 @pytest.fixture
 def deep_tree(tmp_path: Path) -> Iterator[Path]:
-    """A chain of directories far past PATH_MAX and the recursion limit, a file at each end of
+    """A chain of directories past PATH_MAX and the recursion limit, a file at each end of
     every hundredth, and a sibling so that a walk has to come back up."""
     root = tmp_path / "deep"
     root.mkdir()
     fd = os.open(root, os.O_RDONLY)
-    for level in range(2000):
+    for level in range(1100):
         if level % 100 == 0:
             file = os.open(f"z{level}", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=fd)
             os.write(file, str(level).encode())

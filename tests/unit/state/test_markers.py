@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
 
 FACTS = {
@@ -33,7 +34,7 @@ def test_requirement_lines_are_split(line: str, name: str, marker: str) -> None:
     assert split_requirement(line) == (name, marker)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("marker", "expected"),
     [
         ("", True),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.state.home import Home
 from paddock.state.revocations import enlist, holders, is_revoked, mark_of, revoke, strike
@@ -76,9 +77,7 @@ def test_what_cannot_be_looked_up_counts_as_revoked(home: Home) -> None:
         revoke(home, "KEY")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "../KEY", "a/b", ".hidden", "A\0", "KEY\n", "1KEY", "a" * 200]
-)
+@for_each("name", ["", "../KEY", "a/b", ".hidden", "A\0", "KEY\n", "1KEY", "a" * 200])
 def test_name_that_is_not_one_makes_no_file(home: Home, name: str) -> None:
     with pytest.raises(InvalidInput):
         revoke(home, name)

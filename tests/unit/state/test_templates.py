@@ -495,6 +495,48 @@ def test_compression_bomb_is_stopped_early(tmp_path: Path) -> None:
         store.add(tmp_path / "bomb", name="t")
 
 
+def sparse_layer(name: str, size: int) -> bytes:
+    """A file of that length without any data."""
+    sparse_map = b"0\n".ljust(512, b"\0")
+    info = tarfile.TarInfo(f"GNUSparseFile.0/{name}")
+    info.size = len(sparse_map)
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+                        "GNU.sparse.name": name, "GNU.sparse.realsize": str(size)}  # fmt: skip
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info, io.BytesIO(sparse_map))
+    return buffer.getvalue()
+
+
+def test_a_small_image_does_not_unpack_to_gigabytes(store: TemplateStore, tmp_path: Path) -> None:
+    header = tarfile.TarInfo("zeros")
+    header.size = 3 << 30
+    layers = {
+        "one large file": [header.tobuf() + bytes(1024)],
+        "a sparse file": [sparse_layer("holes", 3 << 30)],
+        "one layer many times": [sparse_layer("holes", 300 << 20)] * 4,
+    }
+    for name, parts in layers.items():
+        source = layout(tmp_path / name, parts)
+        with pytest.raises(InvalidInput, match="more than 1GiB") as caught:
+            store.add(source, name="t")
+        assert "--max-size" in str(caught.value)
+    trusted = Limits.for_source(source, max_bytes=2 << 30)
+    assert store.add(source, name="t", limits=trusted).size_bytes == 4 * (300 << 20)
+
+
+def test_limits_follow_what_an_image_takes_on_disk(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1000))
+    assert Limits.for_source(image) == Limits(1 << 30, 200_000)
+    os.truncate(image, 1 << 40)  # a hole is no image
+    assert Limits.for_source(image).max_bytes == 1 << 30
+    with image.open("wb") as file:
+        file.write(os.urandom(1 << 20) * 64)
+    assert Limits.for_source(image) == Limits(20 * (64 << 20), (64 << 20) // 256)
+    assert Limits.for_source(image, max_bytes=5, max_entries=6) == Limits(5, 6)
+
+
 def huge_header() -> bytes:
     """A member whose extended header claims to be 64 MiB long."""
     info = tarfile.TarInfo("././@PaxHeader")
@@ -796,7 +838,7 @@ def as_tree(root: Path) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=SLOW_DISK)
+@settings(suppress_health_check=SLOW_DISK)
 @given(layers=st.lists(layer_trees, min_size=1, max_size=3), data=st.data())
 def test_layers_in_any_order_of_members_give_what_the_specification_says(
     tmp_path: Path, layers: list[dict[str, Any]], data: st.DataObject

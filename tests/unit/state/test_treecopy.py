@@ -71,9 +71,7 @@ def chain(tmp_path: Path) -> Iterator[Path]:
 # ---- copies --------------------------------------------------------------------------------------
 
 
-@settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_copy_is_what_the_tree_was(
     tmp_path_factory: pytest.TempPathFactory, describe: Describe, tree: Any

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.world import asgi
 from paddock.world.asgi import HttpAnswer, WorldRequest
 from paddock.world.service import ASGIApp, StandInFailed
@@ -198,7 +199,7 @@ def test_parts_come_when_they_are_made() -> None:
     asyncio.run(asyncio.wait_for(main(), LONG_S))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("app", "why"),
     [
         (sends(fail), "KeyError"),
@@ -477,7 +478,7 @@ def test_an_upload_that_breaks_is_never_taken_for_a_whole_one() -> None:
     assert done == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "messages",
     [
         [{**START, "headers": [(b"content-length", 5)]}, part(b"", more=False)],

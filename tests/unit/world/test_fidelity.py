@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.cli.world_check import main
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.world.fidelity.asking import Subject, check
@@ -159,7 +160,7 @@ def _compared(real: Any, given: Any, *usual: Any) -> tuple[float, list[str]]:
     return found.score, [one.text for one in found.differences]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("real", "given", "text"),
     [
         ({"a": 1}, {"a": "1"}, 'field "a" is string, really number'),
@@ -178,7 +179,7 @@ def test_each_kind_of_difference_is_a_sentence(real: Any, given: Any, text: str)
     assert score < 100
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("real", "given"),
     [
         ({"a": None}, {"a": {"b": 1}}),
@@ -308,7 +309,7 @@ class _Real(BaseHTTPRequestHandler):
 def real() -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     handler = type("Handler", (_Real,), {"seen": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", handler.seen
     server.shutdown()

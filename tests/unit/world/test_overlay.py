@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.overlay.bodies import form_fields, masked_query, parsed, without_secrets
 from paddock.world.overlay.ids import FIRST_SHADOW, Places, is_marked, shadow_id, style
 from paddock.world.overlay.pages import counted, is_last, order_of, place, without_more
@@ -98,7 +99,7 @@ def test_a_record_is_found_by_its_own_url_before_anything_else() -> None:
     assert Places([]).find("/tickets/x", "x", None) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("document", "operations", "result"),
     [
         ({"a": 1}, [{"op": "add", "path": "/b", "value": 2}], {"a": 1, "b": 2}),
@@ -125,7 +126,7 @@ def test_json_patch(document: Any, operations: list[Any], result: Any) -> None:
     assert patched(document, operations) == result
 
 
-@pytest.mark.parametrize(
+@for_each(
     "operation",
     [
         {"op": "remove", "path": "/x"},
@@ -187,12 +188,12 @@ def test_a_time_is_written_as_the_host_writes_it(text: Any) -> None:
     assert written_like(text, at) == text
 
 
-@pytest.mark.parametrize("value", ["7", 7, 9_000_000_000_000_001, True, None, "2026", [], "99"])
+@for_each("value", ["7", 7, 9_000_000_000_000_001, True, None, "2026", [], "99"])
 def test_what_is_no_time_is_not_taken_for_one(value: Any) -> None:
     assert moment(value) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "name", "keys"),
     [
         ([{"id": 1}], "tickets", ()),
@@ -232,7 +233,7 @@ def test_the_order_of_a_list_is_seen() -> None:
     assert place([{"n": 1}, {"n": None}], {"n": 2}, "n", False) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "body", "count", "link", "last"),
     [
         ("", {"has_more": True}, 2, "", False),
@@ -263,7 +264,7 @@ def test_numbers_of_a_page_and_of_all_pages_are_put_right() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "takes"),
     [
         ("status=open", True),
@@ -290,7 +291,7 @@ def test_filters_by_fields(query: str, takes: bool) -> None:
     assert Asked.read(query).takes(record, known=("status", "assignee")) is takes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "body", "does", "where"),
     [
         ("POST", "/tickets", {}, Does.CREATE, "/tickets"),

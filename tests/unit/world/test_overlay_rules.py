@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.overlay.rules import Route, is_write, method_of, routes
 
@@ -18,12 +19,12 @@ def test_safe_methods_read(method: str) -> None:
     assert not is_write(method, "/tickets", "", [])
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "PURGE", "TRACE", "get", ""])
+@for_each("method", ["POST", "PUT", "PATCH", "DELETE", "PURGE", "TRACE", "get", ""])
 def test_any_other_method_writes(method: str) -> None:
     assert is_write(method, "/tickets", "", [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/tickets/7/close",
@@ -42,7 +43,7 @@ def test_any_other_method_writes(method: str) -> None:
         "/tickets\\7\\close",
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@for_each("method", ["GET", "HEAD"])
 def test_a_get_that_writes_is_found_however_it_is_spelled(method: str, path: str) -> None:
     assert is_write(method, path, "", [], WRITES)
 
@@ -84,7 +85,7 @@ def test_a_post_that_reads_by_a_rule_is_a_read() -> None:
     assert not is_write("POST", "/tickets/search", "", [], (), READS, {"q": "x"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "headers", "body"),
     [
         ("/tickets/search/", [], None),
@@ -104,15 +105,16 @@ def test_a_rule_for_reads_is_taken_to_the_letter(
     assert is_write("POST", path, "", headers, (), READS, body)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "query", "body", "writes"),
     [
         ("POST", "", {"query": "{ me { id } }"}, False),
-        ("POST", "", {"query": "query A { a } query B { b }", "operationName": "A"}, False),
-        ("POST", "", [{"query": "{ a }"}, {"query": "{ b }"}], False),
+        ("POST", "", {"query": "query A { a } query B { b }", "operationName": "A"}, True),
+        ("POST", "", {"query": "{ a }", "delete": 1}, True),
+        ("POST", "", [{"query": "{ a }"}, {"query": "{ b }"}], True),
         ("GET", "query=%7Ba%7D", None, False),
         ("POST", "", {"query": "mutation { close(id: 1) { id } }"}, True),
-        ("POST", "", {"query": "query A { a } mutation B { b }", "operationName": "A"}, False),
+        ("POST", "", {"query": "query A { a } mutation B { b }", "operationName": "A"}, True),
         ("POST", "", [{"query": "{ a }"}, {"query": "mutation { b }"}], True),
         ("POST", "", {"extensions": {"persistedQuery": {"sha256Hash": "ab"}}}, True),
         ("POST", "", {"query": "not graphql {"}, True),
@@ -127,8 +129,10 @@ def test_a_rule_for_reads_is_taken_to_the_letter(
 def test_graphql_is_judged_by_what_it_says(
     method: str, query: str, body: Any, writes: bool
 ) -> None:
-    for path in ("/graphql", "/api/GraphQL/"):
-        assert is_write(method, path, query, [], (), READS, body) is writes
+    json = [(b"content-type", b"application/json")]
+    assert is_write(method, "/graphql", query, json, (), READS, body) is writes
+    for path in ("/api/GraphQL/", "/graphql/", "/other/graphql"):  # of which `reads` says nothing
+        assert is_write(method, path, query, json, (), READS, body) is (writes or method == "POST")
 
 
 @pytest.mark.parametrize(

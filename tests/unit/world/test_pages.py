@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cases import for_each
 from paddock.world.seeds.mess import MILD, ODDITIES
 from paddock.world.seeds.own_fields import _WITH_VALUE, PLAIN
 from paddock.world.seeds.recipes import _WORDS
@@ -60,12 +61,12 @@ def test_seeds_of_the_page_can_be_loaded(tmp_path: Path) -> None:
     assert seen == 4
 
 
-@pytest.mark.parametrize("name", [*SHAPES, *ODDITIES, *PLAIN, *_WORDS])
+@for_each("name", [*SHAPES, *ODDITIES, *PLAIN, *_WORDS])
 def test_the_page_names_every_kind_oddity_field_and_word(name: str) -> None:
     assert f"`{name}`" in DATA
 
 
-@pytest.mark.parametrize("name", _WITH_VALUE)
+@for_each("name", _WITH_VALUE)
 def test_the_page_shows_every_field_with_a_value(name: str) -> None:
     assert f"{{{name}: " in DATA
 

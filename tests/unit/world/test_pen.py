@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -456,6 +457,34 @@ def test_a_program_cannot_take_sockets_from_its_warden(kept: Kept, tmp_path: Pat
             assert pen.said() == "found []\n"
 
     asyncio.run(main())
+
+
+def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside_it(
+    kept: Kept, tmp_path: Path
+) -> None:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    real = Path(os.path.realpath(sys.executable))
+    home = tmp_path / "home"
+    bin_ = home / ".local" / "bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "secret").write_text("beside it")
+    (home / "python").symlink_to(real.parent.parent)
+    (bin_ / "python3").symlink_to(home / "python" / "bin" / real.name)
+    for name in ("linked", "copied"):
+        venv = home / name
+        site = venv / "lib" / version / "site-packages"
+        site.mkdir(parents=True)
+        (site / "own_module.py").write_text("print('of the environment')")
+        (venv / "bin").mkdir()
+        (venv / "pyvenv.cfg").write_text(f"home = {bin_}\n")
+        if name == "linked":
+            (venv / "bin" / "python").symlink_to(bin_ / "python3")
+        else:
+            shutil.copy(real, venv / "bin" / "python")
+        python = find(venv / "bin" / "python")
+        code = f"import own_module, os; print(os.listdir({str(bin_)!r}))"
+        asked = replace(kept, words=(str(python.path), "-c", code), python=python)
+        assert run_once(asked, timeout_s=30).said == "of the environment\n['python3']\n", name
 
 
 def test_an_interpreter_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.seeds import SeedData, documents, files, load_seed
@@ -78,7 +79,7 @@ def test_relative_paths_start_from_the_project(load: Any, tmp_path: Path) -> Non
     assert load(str(tmp_path / "data" / "a.json")) == {"a": []}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         None,
@@ -218,7 +219,7 @@ def test_csv_columns_are_numbers_only_where_nothing_is_lost(load: Any, tmp_path:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     "cell",
     ["007", "+1", "1e5", " 1", "1 ", "1_000", "-0", "0x10", "1,5", ".5", "5.", "nan", "inf", "٣",
      "1.12345678", "00", "-01"],

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.world.context import START, Context
 from paddock.world.seeds import Oddity, SeedData, load_seed
@@ -47,7 +48,7 @@ def at(document: Mapping[str, Any], field: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@for_each("kind", SHAPES)
 def test_every_kind_is_made_whole_and_as_often_as_it_was_asked_for(load: Any, kind: str) -> None:
     found = load({"generate": kind, "count": 30, "mess": 0})
     assert len(found[kind]) == 30
@@ -190,7 +191,7 @@ def test_a_tenth_is_odd_but_still_usable_unless_it_is_said(load: Any) -> None:
         assert charge["customer"] in by_id(found, "customers")
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@for_each("kind", SHAPES)
 def test_every_oddity_that_fits_a_kind_is_there(load: Any, kind: str) -> None:
     found = load({"generate": kind, "count": 100, "seed": 2, "mess": 0.6})
     roles = SHAPES[kind].roles
@@ -348,7 +349,7 @@ def test_an_own_shape_refers_to_one_that_stands_before_it(load: Any) -> None:
         load([seats])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         {"generate": "dragons"},
@@ -417,7 +418,7 @@ def test_without_faker_the_message_says_what_to_install(
     load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "faker", None)
-    with pytest.raises(HostCannot, match=r"paddock\[world\]"):
+    with pytest.raises(HostCannot, match=r"paddock-sandbox\[world\]"):
         load({"generate": "customers"})
     assert load({"a": []}) == {"a": []}
 

@@ -30,7 +30,7 @@ ODD_TEXTS = [
     "%_*?",
     "x" * 5000,
 ]
-SAFE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SAFE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

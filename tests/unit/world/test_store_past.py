@@ -19,9 +19,7 @@ from paddock.model.errors import InvalidInput
 from paddock.world.changes import Change
 from paddock.world.store import STEP, Store
 
-SAFE = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SAFE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 MANY = 100_000
 Act = Callable[[Store], object]
 

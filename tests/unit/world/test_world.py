@@ -91,7 +91,7 @@ def test_a_stand_in_of_a_package_that_is_missing_says_what_to_install(
     monkeypatch.setattr(module, "load", load)
     with pytest.raises(InvalidInput, match="needs the package starlette") as told:
         opened(tmp_path, {"a.example": "chat"})
-    assert told.value.hint == "pip install 'paddock[world]'"
+    assert told.value.hint == "pip install 'paddock-sandbox[world]'"
 
 
 def test_the_step_of_a_request_is_in_what_it_changed(tmp_path: Path) -> None:
@@ -118,7 +118,8 @@ def test_two_places_never_share_a_file(tmp_path: Path) -> None:
 def test_what_is_kept_can_be_read_when_the_run_is_over(tmp_path: Path) -> None:
     world = opened(tmp_path, {"a.example": "tickets"})
     world["a.example"].store.put("thing", "a", {"id": "a"})
-    assert not open_kept(tmp_path, "one").is_ended
+    with open_kept(tmp_path, "one") as kept:
+        assert not kept.is_ended
     asyncio.run(world.close())
     kept = open_kept(tmp_path, "one")
     assert kept.is_ended

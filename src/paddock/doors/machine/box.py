@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.laying import place, renew_work, restore, snapshots_of, stamps_of
 from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.passage import Passage
+from paddock.doors.machine.read_only_files import with_read_only_files
 from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds, open_world
 from paddock.fence.channel import Channel
 from paddock.fence.container.agreed import LAYER_OWNER
@@ -26,13 +27,14 @@ from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.container.machine import ContainerMachine
 from paddock.fence.container.sources import resolved
 from paddock.fence.offload import offload
-from paddock.model.errors import Conflict, SandboxDied, SandboxError
+from paddock.model.errors import Conflict, HostCannot, OutOfSpace, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
-from paddock.model.spec import Spec
+from paddock.model.spec import Spec, identifier
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
-from paddock.state.home import new_id
-from paddock.state.layers import Layers
+from paddock.state.diskspace import check_space, files_bytes
+from paddock.state.home import Home, new_id
+from paddock.state.layers import Layers, copies_lock
 
 if TYPE_CHECKING:
     from paddock.doors.machine.files import FileCore
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 Prepare = Callable[["Box"], None]
 OpenWorld = Callable[["Box"], Awaitable["World | None"]]
 SAMPLE_S = 5.0
+SPACE_S = 1.0  # between two looks at how much room the disk has left
 SAMPLES = 720  # one hour of history
 
 
@@ -73,10 +76,16 @@ class Box:
         self._samples: deque[Metrics] = deque(maxlen=SAMPLES)
         self._sampler: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._space_watch: asyncio.Task[None] | None = None
+        self.failure: HostCannot | None = None  # of the host: why it could not go on
+        self._is_paused = False  # by its owner: not while it stands still for a fork or snapshot
         self._paused_left: float | None = None
+        self._freezing = asyncio.Lock()  # one at a time freezes, thaws, or needs it to be frozen
         self.server: Any = None
         self.world: World | None = None
         self.opens_world: OpenWorld = open_world
+        self._world_bytes = 0  # of the stand-ins' files, when they were last looked at
         self.network = BoxNetwork(self)
         self.passage = Passage(self, policy)
 
@@ -104,6 +113,8 @@ class Box:
         try:
             if parent is None:
                 self.world = await self.opens_world(self)
+            if self.world is not None:
+                self._world_bytes = await offload(files_bytes, self.world.directory)
             await self.network.open(None if parent is None else parent.network)
         except BaseException:
             await self.end("its world or its network could not be opened")
@@ -114,6 +125,7 @@ class Box:
     async def _create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
+            spec = await offload(with_read_only_files, spec, policy)
         driver = await engine.driver()
         if spec.is_poolable:
             machine = await engine.pool.take(spec)
@@ -148,14 +160,18 @@ class Box:
             box._time_end = time.monotonic() + spec.limits.time
         box.set_timeout(spec.timeout_s)
         box._sampler = asyncio.ensure_future(box._sample())
+        box._space_watch = asyncio.ensure_future(box._watch_space())
         return box
 
     @property
     def channel(self) -> Channel:
-        """The way to the guest; refused while paused, so that no call waits for a thaw."""
+        """The way to the guest; refused while paused, so that no call waits for a thaw. While it
+        stands still for a fork or a snapshot, requests are taken and wait (`still`)."""
+        if self.failure is not None:
+            raise self.failure
         if self.machine.ended_by is not None:
             raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-        if self.machine.is_frozen:
+        if self._is_paused:
             raise Conflict(f"sandbox {self.sandbox_id} is paused", hint="call resume() first")
         return self.machine.channel
 
@@ -163,7 +179,7 @@ class Box:
     def state(self) -> str:
         if self.machine.ended_by is not None:
             return "ended"
-        return "paused" if self.machine.is_frozen else "running"
+        return "paused" if self._is_paused else "running"
 
     @property
     def layers(self) -> Layers:
@@ -185,24 +201,39 @@ class Box:
         self._timer = self.engine.loop.call_later(delay, self._time_is_up, reason)
 
     async def pause(self) -> None:
-        _ = self.channel
-        await self.machine.freeze()
-        if self._timer is not None and self._end_at is not None:
-            self._timer.cancel()  # a paused sandbox does not use up its time
-            self._paused_left = self._end_at - time.monotonic()
+        async with self._freezing:
+            _ = self.channel
+            await self.machine.freeze()
+            self._is_paused = True
+            if self._timer is not None and self._end_at is not None:
+                self._timer.cancel()  # a paused sandbox does not use up its time
+                self._paused_left = self._end_at - time.monotonic()
 
     async def resume(self) -> None:
-        if self.machine.ended_by is not None:
-            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-        if self.machine.is_frozen:
-            await self.machine.thaw()
-            self.set_timeout(self._paused_left or self.spec.timeout_s)
+        async with self._freezing:
+            if self.machine.ended_by is not None:
+                raise SandboxDied(self.sandbox_id, self.machine.ended_by)
+            if self._is_paused:
+                await self.machine.thaw()
+                self._is_paused = False
+                self.set_timeout(self._paused_left or self.spec.timeout_s)
 
     async def end(self, reason: str) -> None:
         await self.network.close()
         await self.machine.stop(reason)
         self._ended()
         await self.closed()
+
+    def fail(self, failure: HostCannot) -> None:
+        """End the sandbox because its host cannot record it any more. May come from any thread;
+        the first failure is the one that callers are told."""
+        if self.failure is None:
+            self.failure = failure
+            self.engine.loop.call_soon_threadsafe(self._stop_for, failure)
+
+    def _stop_for(self, failure: HostCannot) -> None:
+        if self.machine.ended_by is None:
+            self._stopping = asyncio.ensure_future(self.end(failure.message))
 
     async def closed(self) -> None:
         """Returns when the journal is closed, whatever ended the sandbox."""
@@ -225,7 +256,7 @@ class Box:
         return []
 
     async def metrics(self) -> Metrics:
-        _ = self.channel if not self.machine.is_frozen else None
+        _ = self.channel if not self._is_paused else None
         sample = await self.machine.stats()
         self._samples.append(sample)
         return sample
@@ -254,35 +285,40 @@ class Box:
 
     @contextlib.asynccontextmanager
     async def still(self) -> Any:
-        """Nothing inside runs within this; what was paused before stays paused after."""
+        """Nothing inside runs within this, and nothing is started: calls that come meanwhile wait
+        until it is over. What was paused before stays paused after, and refuses calls."""
         if self.machine.ended_by is not None:
             raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-        was_frozen = self.machine.is_frozen
-        if not was_frozen:
-            await self.machine.freeze()
-        try:
-            yield
-        finally:
-            if not was_frozen and self.machine.ended_by is None:
-                await self.machine.thaw()
+        async with self._freezing:
+            if self._is_paused:
+                yield
+                return
+            with self.machine.holding_calls():
+                await self.machine.freeze()
+                try:
+                    yield
+                finally:
+                    if self.machine.ended_by is None:
+                        await self.machine.thaw()
 
     async def fork(self, count: int) -> list[Box]:
         """Sandboxes with the files of this moment; processes and identities stay behind."""
         layers = self.layers
         base, names = f"base-{int(time.time())}-{new_id()}", [new_id() for _ in range(count)]
         driver = await self.engine.driver()
-        async with self.still():  # files and world of one moment
-            worlds = await fork_worlds(self, names)
-            try:
-                await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
-            except BaseException:
-                await discard_worlds(worlds)
-                raise
-        with self.engine.keeping(base, layers):
-            made = await asyncio.gather(
-                *(self._fork_one(driver, base, name, worlds) for name in names),
-                return_exceptions=True,
-            )
+        async with _copying(self.engine.home):
+            async with self.still():  # files and world of one moment
+                worlds = await fork_worlds(self, names)
+                try:
+                    await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
+                except BaseException:
+                    await discard_worlds(worlds)
+                    raise
+            with self.engine.keeping(base, layers):
+                made = await asyncio.gather(
+                    *(self._fork_one(driver, base, name, worlds) for name in names),
+                    return_exceptions=True,
+                )
         await discard_worlds(worlds)
         failed = [m for m in made if isinstance(m, BaseException)]
         if failed:
@@ -311,18 +347,20 @@ class Box:
             self.engine.keep(base)
         return await box._connected(self)
 
-    async def snapshot(self) -> str:
+    async def snapshot(self, name: str | None = None) -> str:
         """Saves the files of this moment, content-addressed; the sandbox is still only briefly."""
-        layers = self.layers
+        layers, store = self.layers, snapshots_of(self.engine.home)
+        if name is not None:
+            await offload(store.check_name, identifier(name, "snapshot"))
         copy = f"saving-{int(time.time())}-{new_id()}"
-        async with self.still():
-            await offload(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
-        meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
-        try:
-            store = snapshots_of(self.engine.home)
-            return await offload(store.save, layers.path(copy), meta=meta)
-        finally:
-            await offload(layers.destroy, copy)
+        async with _copying(self.engine.home):
+            async with self.still():
+                await offload(layers.fork, self.machine.layer, copy, self.spec.limits.disk)
+            meta = {"template": self.spec.template, "mounts": [m.target for m in self.spec.mounts]}
+            try:
+                return await offload(store.save, layers.path(copy), meta=meta, name=name)
+            finally:
+                await offload(layers.destroy, copy)
 
     def _time_is_up(self, reason: str) -> None:
         self._stopping = asyncio.ensure_future(self.end(reason))
@@ -340,6 +378,9 @@ class Box:
         if self._sampler is not None:
             self._sampler.cancel()
             self.engine.remember(self._sampler)
+        if self._space_watch is not None:
+            self._space_watch.cancel()
+            self.engine.remember(self._space_watch)
         if self.server is not None:
             self.server.close()
 
@@ -350,9 +391,37 @@ class Box:
         finally:
             await self.passage.close(reason)
 
+    async def _watch_space(self) -> None:
+        """A run that goes on while its disk is full loses what it does."""
+        while self.machine.ended_by is None:
+            await asyncio.sleep(SPACE_S)
+            try:
+                check_space(self.engine.home.root)
+            except OutOfSpace as full:
+                self.fail(full)
+                return
+            except OSError:
+                continue  # whoever writes there next says what is wrong
+
     async def _sample(self) -> None:
         while self.machine.ended_by is None:
             await asyncio.sleep(SAMPLE_S)
             if not self.machine.is_frozen:
                 with contextlib.suppress(SandboxError, OSError, asyncio.TimeoutError):
                     self._samples.append(await self.machine.stats())
+            await self.count_world()
+
+    async def count_world(self) -> None:
+        """Count what stand-ins have kept of what the agent sent them for the run's budget."""
+        if self.world is not None:
+            size = await offload(files_bytes, self.world.directory)
+            self.passage.count_stored(max(size - self._world_bytes, 0))
+            self._world_bytes = max(size, self._world_bytes)
+
+
+@contextlib.asynccontextmanager
+async def _copying(home: Home) -> AsyncIterator[None]:
+    """Keeps copies of layers from being swept by other processes."""
+    with contextlib.ExitStack() as lock:
+        await offload(lock.enter_context, copies_lock(home).shared())
+        yield

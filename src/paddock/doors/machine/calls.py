@@ -5,14 +5,15 @@ The sync and the async face are both made from these, so that they cannot differ
 from __future__ import annotations
 
 import asyncio
+import enum
 import signal as signals
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal
 
 from paddock.doors.machine.box import Box
-from paddock.doors.machine.files import Content, FileCore
+from paddock.doors.machine.files import Content, FileCore, OpenFile
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.doors.machine.records import command_record
 from paddock.fence.channel import Stream
@@ -22,12 +23,42 @@ from paddock.model.errors import InvalidInput
 from paddock.model.results import CommandResult, EntryInfo, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs, sandbox_path, text_bytes
+from paddock.model.values import dataclass
 
 COMMAND_TIMEOUT_S = 60.0
+Timeout = float | str | None  # seconds, or text such as "5m"; None and 0 mean: without end
 Loop = asyncio.AbstractEventLoop | None
 TextCallback = Callable[[Any], Any]  # text, or bytes when binary=True
 # The guest picks bash where the root has it, else sh: one exec, whatever the template.
 SHELL = "@shell"
+
+
+class DefaultTimeout(enum.Enum):
+    """Stands for the time-out of a command whose caller names none."""
+
+    COMMAND = COMMAND_TIMEOUT_S
+
+    def __repr__(self) -> str:
+        return f"<{self.value:g} s, without end in the background>"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """How a command is run, as its caller said it."""
+
+    envs: Mapping[str, str] | None = None
+    cwd: str | None = None
+    on_stdout: TextCallback | None = None
+    on_stderr: TextCallback | None = None
+    stdin: bool | str | bytes = False
+    binary: bool = False
+    timeout: Timeout | DefaultTimeout = DefaultTimeout.COMMAND
+
+    def limit_s(self, default_s: float | None) -> float | None:
+        """Return how long it may take, None for without end."""
+        if isinstance(self.timeout, DefaultTimeout):
+            return default_s
+        return _seconds(self.timeout)
 
 
 class HandleCalls:
@@ -42,25 +73,27 @@ class HandleCalls:
         return self.running.pid
 
     async def wait(self, timeout: float | str | None = None) -> CommandResult:
-        """Waits for the end. A non-zero status raises CommandExitException."""
+        """Waits for the end. A non-zero status raises CommandExitException. After `timeout`, or
+        that of `run`, the program and its children are ended and CommandTimeout is raised."""
         return checked(await self.running.wait(_seconds(timeout)))
 
     async def kill(self) -> bool:
-        """SIGKILL to the program and its descendants; False if it had ended."""
+        """Sends SIGKILL to the program and its descendants; False if it had ended."""
         return await send_signal(self.box, self.pid, signals.SIGKILL)
 
     async def send_signal(self, signal: int) -> bool:
-        """Any signal to the program and its descendants."""
+        """Sends any signal to the program and its descendants; False if it had ended."""
         if not isinstance(signal, int) or not 0 < signal < signals.NSIG:
             raise InvalidInput(f"signal: {signal!r} is not a signal number such as signal.SIGTERM")
         return await send_signal(self.box, self.pid, int(signal))
 
     async def send_stdin(self, data: str | bytes) -> None:
-        """Writes to the program's input; waits while it does not read."""
+        """Writes to the program's input; waits while it does not read. Raises InvalidInput for a
+        program that was started without stdin=True, and NotFound for one that has ended."""
         await self.running.send_stdin(_bytes(data))
 
     async def close_stdin(self) -> None:
-        """End of the program's input."""
+        """Ends the program's input."""
         self.running.close_stdin()
 
     async def resize(self, rows: int, cols: int) -> None:
@@ -79,9 +112,10 @@ class CommandCalls:
         self._box = box
         self._loop = loop
 
-    async def start(self, cmd: str | list[str], **options: Any) -> HandleCalls:
-        """A program in the background; takes what `run` takes."""
-        start, begin = self._prepared(cmd, **options)
+    async def start(self, cmd: str | list[str], options: CommandOptions) -> HandleCalls:
+        """Start a program in the background. The guest keeps its time-out, so that it holds for a
+        program that nobody listens to, and whoever connects to it later is told."""
+        start, begin = self._prepared(cmd, options, options.limit_s(None))
 
         async def live(action: Action) -> Done:
             running = (await begin()).listen()
@@ -92,49 +126,36 @@ class CommandCalls:
         return HandleCalls(self._box, running)
 
     def _prepared(
-        self,
-        cmd: str | list[str],
-        *,
-        envs: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        on_stdout: TextCallback | None = None,
-        on_stderr: TextCallback | None = None,
-        stdin: bool | str | bytes = False,
-        binary: bool = False,
+        self, cmd: str | list[str], options: CommandOptions, timeout_s: float | None
     ) -> tuple[Start, Callable[[], Awaitable[Running]]]:
-        box, engine = self._box, self._box.engine
+        box, engine, stdin = self._box, self._box.engine, options.stdin
         if not isinstance(stdin, bool | str | bytes):
             raise InvalidInput(f"stdin: {type(stdin).__name__} is not True, text or bytes")
         feed = None if isinstance(stdin, bool) else _bytes(stdin)
         start = Start(
             argv=_argv(cmd),
-            cwd=HOME if cwd is None else sandbox_path(cwd),
-            envs=box.envs(dict(parse_envs(envs))),
+            cwd=HOME if options.cwd is None else sandbox_path(options.cwd),
+            envs=box.envs(dict(parse_envs(options.envs))),
             stdin=bool(stdin) or feed is not None,
+            timeout_s=timeout_s,
         )
         deliver = {
-            1: engine.callback(on_stdout, self._loop),
-            2: engine.callback(on_stderr, self._loop),
+            1: engine.callback(options.on_stdout, self._loop),
+            2: engine.callback(options.on_stderr, self._loop),
         }
         start.check()
 
         async def begin() -> Running:
-            running = await Running.start(box, start, deliver, is_binary=binary)
+            running = await Running.start(box, start, deliver, is_binary=options.binary)
             if feed is not None:
                 running.feed(feed)
             return running
 
         return start, begin
 
-    async def run(
-        self,
-        cmd: str | list[str],
-        *,
-        timeout: float | str | None = COMMAND_TIMEOUT_S,
-        **options: Any,
-    ) -> CommandResult:
-        limit_s = _seconds(timeout)
-        start, begin = self._prepared(cmd, **options)
+    async def run(self, cmd: str | list[str], options: CommandOptions) -> CommandResult:
+        limit_s = options.limit_s(COMMAND_TIMEOUT_S)
+        start, begin = self._prepared(cmd, options, None)
 
         async def live(action: Action) -> Done:
             result = await (await begin()).wait(limit_s)
@@ -157,18 +178,20 @@ class CommandCalls:
         return HandleCalls(self._box, running.listen())
 
     async def list(self) -> list[ProcessInfo]:
-        """Programs that were started through this API and still run."""
+        """Lists programs that were started through this API and still run."""
         return await running_processes(self._box)
 
     async def kill(self, pid: int) -> bool:
-        """SIGKILL to a program and its descendants; False if there is none of that pid."""
+        """Sends SIGKILL to a program and its descendants; False if there is none of that pid."""
         return await send_signal(self._box, _pid(pid), signals.SIGKILL)
 
     async def send_stdin(self, pid: int, data: str | bytes) -> None:
         """Writes to the input of a program that was started with stdin=True."""
         handle = await self.connect(pid)
-        await handle.send_stdin(data)
-        handle.running.disconnect()
+        try:
+            await handle.send_stdin(data)
+        finally:
+            handle.running.disconnect()
 
 
 class PtyCalls:
@@ -228,7 +251,7 @@ class WatchCalls:
             self.task.cancel()
 
     async def get_new_events(self) -> list[WatchEvent]:
-        """What came since the last call."""
+        """Returns what came since the last call."""
         with self.guard:
             events = list(self.kept)
             self.kept.clear()
@@ -249,29 +272,30 @@ class FileCalls(FileCore):
         content = await self._cross("read", path, self.read_bytes(path), len)
         return content if format == "bytes" else content.decode("utf-8", "replace")
 
-    async def read_stream(self, path: str) -> AsyncIterator[bytes]:
-        await self._cross("read", path, _nothing())
-        async for chunk in self.stream(path):
-            yield chunk
+    async def read_stream(self, path: str) -> OpenFile:
+        """Open a file to be read piece by piece; raises here if it cannot be read."""
+        opened: OpenFile = await self._cross("read", path, self.open_file(path))
+        return opened
 
     async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
-        """Writes text, bytes or an open file; missing directories are made."""
+        """Writes text, bytes or an open file, in the place of what was there or, with `is_append`,
+        behind it; missing directories are made."""
         work = super().write(path, content, is_append=is_append)
         written: EntryInfo = await self._cross("write", path, work, lambda e: e.size)
         return written
 
     async def list(self, path: str, depth: int = 1) -> list[EntryInfo]:
-        """What is in a directory, and below it down to `depth`; links are not followed."""
+        """Lists what is in a directory, and below it down to `depth`; links are not followed."""
         found: list[EntryInfo] = await self._cross("list", path, super().list(path, depth), len)
         return found
 
     async def get_info(self, path: str) -> EntryInfo:
-        """Type, size, mode and time of one path; a link is itself."""
+        """Returns type, size, mode and time of one path; a link is itself."""
         info: EntryInfo = await self._cross("info", path, super().get_info(path))
         return info
 
     async def exists(self, path: str) -> bool:
-        """Whether there is something of that name, a dangling link included."""
+        """Tells whether there is something of that name, a dangling link included."""
         return bool(await self._cross("exists", path, super().exists(path)))
 
     async def make_dir(self, path: str) -> bool:
@@ -331,17 +355,8 @@ class FileCalls(FileCore):
         return held
 
 
-async def _nothing() -> None:
-    return None
-
-
 async def close_stream(stream: Stream) -> None:
     stream.close()
-
-
-async def next_chunk(iterator: AsyncIterator[bytes]) -> bytes | None:
-    """One step of a stream, for callers on another thread or loop; None at the end."""
-    return await anext(iterator, None)
 
 
 def _argv(cmd: str | list[str]) -> list[str]:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from paddock.doors.machine.processes import start_error
 from paddock.fence.channel import Data, End, Stream
 from paddock.fence.offload import offload
 from paddock.model.code import (
@@ -83,8 +84,7 @@ class Kernel:
         )
         first = await stream.next()
         if isinstance(first, End):
-            message = first.value.get("error", {}).get("message", "it ended at once")
-            raise SandboxError(f"the code interpreter did not start in {context.cwd}: {message}")
+            raise start_error(first.value, "the code interpreter")
         return cls(box, context, stream)
 
     async def run(
@@ -226,7 +226,7 @@ class CodeCore:
             kernel_site_hint,
         )  # heavy, and rarely needed
 
-        site = await offload(kernel_site, self._box.engine.home.sites)
+        site = await offload(kernel_site, self._box.engine.home.cache)
         if site is None:
             raise HostCannot("run_code needs IPython", hint=kernel_site_hint())
         context = CodeContext(name, sandbox_path(cwd))

@@ -157,7 +157,7 @@ class _Client(asyncio.Protocol):
         elif op == "host.cross":
             await box.passage.admit(ask)
         elif op == "host.snapshot":
-            return {"id": await box.snapshot()}
+            return {"id": await box.snapshot(ask.get("name"))}
         elif op == "host.metrics":
             return {"metrics": dataclasses.asdict(await box.metrics())}
         elif op == "host.hits":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from paddock.doors.machine.calls import HandleCalls
 from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.files import OpenFile
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -41,6 +43,19 @@ class HandleFace(Face):
     def stderr(self) -> str:
         """What it printed to its error output so far."""
         return self._calls.running.text(2)
+
+
+class FileStreamFace(Face):
+    """A file that is being read piece by piece. The guest lets go of it when nobody holds this."""
+
+    _calls: OpenFile
+
+    def __del__(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the engine has ended, and the sandbox with it
+            self._engine.loop.call_soon_threadsafe(self._calls.close)
 
 
 def synced(

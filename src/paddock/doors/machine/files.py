@@ -25,6 +25,31 @@ if TYPE_CHECKING:
 Content = str | bytes | bytearray | memoryview | IO[bytes] | IO[str]
 
 
+class OpenFile:
+    """A file of the sandbox that is read piece by piece; the guest waits while nobody takes any."""
+
+    def __init__(self, stream: Stream, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._is_done = False
+
+    async def next(self) -> bytes | bytearray | None:
+        """Return the next piece, or None at the end."""
+        while not self._is_done:
+            item = await self._stream.next()
+            if isinstance(item, Data):
+                return item.content
+            if isinstance(item, End):
+                self.close()
+                _raise_failure(item.value, self._path)
+        return None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._is_done = True
+        self._stream.close()
+
+
 class FileCore:
     """Every method runs on the engine's loop."""
 
@@ -33,24 +58,23 @@ class FileCore:
 
     async def read_bytes(self, path: str) -> bytes:
         content = io.BytesIO()  # hands its buffer out without a copy, as a list of parts would not
-        async for chunk in self._chunks(path):
-            content.write(chunk)
+        with contextlib.closing(await self.open_file(path)) as file:
+            while (chunk := await file.next()) is not None:
+                content.write(chunk)
         return content.getvalue()
 
-    async def stream(self, path: str) -> AsyncIterator[bytes]:
-        async for chunk in self._chunks(path):
-            yield bytes(chunk)
-
-    async def _chunks(self, path: str) -> AsyncIterator[bytes | bytearray]:
+    async def open_file(self, path: str) -> OpenFile:
+        """Open a file to be read piece by piece; raises here if it cannot be read."""
         place = sandbox_path(path)
-        with self._box.channel.open("read", path=place) as stream:
-            while True:
-                item = await stream.next()
-                if isinstance(item, Data):
-                    yield item.content
-                elif isinstance(item, End):
-                    _raise_failure(item.value, place)
-                    return
+        stream = self._box.channel.open("read", path=place)
+        try:
+            first = await stream.next()  # its size; or the end, when it cannot be read
+            if isinstance(first, End):
+                _raise_failure(first.value, place)
+        except BaseException:
+            stream.close()
+            raise
+        return OpenFile(stream, place)
 
     async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
         """Writes text, bytes or an open file; missing directories are made."""

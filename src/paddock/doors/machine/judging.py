@@ -6,14 +6,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from paddock.doors.machine.commanding import Commanders
-from paddock.doors.machine.exec_actions import exec_action, other_action
+from paddock.doors.machine.exec_actions import exec_action, named_action
 from paddock.doors.machine.killing import Killer
-from paddock.fence.container.attempts import Attempt, KnownPrograms, look
 from paddock.fence.container.driver import PATH
+from paddock.fence.container.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
 from paddock.model.values import dataclass
@@ -82,13 +82,19 @@ class ExecJudge:
             is_command = self._is_command(attempt)
             if not self._has_rules and not is_command:
                 return 0
-            truth = look(attempt, self._programs())
+            files = self._files(attempt)
             if is_command and self.commanders is not None:
                 self.commanders.started(attempt.event.pid)
-            if attempt.is_first and expected and expected.real_path == truth.real_path:
-                return 0  # its command has crossed the gate with this very program
-            actions = [exec_action(attempt.event, truth, step)]
-            actions += [other_action(attempt.event, name, step) for name in truth.others]
+            if (
+                attempt.is_first
+                and expected
+                and expected.real_paths == tuple(file.real_path for file in files)
+            ):
+                return 0  # its command has crossed the gate with these very programs
+            event = attempt.event
+            actions = [exec_action(event, files[0], step)]
+            for file in files[1:]:
+                actions.append(named_action(file, event.program, event.cwd, event.pid, step))
             doubtful = [action for action in actions if not self._passage.gate.lets_pass(action)]
         except FileNotFoundError as error:
             # A program is looked for in one directory after the other.
@@ -117,13 +123,19 @@ class ExecJudge:
         return self.commanders.is_command(attempt)
 
     def _unreadable(self, attempt: Attempt, error: Exception) -> int:
-        """What cannot be looked at does not run, and that is written down."""
+        """Refuse what cannot be looked at, and write that down."""
         event = attempt.event
-        body = {"what": "exec refused", "program": event.program, "argv": list(event.argv)}
-        with contextlib.suppress(Exception):
-            self._passage.gate.note({**body, "error": str(error)}, self._passage.step_of(event))
+        self.note_refusal(event.program, event.argv, error, self._passage.step_of(event))
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code > 0 else errno.EACCES
+
+    def note_refusal(
+        self, program: str, argv: Sequence[str], error: Exception, step: int | None
+    ) -> None:
+        """Write down that a program was refused because it could not be told what it would run."""
+        body = {"what": "exec refused", "program": program, "argv": list(argv)}
+        with contextlib.suppress(Exception):
+            self._passage.gate.note({**body, "error": str(error)}, step)
 
     async def _judge_command(self, actions: list[Action], attempt: Attempt) -> int:
         code = errno.EACCES
@@ -139,7 +151,7 @@ class ExecJudge:
         for action in actions:
             spoil = self._killer.watch(killing)
             with self._passage.under_way():
-                receipt = await self._passage.gate.cross(action, _let_through, spoil=spoil)
+                receipt = await self._passage.gate.cross(action, let_through, spoil=spoil)
             if self.commanders is not None and action is actions[0]:
                 self._passage.belongs_to(attempt.event.pid, receipt.step)
             if receipt.outcome is Outcome.FAULTED:
@@ -152,16 +164,26 @@ class ExecJudge:
     def _would_ask(self, action: Action) -> bool:
         return self._passage.policy.decide(action).verdict is Verdict.ASK
 
-    def _programs(self) -> KnownPrograms:
+    def _files(self, attempt: Attempt) -> list[ProgramFile]:
+        """Return the programs that the attempt would run; without rules the first one is enough."""
+        if self._has_rules:
+            return resolve(attempt, self.known_programs())
+        event = attempt.event
+        return [ProgramFile(event.program, real_path(attempt), event.argv)]
+
+    def known_programs(self) -> KnownPrograms:
+        """Return the programs that rules name, as they are in this sandbox."""
         if self._known is None:
             names = {
                 str(pattern)
                 for rule in self._passage.policy.rules
                 if Kind.EXEC in rule.kinds
-                for pattern in rule.match.get("program") or ()
-                if "*" not in str(pattern)
+                for match in (rule.match, rule.unless)
+                if match is not None
+                for pattern in match.get("program") or ()
             }
-            self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), PATH)
+            search = f"{PATH}:{self._passage.search_path}"
+            self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), search)
         return self._known
 
 
@@ -170,5 +192,6 @@ def _key(attempt: Attempt) -> tuple[object, ...]:
     return event.pid, event.program, event.argv, event.cwd
 
 
-async def _let_through(action: Action) -> Done:
+async def let_through(action: Action) -> Done:
+    """Carry out an exec: the kernel does it as soon as the call is answered."""
     return Done(record={"let_through": True})

@@ -66,5 +66,6 @@ def restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
     for part in list(path.iterdir()):
         part.rmdir()
     owner = LAYER_OWNER if is_privileged() else None
-    snapshots_of(engine.home).restore(snapshot, path, owner=owner)
+    store = snapshots_of(engine.home)
+    store.restore(store.find(snapshot), path, owner=owner)
     renew_work(path)

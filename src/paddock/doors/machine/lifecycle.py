@@ -52,49 +52,50 @@ class BoxCalls:
         await self.box.end("killed by its owner")
 
     async def set_timeout(self, timeout: float | str) -> None:
-        """The sandbox ends by itself after so long from now."""
+        """Lets the sandbox end by itself after so long from now."""
         self.box.set_timeout(parse_duration(timeout, "timeout"))
 
     async def get_info(self) -> SandboxInfo:
-        """What it is, how long it has, and what enforces each limit."""
+        """Returns what it is, how long it has, and what enforces each limit."""
         box: Box | RemoteBox = self.box
         return await box.fetch_info() if isinstance(box, RemoteBox) else box.info()
 
     async def is_running(self) -> bool:
-        """Whether it runs: neither paused nor ended."""
+        """Tells whether it runs: neither paused nor ended."""
         return (await self.get_info()).state == "running"
 
     async def metrics(self) -> Metrics:
-        """CPU, memory, processes, disk and I/O now."""
+        """Returns CPU, memory, processes, disk and I/O now."""
         return await self.box.metrics()
 
     async def metrics_history(self) -> list[Metrics]:
-        """Samples taken every few seconds, oldest first."""
+        """Returns samples taken every few seconds, oldest first."""
         return self.box.history()
 
-    async def snapshot(self) -> str:
-        """Saves the files; the id can be given to create(snapshot=...)."""
-        return await self.box.snapshot()
+    async def snapshot(self, name: str | None = None) -> str:
+        """Saves the files and returns the id; create(snapshot=...) takes the id or the name. A name
+        that another snapshot has is a Conflict."""
+        return await self.box.snapshot(name)
 
     async def fork(self, count: int) -> list[Box]:
-        """New sandboxes with the files of this moment."""
+        """Makes new sandboxes with the files of this moment."""
         if not isinstance(count, int) or count < 1:
             raise InvalidInput(f"fork: {count!r} must be a whole number from 1")
         return await self.box.fork(count)
 
     async def changes(self) -> Changes:
-        """What overlay mounts and the workspace changed since the start."""
+        """Returns what overlay mounts and the workspace changed since the start."""
         from paddock.doors.machine.workspace import changes_of
 
         async with self.box.still():
             return await offload(changes_of, self.box)
 
     async def exec_events(self) -> list[ExecEvent]:
-        """Every program that was executed inside, whoever started it, oldest first."""
+        """Lists every program that was executed inside, whoever started it, oldest first."""
         return self.box.machine.execs.all()
 
     async def file_events(self) -> list[FileEvent]:
-        """Files opened and written inside, where the host can tell (see get_info)."""
+        """Lists files opened and written inside, where the host can tell (see get_info)."""
         return self.box.machine.files.all()
 
     async def update_network(
@@ -121,23 +122,23 @@ class BoxCalls:
         await self.box.network.update(network_of(words))
 
     async def alerts(self) -> list[Alert]:
-        """What somebody should look at, oldest first: attempts that were stopped."""
+        """Lists what somebody should look at, oldest first: attempts that were stopped."""
         return self.box.passage.alerts()
 
     async def world_digest(self) -> str:
-        """The same for the same state of all stand-ins."""
+        """Returns a digest that is the same for the same state of all stand-ins."""
         return await offload(self._world.digest)
 
     async def world_changes(self) -> dict[str, list[Change]]:
-        """What is otherwise than at the beginning, by stand-in."""
+        """Lists what is otherwise than at the beginning, by stand-in."""
         return {one.name: await offload(one.changes) for one in self._world}
 
     async def broken_invariants(self) -> dict[str, list[str]]:
-        """What should always hold in a stand-in and does not, by stand-in."""
+        """Lists what should always hold in a stand-in and does not, by stand-in."""
         return await offload(self._world.broken)
 
     async def reset_world(self) -> None:
-        """Every stand-in back to its beginning, exactly."""
+        """Puts every stand-in back to its beginning, exactly."""
         await self._world.reset()
         self.box.passage.gate.note({"what": "world reset"})
 
@@ -181,7 +182,7 @@ class BoxCalls:
     async def create_code_context(
         self, cwd: str = HOME, language: str = "python", envs: Mapping[str, str] | None = None
     ) -> CodeContext:
-        """A second interpreter, with a state of its own."""
+        """Makes a second interpreter, with a state of its own."""
         return await self.code.create_context(cwd, language, dict(parse_envs(envs)))
 
     async def remove_code_context(self, context: CodeContext | str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from paddock.doors.machine.absent_network import AbsentNetwork
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
 from paddock.model.errors import HostCannot, InvalidInput
@@ -38,6 +39,7 @@ class BoxNetwork:
         self._door: NetworkDoor | None = None
         self._keeper: SecretKeeper | None = None
         self._inside: InsideDoor | None = None
+        self._absent = AbsentNetwork(box)
         self._rehearsed: frozenset[str] = frozenset()  # secrets without a value
         self.environment: dict[str, str] = {}
         # Of a run that is lived through again: the chance in its placeholders, by secret.
@@ -73,7 +75,9 @@ class BoxNetwork:
         placeholders of its parent in its files, so it has its parent's secrets too."""
         network = self._box.passage.policy.network
         if network is None or not wants_network(network):
-            self._box.machine.enforcement["network"] = _NO_NETWORK
+            problem = await self._absent.watch()
+            unlogged = "" if problem is None else f"; attempts are not logged: {problem}"
+            self._box.machine.enforcement["network"] = _NO_NETWORK + unlogged
             return
         await self._load_secrets(parent)
         await self._open(network)
@@ -123,6 +127,7 @@ class BoxNetwork:
         self._box.machine.enforcement["network"] = _enforced(network)
 
     async def close(self) -> None:
+        self._absent.close()
         if self._inside is not None:
             await self._inside.close()
         if self._door is not None:
@@ -168,6 +173,7 @@ class BoxNetwork:
 
         box = self._box
         assert self._keeper is not None
+        self._absent.give_back()
         around = Surroundings(
             gate=lambda: box.passage.gate,
             policy=lambda: box.passage.policy,

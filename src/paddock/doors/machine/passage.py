@@ -14,9 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.commanding import Commanders
-from paddock.doors.machine.judging import ExecJudge
+from paddock.doors.machine.exec_actions import file_arguments, named_action
+from paddock.doors.machine.judging import ExecJudge, let_through
 from paddock.doors.machine.killing import Killer
 from paddock.fence.container.driver import PATH
+from paddock.fence.container.programs import ProgramFile, resolve_command
 from paddock.fence.offload import offload
 from paddock.gate.alerts import Alert
 from paddock.gate.executors import Done, Fault, Spoil
@@ -26,10 +28,13 @@ from paddock.gate.past import Past
 from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
-from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
+from paddock.model.errors import Blocked, FaultInjected, InvalidInput, OutOfSpace, SandboxError
 from paddock.model.results import ExecEvent
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
+from paddock.policy.fields import READ_OPERATIONS
+from paddock.state.diskspace import full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -38,7 +43,6 @@ _MAX_EXPECTED = 1000
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
 _MAX_STEPS = 10_000
 _FLUSH_S = 0.05  # how long an observation may wait for a record to go with
-_READS = {"read", "list", "info", "exists", "watch"}
 Work = Callable[[Action], Awaitable[Done]]
 
 
@@ -48,7 +52,7 @@ class _Expected:
 
     step: int
     argv: tuple[str, ...]
-    real_path: str | None
+    real_paths: tuple[str, ...]  # of all programs that it runs, as they were decided on
 
 
 def _nobody(gate: Gate) -> None:
@@ -85,9 +89,14 @@ class Passage:
         self._killer = Killer(box)
         self._running: list[int] = []  # steps of commands and cells that run now
         self._opening = Opening()
+        self._kind: str | None = None
         self._judge = ExecJudge(self, self._killer, has_rules=self._has_exec_rules)
         box.machine.execs.judge = self._judge if self._has_exec_rules else None
         box.machine.execs.listeners.append(self._observed)
+
+    def begin_as(self, kind: str) -> None:
+        """Before the first action: which kind of run the journal says that it is."""
+        self._kind = kind
 
     def begin(self, opening: Opening) -> None:
         """Before the first action: what the journal begins with, and whose record comes first. The
@@ -109,6 +118,11 @@ class Passage:
         return str(lineage["root"]) if lineage else self._box.sandbox_id
 
     @property
+    def search_path(self) -> str:
+        """Return where the sandbox's programs look for programs, unless they are told otherwise."""
+        return self._box.envs(None).get("PATH", PATH)
+
+    @property
     def gate(self) -> Gate:
         """Opened when first needed. What cannot be recorded is not done, so this may raise."""
         if self._gate is None:
@@ -118,6 +132,7 @@ class Passage:
                 "template": box.spec.template,
                 "enforcement": dict(box.machine.enforcement),
                 **({"parent": box.parent_id} if box.parent_id else {}),
+                **({"kind": self._kind} if self._kind else {}),
                 **self._opening.about,
             }
             self._gate = open_gate(
@@ -129,6 +144,7 @@ class Passage:
                 approvers=approvers_for(self.policy),
                 past=self._opening.past,
             )
+            self._gate.writing.journal.failure_listeners.append(box.fail)
             self._gate.writing.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
             self._opening.opened(self._gate)
             if self._counts is not None and self._gate.faults is not None:
@@ -154,15 +170,17 @@ class Passage:
         arguments: dict[str, Any] = {"argv": shown, "cwd": cwd, "program": shown[0]}
         if is_background:
             arguments["background"] = True
-        if self._has_exec_rules:
-            arguments |= await self._resolved_program(argv, cwd)
+        files = await self._program_files(argv, cwd) if self._has_exec_rules else []
+        if files:
+            arguments |= {"program": files[0].called, **file_arguments(files[0])}
 
         killing: list[float] = []  # the fault that ends it, and when
 
         async def begin(action: Action) -> Done:
             assert action.step is not None
-            real = action.arguments.get("real_path")
-            expected = _Expected(action.step, tuple(argv), real)
+            await self._cross_named_programs(files, cwd, action.step)
+            real_paths = tuple(file.real_path for file in files)
+            expected = _Expected(action.step, tuple(argv), real_paths)
             self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
             self._running.append(action.step)
             self._killer.kill(partial(self._pids_of, action.step), killing)
@@ -185,7 +203,7 @@ class Passage:
         arguments = {"operation": operation, "path": path, **more}
         if self._has_file_rules:
             arguments |= await self._resolved_paths(path, more.get("to"))
-        effect = Effect.READ if operation in _READS else Effect.WRITE
+        effect = Effect.READ if operation in READ_OPERATIONS else Effect.WRITE
         return await self._cross(Kind.FILE, operation, arguments, effect, live)
 
     async def code(self, language: str, code: str, context: str, live: Work) -> Any:
@@ -232,6 +250,11 @@ class Passage:
         if self._gate is not None:
             self._gate.change_policy(policy)
 
+    def count_stored(self, size: int) -> None:
+        """Count bytes that were stored for the run outside of its journal."""
+        if self._gate is not None:
+            self._gate.writing.journal.budget.add(size)
+
     def alerts(self) -> list[Alert]:
         return [] if self._gate is None else self._gate.alerts.all()
 
@@ -274,8 +297,10 @@ class Passage:
                 await asyncio.wait_for(self._quiet.wait(), left_s)
         gate, self._is_closed = self._gate, True
         if gate is not None:
-            with contextlib.suppress(JournalBroken):
+            try:
                 await offload(gate.close, {"ended_by": why})
+            except JournalBroken as failure:
+                self._box.failure = self._box.failure or failure
 
     async def _cross(
         self,
@@ -290,20 +315,42 @@ class Passage:
         action = Action(kind, name, arguments, effect, is_contained=True)
         try:
             gate = self.gate
+        except OutOfSpace:
+            raise
         except (JournalBroken, OSError) as error:
+            if is_out_of_space(error):
+                raise full_disk(self._box.engine.home.root, error) from error
             raise Blocked(f"it could not be recorded, so it was not done: {error}") from error
         with self.under_way():
             receipt = await gate.cross(action, live, spoil=spoil)
+        if self._box.failure is not None and not receipt.is_done:
+            raise self._box.failure
         if isinstance(receipt.exception, JournalBroken):
             _ = self._box.channel  # the journal of an ended sandbox is closed: say that it ended
         return value_of(receipt)
 
-    async def _resolved_program(self, argv: list[str], cwd: str) -> dict[str, Any]:
-        search = self._box.envs(None).get("PATH", PATH)
-        found = await self._box.channel.ask("resolve", path=argv[0], cwd=cwd, search=search)
+    async def _program_files(self, argv: list[str], cwd: str) -> list[ProgramFile]:
+        """Return the programs that a command would run; none when there is no such program."""
+        found = await self._box.channel.ask(
+            "resolve", path=argv[0], cwd=cwd, search=self.search_path
+        )
         if "error" in found:
-            return {}
-        return {"program": str(found["path"]), "real_path": str(found["real"])}
+            return []
+        try:
+            return resolve_command(str(found["path"]), argv, cwd, self._judge.known_programs())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._judge.note_refusal(str(found["path"]), argv, error, None)
+            raise Blocked(f"{found['path']}: {error.strerror}") from error
+
+    async def _cross_named_programs(self, files: list[ProgramFile], cwd: str, step: int) -> None:
+        """Have the gate decide on the programs that a command's program names: a script's
+        interpreter, what a loader loads. Once the guest starts it, nobody could be asked."""
+        for file in files[1:]:
+            action = named_action(file, files[0].called, cwd, None, step)
+            if not self.gate.lets_pass(action):
+                value_of(await self.gate.cross(action, let_through))
 
     async def _resolved_paths(self, path: str, to: str | None) -> dict[str, Any]:
         """Rules compare what a path leads to: a link is no way around them."""

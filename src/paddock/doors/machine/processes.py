@@ -7,13 +7,21 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import errno
 import signal
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from paddock.fence.channel import Data, End, Event, Stream
-from paddock.model.errors import CommandExitException, InvalidInput, NotFound, SandboxError
+from paddock.model.errors import (
+    CommandExitException,
+    CommandNotStarted,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    SandboxError,
+)
 from paddock.model.results import CommandResult, ProcessInfo
 from paddock.model.spec import text_bytes
 from paddock.model.values import dataclass
@@ -41,6 +49,7 @@ class Start:
     stdin: bool = False
     rows: int | None = None
     cols: int | None = None
+    timeout_s: float | None = None  # kept by the guest, whoever listens
 
     def check(self) -> None:
         words = self.argv
@@ -72,6 +81,8 @@ class Running:
         self.is_pty = is_pty
         self.pid = 0
         self.began = time.monotonic()
+        self._has_stdin = False
+        self._is_disconnected = False
         self.output = {1: bytearray(), 2: bytearray()}
         self._decoders = {p: codecs.getincrementaldecoder("utf-8")("replace") for p in (1, 2)}
         self._is_binary = is_pty
@@ -86,11 +97,20 @@ class Running:
     ) -> Running:
         pty = {"rows": start.rows, "cols": start.cols} if start.rows and start.cols else None
         stream = box.channel.open(
-            "exec", argv=start.argv, cwd=start.cwd, env=start.envs, stdin=start.stdin, pty=pty
+            "exec",
+            argv=start.argv,
+            cwd=start.cwd,
+            env=start.envs,
+            stdin=start.stdin,
+            pty=pty,
+            timeout=start.timeout_s,
         )
         running = cls(box, stream, deliver, pty is not None)
         running._is_binary = is_binary or pty is not None
-        await running._begin(" ".join(start.argv)[:200])
+        refusal = await running._begin()
+        if refusal is not None:
+            program = "the shell" if start.argv[0] == "@shell" else start.argv[0]
+            raise start_error(refusal, program)
         return running
 
     def listen(self) -> Running:
@@ -103,10 +123,14 @@ class Running:
     @classmethod
     async def attach(cls, box: Box, pid: int, deliver: dict[int, Deliver]) -> Running:
         running = cls(box, box.channel.open("attach", pid=pid), deliver, False)
-        await running._begin(str(pid))
+        running.pid = pid
+        refusal = await running._begin()
+        if refusal is not None:
+            raise NotFound(f"no process {pid} was started through this API, or it ended long ago")
         return running
 
-    async def _begin(self, what: str) -> None:
+    async def _begin(self) -> dict[str, Any] | None:
+        """Wait until the program runs; the guest's refusal if it cannot."""
         try:
             first = await self._stream.next()
         except asyncio.CancelledError:
@@ -114,12 +138,13 @@ class Running:
             raise
         if isinstance(first, End):
             if "exit" in first.value:  # it had ended before we attached
-                self.pid = 0
                 self._early = first.value
-                return
-            raise _start_error(first.value, what)
+                return None
+            return first.value
         assert isinstance(first, Event)
         self.pid = first.value.get("pid", 0)
+        self._has_stdin = bool(first.value.get("stdin"))
+        return None
 
     async def wait(self, timeout_s: float | None = None) -> CommandResult:
         """The ending. Beyond the time-out: SIGTERM, a moment, SIGKILL, and the limit is named."""
@@ -139,13 +164,34 @@ class Running:
     async def _feed(self, content: bytes) -> None:
         with contextlib.suppress(SandboxError):  # it ended without reading: that is its right
             await self._stream.send(content)
-            self.close_stdin()
+            self._stream.send_eof()
 
     async def send_stdin(self, data: bytes) -> None:
+        """Raises unless all of it is on its way to a program that can read it."""
+        _ = self._box.channel  # of a paused or ended sandbox nobody reads
+        self._check_stdin()
+        self._check_running()
         await self._stream.send(data)
+        self._check_running()
 
     def close_stdin(self) -> None:
+        self._check_stdin()
         self._stream.send_eof()
+
+    def _check_stdin(self) -> None:
+        if self._is_disconnected:
+            raise Conflict(
+                "this handle was disconnected", hint=f"commands.connect({self.pid}) gives another"
+            )
+        if not self._has_stdin and self._early is None:
+            raise InvalidInput(
+                f"process {self.pid} was started without an input",
+                hint="start it with commands.run(..., background=True, stdin=True)",
+            )
+
+    def _check_running(self) -> None:
+        if self._early is not None or self._stream.is_ended:
+            raise NotFound(f"process {self.pid} has ended; nothing reads its input")
 
     def signal(self, number: int) -> None:
         self._stream.call("signal", signal=int(number))
@@ -155,6 +201,7 @@ class Running:
 
     def disconnect(self) -> None:
         """Stops listening; the program goes on, and its output is dropped."""
+        self._is_disconnected = True
         if self._reader is not None:
             self._reader.cancel()
         self._stream.close()
@@ -207,7 +254,7 @@ class Running:
 
     async def _result(self, ending: dict[str, Any]) -> CommandResult:
         if "error" in ending:
-            raise _start_error(ending, "stdin")
+            raise SandboxError(f"process {self.pid}: {_error_in(ending).get('message')}")
         hit = await self._box.limits_hit(ending)
         exit_code = int(ending.get("exit", -1))
         killed_by = self._limit or ending.get("killed_by")
@@ -256,15 +303,36 @@ async def send_signal(box: Box, pid: int, number: int) -> bool:
     return bool((await box.channel.ask("signal", pid=pid, signal=int(number))).get("found"))
 
 
-def _start_error(value: dict[str, Any], what: str) -> SandboxError:
-    error = value.get("error", {})
-    what = what.removeprefix("@shell -c ")
-    place = error.get("path") or what
-    if error.get("errno") == 3:
-        return NotFound(f"no process {place} was started through this API, or it ended long ago")
-    return SandboxError(
-        f"cannot run {what!r}: {place}: {error.get('message', 'unknown reason')}",
-        hint="the working directory or the program is not there"
-        if error.get("errno") == 2
-        else None,
+def start_error(ending: dict[str, Any], program: str) -> CommandNotStarted:
+    """Return the error that says why the guest could not start a program."""
+    error = _error_in(ending)
+    path, number = str(error.get("path") or program), error.get("errno")
+    code = errno.errorcode.get(number, "EIO") if isinstance(number, int) else "EIO"
+    reason = str(error.get("message") or "unknown reason")
+    exit_code, hint = 126, None
+    match error.get("cause"), number:
+        case "directory", _:
+            why = f"its working directory {path}: {reason}"
+            hint = "make it first, or give another working directory"
+        case "interpreter", _:
+            why = f"{path} is there, but the interpreter that its first line names is not"
+        case "program", errno.ENOENT:
+            why, exit_code = "there is no such program in the sandbox", 127
+            hint = "check its name, and the PATH that programs have inside"
+        case "program", errno.EACCES:
+            why = f"it is not executable: {reason}"
+            hint = "give it the right with chmod +x, or name its interpreter"
+        case "program", errno.ENOEXEC:
+            why = f"it is no program: {reason}"
+            hint = "a script begins with a line such as #!/bin/sh"
+        case _:
+            why = reason
+    return CommandNotStarted(
+        why, program=program, path=path, code=code, exit_code=exit_code, hint=hint
     )
+
+
+def _error_in(ending: dict[str, Any]) -> dict[str, Any]:
+    """What the guest says went wrong; it may say anything."""
+    error = ending.get("error")
+    return error if isinstance(error, dict) else {}

@@ -42,7 +42,7 @@ class RemoteBox:
         record = await _registered(engine.home, sandbox_id)
         sandbox_id = record.sandbox_id
         sock = await offload(_connected, engine.home, record)
-        channel = await Channel.connect(sock, sandbox_id, lambda reason: None)
+        channel = await Channel.connect(sock, sandbox_id)
         answer = await asyncio.wait_for(channel.ask("host.attach", id=sandbox_id), _CONNECT_S)
         if not answer.get("found"):
             raise NotFound(f"sandbox {sandbox_id} has just ended")
@@ -51,6 +51,10 @@ class RemoteBox:
         limits = (await box._host("info"))["info"]["limits"]
         box.spec = Spec(limits=Limits(**limits))
         return box
+
+    def close(self) -> None:
+        """Leave the sandbox to its process."""
+        self.channel.lose("the connection was closed")
 
     @property
     def machine(self) -> Any:
@@ -86,8 +90,8 @@ class RemoteBox:
     def set_timeout(self, timeout_s: float) -> None:
         self.channel.open("host.set_timeout", timeout=timeout_s)
 
-    async def snapshot(self) -> str:
-        return str((await self._host("snapshot"))["id"])
+    async def snapshot(self, name: str | None = None) -> str:
+        return str((await self._host("snapshot", name=name))["id"])
 
     async def metrics(self) -> Metrics:
         return Metrics(**(await self._host("metrics"))["metrics"])

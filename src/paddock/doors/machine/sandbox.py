@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Literal, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from paddock.doors.machine.calls import (
-    COMMAND_TIMEOUT_S,
     CommandCalls,
+    CommandOptions,
+    DefaultTimeout,
     FileCalls,
     HandleCalls,
     PtyCalls,
     TextCallback,
+    Timeout,
     WatchCalls,
     close_stream,
-    next_chunk,
 )
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.faces import Face, HandleFace, synced
+from paddock.doors.machine.faces import Face, FileStreamFace, HandleFace, synced
 from paddock.doors.machine.lifecycle import BoxCalls
-from paddock.doors.machine.making import connect_box, create_box, resize_pool
-from paddock.doors.terms import CreateWords, PolicyWord, terms_of
-from paddock.model.results import CommandResult
+from paddock.doors.machine.making import (
+    connect_box,
+    create_box,
+    delete_snapshot,
+    list_boxes,
+    list_snapshots,
+    resize_pool,
+)
+from paddock.doors.terms import PolicyWord, terms_of
+from paddock.model.results import CommandResult, SandboxInfo, WatchEvent
+
+if TYPE_CHECKING:
+    from paddock.state.snapshots import SnapshotInfo
 
 
 class CommandHandle(HandleFace):
@@ -54,7 +66,7 @@ class Commands(Face):
         on_stderr: TextCallback | None = ...,
         stdin: bool | str | bytes = ...,
         binary: bool = ...,
-        timeout: float | str | None = ...,
+        timeout: Timeout | DefaultTimeout = ...,
     ) -> CommandResult: ...
 
     @overload
@@ -69,7 +81,7 @@ class Commands(Face):
         on_stderr: TextCallback | None = ...,
         stdin: bool | str | bytes = ...,
         binary: bool = ...,
-        timeout: float | str | None = ...,
+        timeout: Timeout | DefaultTimeout = ...,
     ) -> CommandHandle: ...
 
     def run(
@@ -77,17 +89,28 @@ class Commands(Face):
         cmd: str | list[str],
         background: bool = False,
         *,
-        timeout: float | str | None = COMMAND_TIMEOUT_S,
-        **options: Any,
+        envs: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        on_stdout: TextCallback | None = None,
+        on_stderr: TextCallback | None = None,
+        stdin: bool | str | bytes = False,
+        binary: bool = False,
+        timeout: Timeout | DefaultTimeout = DefaultTimeout.COMMAND,
     ) -> CommandResult | CommandHandle:
         """Runs a command: a text goes to the shell, a list is executed as it is.
 
-        In the foreground a non-zero exit status raises CommandExitException, and `timeout` stops
-        the program. In the background a handle comes back as soon as the program runs.
+        In the foreground a non-zero exit status raises CommandExitException. In the background a
+        handle comes back as soon as the program runs. A program that cannot be started raises
+        CommandNotStarted. After `timeout` (60 s in the foreground, without end in the background;
+        None and 0: without end) the program and its children are ended, and CommandTimeout is
+        raised, in the background by the handle's wait(). stdin: text or bytes are its whole input,
+        True keeps it open for send_stdin. binary: callbacks get bytes.
         """
+        options = CommandOptions(envs, cwd, on_stdout, on_stderr, stdin, binary, timeout)
         if not background:
-            return self._engine.call(self._calls.run(cmd, timeout=timeout, **options))
-        return CommandHandle(self._engine, self._engine.call(self._calls.start(cmd, **options)))
+            return self._engine.call(self._calls.run(cmd, options))
+        handle = self._engine.call(self._calls.start(cmd, options))
+        return CommandHandle(self._engine, handle)
 
     def connect(
         self,
@@ -95,7 +118,7 @@ class Commands(Face):
         on_stdout: TextCallback | None = None,
         on_stderr: TextCallback | None = None,
     ) -> CommandHandle:
-        """A handle on a program that runs already; it hears what is printed from now on."""
+        """Returns a handle on a program that runs already; it hears what is printed from now on."""
         calls = self._engine.call(self._calls.connect(pid, on_stdout, on_stderr))
         return CommandHandle(self._engine, calls)
 
@@ -110,11 +133,18 @@ class Pty(Face):
     _calls: PtyCalls
 
     def create(
-        self, rows: int = 24, cols: int = 80, on_data: Any = None, **options: Any
+        self,
+        rows: int = 24,
+        cols: int = 80,
+        on_data: Callable[[bytes], Any] | None = None,
+        *,
+        cmd: list[str] | None = None,
+        cwd: str | None = None,
+        envs: Mapping[str, str] | None = None,
     ) -> CommandHandle:
-        """A shell (or `cmd`) on a terminal; `on_data` gets the raw bytes."""
-        calls = self._engine.call(self._calls.start(rows, cols, on_data, **options))
-        return CommandHandle(self._engine, calls)
+        """Starts a shell (or `cmd`) on a terminal; `on_data` gets the raw bytes."""
+        starting = self._calls.start(rows, cols, on_data, cmd=cmd, cwd=cwd, envs=envs)
+        return CommandHandle(self._engine, self._engine.call(starting))
 
 
 class WatchHandle(Face):
@@ -124,22 +154,55 @@ class WatchHandle(Face):
     get_new_events = synced(WatchCalls.get_new_events)
 
 
+class FileStream(FileStreamFace):
+    """The pieces of a file, one after the other."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        piece = self._engine.call(self._calls.next())
+        if piece is None:
+            raise StopIteration
+        return bytes(piece)
+
+    def close(self) -> None:
+        """Lets go of the file before its end."""
+        self._let_go()
+
+
 class Files(Face):
     """Files in the sandbox. Relative paths start at the home directory."""
 
     _calls: FileCalls
 
-    def read(self, path: str, format: Literal["text", "bytes", "stream"] = "text") -> Any:
-        """The content as text, as bytes, or as an iterator of bytes that never holds it all."""
+    @overload
+    def read(self, path: str, format: Literal["text"] = "text") -> str: ...
+
+    @overload
+    def read(self, path: str, format: Literal["bytes"]) -> bytes: ...
+
+    @overload
+    def read(self, path: str, format: Literal["stream"]) -> FileStream: ...
+
+    def read(
+        self, path: str, format: Literal["text", "bytes", "stream"] = "text"
+    ) -> str | bytes | FileStream:
+        """Returns the content as text (UTF-8, faulty bytes replaced), as bytes, or as an iterator
+        of bytes that never holds it all. A file that cannot be read raises here, for all three."""
         if format == "stream":
-            return self._stream(self._calls.read_stream(path))
-        return self._engine.call(self._calls.read(path, format))
+            opened = self._engine.call(self._calls.read_stream(path))
+            return FileStream(self._engine, opened)
+        content: str | bytes = self._engine.call(self._calls.read(path, format))
+        return content
 
-    def _stream(self, chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
-        while (chunk := self._engine.call(next_chunk(chunks))) is not None:
-            yield chunk
-
-    def watch_dir(self, path: str, on_event: Any = None, *, recursive: bool = False) -> WatchHandle:
+    def watch_dir(
+        self,
+        path: str,
+        on_event: Callable[[WatchEvent], Any] | None = None,
+        *,
+        recursive: bool = False,
+    ) -> WatchHandle:
         """Watches a directory; events go to `on_event` or wait for get_new_events()."""
         calls = self._engine.call(self._calls.watch_dir(path, on_event, recursive=recursive))
         return WatchHandle(self._engine, calls)
@@ -178,6 +241,7 @@ class SandboxPool:
         self.close()
 
     def close(self) -> None:
+        """Lets the warm sandboxes go."""
         self._engine.call(resize_pool(self._engine, 0))
 
 
@@ -194,23 +258,78 @@ class Sandbox(Face):
         self.pty = Pty(engine, PtyCalls(box, None))
 
     @classmethod
-    def create(cls, policy: PolicyWord = None, **words: Unpack[CreateWords]) -> Sandbox:
-        """A new sandbox. CannotEnforce is raised rather than a limit not kept.
+    def create(
+        cls,
+        policy: PolicyWord = None,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        mounts: Iterable[Mapping[str, Any]] | None = None,
+        envs: Mapping[str, str] | None = None,
+        template: str | None = None,
+        snapshot: str | None = None,
+        timeout: float | str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        audit_files: bool | None = None,
+        network: Mapping[str, Any] | None = None,
+        secrets: Mapping[str, Mapping[str, Any]] | None = None,
+        world: Mapping[str, Any] | None = None,
+        faults: str | Sequence[Any] | None = None,
+        record: Mapping[str, Any] | None = None,
+        trust: bool = False,
+    ) -> Sandbox:
+        """Makes a new sandbox. CannotEnforce is raised rather than a limit not kept.
 
-        limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or volume),
-        target, mode. envs, template, snapshot, timeout, metadata, audit_files. network, secrets,
-        world and faults as in a paddock file; without them nothing leaves the sandbox. policy: the
-        path of a paddock file, or a Policy; what it says holds where no word is given.
+        policy: the path of a paddock file, or a Policy; what it says holds where an argument is
+        None. limits: cpu, memory, pids, disk, files, output, time. mounts: a list of source (or
+        volume), target, mode. template: host, dir:/path, or the name of an added one. snapshot: the
+        name or id of one. timeout: the sandbox ends after this (300 s); it always has one.
+        metadata: labels for list(). audit_files: tell reads and writes of files (True). network,
+        secrets, world, faults and record: as in a paddock file; without them nothing leaves the
+        sandbox. trust: agree, for this time, to all that the paddock file asks of the host.
         """
+        words = {
+            "limits": limits,
+            "mounts": mounts,
+            "envs": envs,
+            "template": template,
+            "snapshot": snapshot,
+            "timeout": timeout,
+            "metadata": metadata,
+            "audit_files": audit_files,
+            "network": network,
+            "secrets": secrets,
+            "world": world,
+            "faults": faults,
+            "record": record,
+            "trust": trust,
+        }
         decided, spec = terms_of(policy, words)
         engine = Engine.current()
         return cls(engine, engine.call(create_box(engine, spec, decided)))
 
     @classmethod
     def connect(cls, sandbox_id: str) -> Sandbox:
-        """A sandbox that runs already, also one of another process of the same user."""
+        """Returns a sandbox that runs already, also one of another process of the same user."""
         engine = Engine.current()
         return cls(engine, engine.call(connect_box(engine, sandbox_id)))
+
+    @classmethod
+    def list(cls) -> builtins.list[SandboxInfo]:
+        """Lists all sandboxes of this user that run or are paused, oldest first."""
+        engine = Engine.current()
+        return engine.call(list_boxes(engine))
+
+    @classmethod
+    def list_snapshots(cls) -> builtins.list[SnapshotInfo]:
+        """Lists what snapshot() has saved: name, id, size and date of each, oldest first."""
+        engine = Engine.current()
+        return engine.call(list_snapshots(engine))
+
+    @classmethod
+    def delete_snapshot(cls, snapshot: str) -> int:
+        """Removes a snapshot by its name or id, and returns how many bytes that freed."""
+        engine = Engine.current()
+        return engine.call(delete_snapshot(engine, snapshot))
 
     @classmethod
     def pool(cls, size: int) -> SandboxPool:
@@ -223,10 +342,10 @@ class Sandbox(Face):
     def fork(self) -> Sandbox: ...
 
     @overload
-    def fork(self, count: int) -> list[Sandbox]: ...
+    def fork(self, count: int) -> builtins.list[Sandbox]: ...
 
-    def fork(self, count: int | None = None) -> Sandbox | list[Sandbox]:
-        """A second sandbox (or a list of `count`) with the files of this moment."""
+    def fork(self, count: int | None = None) -> Sandbox | builtins.list[Sandbox]:
+        """Makes a second sandbox (or a list of `count`) with the files of this moment."""
         boxes = self._engine.call(self._calls.fork(1 if count is None else count))
         made = [Sandbox(self._engine, box) for box in boxes]
         return made[0] if count is None else made

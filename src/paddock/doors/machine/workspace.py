@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.doors.terms import governing_file
 from paddock.fence.container.sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
 from paddock.model.values import dataclass
-from paddock.state.apply import Applied, apply_changes
+from paddock.state.apply import Applied, Consent, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
 from paddock.state.hiding import split_hidden
 from paddock.state.privilege import is_privileged
@@ -58,14 +59,17 @@ class Changes:
 
     @property
     def added(self) -> list[str]:
+        """Paths that were added."""
         return self._of("added")
 
     @property
     def modified(self) -> list[str]:
+        """Paths that were modified."""
         return self._of("modified")
 
     @property
     def deleted(self) -> list[str]:
+        """Paths that were deleted."""
         return self._of("deleted")
 
     def apply(
@@ -75,12 +79,16 @@ class Changes:
 
         Changes of the workspace itself have no source: they are written below `to` when that is
         given, and are otherwise only written when named, which is an error. What would leave the
-        tree (links, `..`) is refused and told in the result, never followed.
+        tree (links, `..`) is refused and told in the result, never followed. Files that tools obey
+        (`.git/config`, a Makefile, paddock files) are held back, and told as `held`, unless they
+        are among `paths`.
         """
-        chosen = self._chosen(paths, has_target=to is not None)
+        named = None if paths is None else list(paths)
+        chosen = self._chosen(named, has_target=to is not None)
         if self._box.machine.ended_by is not None:
             raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
         applied: list[Applied] = []
+        governing = governing_file(self._box.passage.policy)
         for tree in dict.fromkeys(c.tree for c in chosen):
             own = [c.change for c in chosen if c.tree == tree]
             own, refused = split_hidden(own, tree.source.hidden if tree.source else ())
@@ -88,7 +96,14 @@ class Changes:
             with _opened(tree.source, to) as target:
                 info = os.fstat(target)
                 owner = (info.st_uid, info.st_gid) if is_privileged() else None
-                applied += apply_changes(tree.files, target, own, owner=owner)
+                applied += apply_changes(
+                    tree.files,
+                    target,
+                    own,
+                    owner=owner,
+                    consent=Consent(frozenset(one.path for one in own) if named else frozenset()),
+                    governing=governing,
+                )
         return applied
 
     def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[Changed]:

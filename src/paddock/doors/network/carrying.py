@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from paddock.doors.network.answers import failed
@@ -24,6 +25,7 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.filtering import AnswerFilter
+from paddock.doors.network.frames import FrameLog
 from paddock.doors.network.http1_client import Http1Upstream
 from paddock.doors.network.http1_exchange import REASONS
 from paddock.doors.network.http1_messages import end_to_end
@@ -70,6 +72,7 @@ class Carrying:
         self._kept = Kept(hashed=MAX_HASHED, room=services.room)
         self._begun: tuple[int, Headers, bytes] | None = None  # what the client was told first
         self._begun_n: int | None = None  # the last record before it was told anything
+        self._ended_n: int | None = None  # the last record before the end, if there were others
         self._made_at = time.monotonic()
         self._watch: Watch | None = None
 
@@ -161,8 +164,8 @@ class Carrying:
         has_body = not _is_bodyless(sent, response)
         wire = self._proposal.wire
         answer = AnswerFilter(self._services, sent, response, wire, has_body=has_body)
-        headers = answer.headers(end_to_end(response.headers))
-        if answer.is_needed:
+        headers = await answer.headers(end_to_end(response.headers))
+        if answer.is_needed and not answer.keeps_length:
             headers = without(headers, b"content-length")
         if not has_body:
             await self._begin(response.status, headers, answer.reason(response.reason))
@@ -170,8 +173,7 @@ class Carrying:
         else:
             await self._stream(answer, response, headers)
         self._release(line)
-        if self._kept.is_long:
-            await self._kept.store(self._services.gate().store)
+        await self._store_kept()
         record = self._record(line, response, headers) | answer.record()
         return Done(value=response.status, record=record, cost=answer.cost())
 
@@ -180,16 +182,18 @@ class Carrying:
         self._services.upstreams.give_back(line)
 
     async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
-        exchange, kept, body = self._exchange, self._kept, response.body
+        exchange, body = self._exchange, response.body
         reason = answer.reason(response.reason)
         if answer.is_needed:
             await self._stream_filtered(answer, response, headers, reason)
         else:
             await self._begin(response.status, headers, reason)
             while data := await body.read():
-                kept.feed(data)
+                await self._keep(data)
                 await self._to_client(exchange.send(data))
-        await self._to_client(exchange.finish(answer.headers(body.trailers)))
+        trailers = await answer.headers(body.trailers)
+        await self._let_others_be_taken()
+        await self._to_client(exchange.finish(trailers))
 
     async def _stream_filtered(
         self, answer: AnswerFilter, response: Response, headers: Headers, reason: bytes
@@ -200,10 +204,20 @@ class Carrying:
             async for part in parts:
                 if not self.is_answered:
                     await self._begin(response.status, headers, reason)
-                self._kept.feed(part)
+                await self._keep(part)
                 await self._to_client(self._exchange.send(part))
         if not self.is_answered:
             await self._begin(response.status, headers, reason)
+
+    async def _keep(self, part: bytes) -> None:
+        """Keep a part of the answer; of a long one it is stored before more is read."""
+        self._kept.feed(part)
+        if self._kept.is_due:
+            await self._kept.spill(self._services.gate().store_bytes)
+
+    async def _store_kept(self) -> None:
+        gate = self._services.gate()
+        await self._kept.store(gate.store, gate.store_bytes)
 
     async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
         if self._services.pacer is not None and self._exchange.is_gone():
@@ -213,6 +227,14 @@ class Carrying:
             await self._services.pacer.turn()
         self._begun_n = self._services.position
         await self._to_client(self._exchange.begin(status, headers, reason))
+
+    async def _let_others_be_taken(self) -> None:
+        """Before the end of an answer: what the agent was told while it streamed came earlier, and
+        a replay has to know that."""
+        pacer, services = self._services.pacer, self._services
+        if pacer is not None and services.position != self._begun_n:
+            await pacer.turn()
+            self._ended_n = services.position
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:
@@ -230,21 +252,30 @@ class Carrying:
         assert isinstance(line.upstream, Http1Upstream)
         if self._watch is not None:
             self._watch.end()  # one that leaves says so
-        self.is_answered = True
+        self.is_answered, self._begun_n = True, self._services.position
         await self._to_client(self._exchange.begin(101, headers, reason))
         client, server = self._exchange.take_over(), line.upstream.take_over()
         watch = self._services.custody.watch(self._origin.host)
+        gate = self._services.gate()
+        log = FrameLog(self._services.room, lambda: self._services.position, gate.store_bytes)
         try:
             counts = await relay(
                 client,
                 server,
                 inspect=None if watch is None else watch.is_clean,
-                scrub=None if scrubber is None else scrubber.scrub,
+                scrub=None
+                if scrubber is None
+                else partial(self._services.work.search, scrubber.scrub),
+                log=log,
             )
         finally:
             server.close()
             client.close()
-        record = {**self._record(line, response, headers), "websocket": counts.record()}
+        record = {
+            **self._record(line, response, headers),
+            "websocket": counts.record(),
+            "frames": await log.record(gate.store),
+        }
         if watch is not None and watch.found is not None:
             self._alert_misplaced(watch.found, sent.action)
             why = f"the placeholder of {watch.found} is not for {self._origin.host}"
@@ -256,6 +287,8 @@ class Carrying:
         record = self._head_record(*begun) | self._kept.record()
         if trailers := response.body.trailers:
             record["trailers"] = self._shown_trailers(trailers)
+        if self._ended_n is not None:
+            record["ended"] = self._ended_n
         if line.address != self._origin.host:
             record["address"] = line.address
         if response.version != "1.1":
@@ -340,8 +373,7 @@ class Carrying:
 
     async def _failed(self, why: str, status: int | None = None) -> Done:
         self.is_answered = True
-        if self._kept.is_long:
-            await self._kept.store(self._services.gate().store)
+        await self._store_kept()
         begun = {} if self._begun is None else self._head_record(*self._begun)
         record = begun | self._kept.record() | ({} if status is None else {"status": status})
         if self._begun_n is not None:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from paddock.doors.network.again import Answering
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import Carrying
+from paddock.doors.network.conn import ConnLost
 from paddock.doors.network.drafting import Reading
-from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.exchange import BadMessage, Exchange, Request
 from paddock.doors.network.faulty import Faulty, Spoiling
+from paddock.doors.network.heavy_work import is_light
+from paddock.doors.network.held_bodies import HeldBody, NotHeld
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.requests import (
+    BodyTerms,
     Origin,
     Proposal,
     decided_on_head,
+    is_unread,
     overridden,
     propose,
+    read_ahead,
     reads_body,
     rebuilt,
 )
@@ -60,7 +67,7 @@ class Requests:
         """The connection leads to one name and the request is for another: one of them lies."""
         origin, claimed = self._origin, str(exchange.request.authority)[:200]
         action = decided_on_head(exchange.request, origin)
-        why = f"The connection leads to {origin.place}, but the request is for {claimed!r}."
+        why = _misdirection(exchange.request, origin)
         about = {"host": origin.host, "port": origin.port, "claimed": claimed}
         receipt = self._services.stop(action, "mismatch", why, MISMATCH, about)
         await say(exchange, 421, "block", {"error": refused(receipt)})
@@ -77,24 +84,53 @@ async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
 
 async def _cross(services: Services, exchange: Exchange, origin: Origin) -> None:
     request = exchange.request
-    if origin.port == _TLS_PORT and origin.scheme == "http":
+    if _is_in_clear(origin):
         await _in_clear(services, exchange, origin)
         return
-    if request.expects_continue and reads_body(request):
-        await exchange.proceed()
-    proposal = await propose(request, origin, services.keyed)
-    override = overridden(request)
+    try:
+        with services.held.open() as held:
+            if request.expects_continue and reads_body(request):
+                await exchange.proceed()
+            terms = BodyTerms(held, services.work, services.graphql)
+            proposal = await _proposed(services, exchange, origin, terms)
+            if proposal is not None:
+                await _cross_proposed(services, exchange, origin, proposal, held)
+    except NotHeld as error:
+        receipt = services.refuse(decided_on_head(request, origin), "limits", str(error))
+        await say(exchange, error.status, "block", {"error": refused(receipt)})
+
+
+async def _proposed(
+    services: Services, exchange: Exchange, origin: Origin, terms: BodyTerms
+) -> Proposal | None:
+    """Read the request. None where our reader failed and it was refused for that."""
+    request = exchange.request
+    try:
+        return await propose(request, origin, services.keyed, terms)
+    except (ConnLost, BadMessage, NotHeld):
+        raise
+    except Exception as error:
+        receipt = _unread(services, decided_on_head(request, origin), error)
+        await say(exchange, 403, "block", {"error": refused(receipt)})
+        return None
+
+
+async def _cross_proposed(
+    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, held: HeldBody
+) -> None:
+    override = _override(proposal.request)
     if override is not None:
-        why = f"A {request.method} that asks to be taken for a {override} is not let through."
-        receipt = services.refuse(proposal.action, "protocol", why)
+        receipt = services.refuse(proposal.action, "protocol", override)
         await say(exchange, 403, "block", {"error": refused(receipt)})
         return
-    name = services.custody.misplaced(proposal, origin.host)
+    name = await _misplaced_secret(services, proposal, origin)
     if name is not None:
         await _misplaced(services, exchange, proposal, origin, name)
         return
     try:
         gate = services.gate()
+        if is_unread(proposal) and gate.needs_body(proposal.action):
+            await read_ahead(proposal, held)
         executors = _executors(services, exchange, origin, proposal, gate)
         receipt = await _decided(services, gate, proposal, origin, executors)
     except (JournalBroken, OSError) as error:
@@ -128,7 +164,7 @@ class _Executors:
         """Gives the answer of the earlier run."""
 
         def answering(exchange: Exchange) -> Answering:
-            return Answering(exchange, self.proposal, met, lambda: self.services.position)
+            return Answering(exchange, self.proposal, met, self.services)
 
         if self.spoil is None:
             self.earlier = answering(self.exchange)
@@ -177,8 +213,13 @@ async def _decided(
 ) -> Receipt:
     """A request to a model is one action when no rule has anything to say about it as a request.
     Otherwise it is two, one inside the other: to look like a question to a model is no way around
-    the rules for requests."""
-    model = as_model_action(proposal, origin, gate, services.keyed)
+    the rules for requests. Faults on requests strike it in both cases."""
+    try:
+        model = as_model_action(proposal, origin, gate, services.keyed)
+    except (JournalBroken, OSError):
+        raise
+    except Exception as error:
+        return _unread(services, proposal.action, error)
     if (prompt := services.latest_prompt) is not None and model is not None:
         model = replace(model, context={**model.context, "prompt_version": prompt})
     means = partial(
@@ -186,8 +227,8 @@ async def _decided(
     )
     if model is None:
         return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
-    if gate.lets_pass(proposal.action):
-        return await means(model, executors.live, rebuild=_as_it_is)
+    if not gate.is_step(proposal.action):
+        return await means(model, executors.live, rebuild=_as_it_is, carrier=proposal.action)
     inner: list[Receipt] = []
 
     async def within(action: Action) -> Done:
@@ -221,17 +262,61 @@ def _with_conversation(action: Action, model: Action) -> Action:
     return replace(action, recorded={**left, **named})
 
 
+def _unread(services: Services, action: Action, error: Exception) -> Receipt:
+    """Refuse a request on which our own reader failed: nobody can decide on it."""
+    why = f"The request could not be read ({type(error).__name__}), so it was not sent."
+    return services.refuse(action, "protocol", why)
+
+
 async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> None:
     """Plain HTTP where TLS is spoken. No server answers it, but the values of secrets would have
     gone over the network for everybody to read."""
     action = decided_on_head(exchange.request, origin)
-    why = f"{origin.place} is for TLS; this request came without."
-    receipt = services.refuse(action, "protocol", why)
+    receipt = services.refuse(action, "protocol", _clear_text(origin))
     await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
+    """Who refuses a request whatever the rules say, and why; None where the rules decide."""
+    if request.authority is not None and not _is_of(request.authority, origin):
+        return "mismatch", _misdirection(request, origin)
+    if _is_in_clear(origin):
+        return "protocol", _clear_text(origin)
+    override = _override(request)
+    return None if override is None else ("protocol", override)
+
+
+def _misdirection(request: Request, origin: Origin) -> str:
+    claimed = str(request.authority)[:200]
+    return f"The connection leads to {origin.place}, but the request is for {claimed!r}."
+
+
+def _is_in_clear(origin: Origin) -> bool:
+    return origin.port == _TLS_PORT and origin.scheme == "http"
+
+
+def _clear_text(origin: Origin) -> str:
+    return f"{origin.place} is for TLS; this request came without."
+
+
+def _override(request: Request) -> str | None:
+    override = overridden(request)
+    if override is None:
+        return None
+    return f"A {request.method} that asks to be taken for a {override} is not let through."
 
 
 def _as_it_is(action: Action, words: Mapping[str, Any]) -> Action:
     raise InvalidInput("A request to a model cannot be edited.")
+
+
+async def _misplaced_secret(services: Services, proposal: Proposal, origin: Origin) -> str | None:
+    """Return the secret whose placeholder is in a request that it is not for."""
+    custody, request = services.custody, proposal.request
+    target, body = request.target.encode(errors="replace"), proposal.read or b""
+    if not custody or is_light(target, body, *chain.from_iterable(request.headers)):
+        return custody.misplaced(proposal, origin.host)
+    return await services.work.run(custody.misplaced, proposal, origin.host)
 
 
 async def _misplaced(

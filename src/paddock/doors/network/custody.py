@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paddock.doors.network.heavy_work import HeavyWork
 from paddock.doors.network.injection import Injected, Injector
 from paddock.doors.network.leaks import Leaks, LeakWatch
 from paddock.doors.network.scrub import Scrubber
@@ -20,18 +21,20 @@ if TYPE_CHECKING:
 class Watch:
     """Looks at bytes on their way to one host."""
 
-    __slots__ = ("_watch",)
+    __slots__ = ("_watch", "_work")
 
-    def __init__(self, watch: LeakWatch) -> None:
+    def __init__(self, watch: LeakWatch, work: HeavyWork) -> None:
         self._watch = watch
+        self._work = work
 
     @property
     def found(self) -> str | None:
         """The secret whose placeholder was on its way to where it is not for."""
         return self._watch.found
 
-    def is_clean(self, data: bytes) -> bool:
-        return self._watch.feed(data) is None
+    async def is_clean(self, data: bytes) -> bool:
+        """Return whether nothing was found, in these data or before."""
+        return await self._work.search(self._watch.feed, data) is None
 
 
 class Custody:
@@ -41,6 +44,7 @@ class Custody:
         self._keeper = keeper
         self._injector = Injector(keeper)
         self._leaks = Leaks(keeper)
+        self.work = HeavyWork()  # of the sandbox
         self._carriers: dict[str, Counter[Conn]] = {name: Counter() for name in keeper.names}
 
     def __bool__(self) -> bool:
@@ -66,7 +70,7 @@ class Custody:
 
     def watch(self, host: str) -> Watch | None:
         """For a body or a connection that streams to a host."""
-        return Watch(self._leaks.watch(host)) if self._keeper else None
+        return Watch(self._leaks.watch(host), self.work) if self._keeper else None
 
     def inject(self, headers: Headers, target: str, body: bytes | None, host: str) -> Injected:
         """The request with real values, where it is for them. Raises Revoked."""
@@ -75,7 +79,7 @@ class Custody:
         return self._injector.apply(headers, target, body, host)
 
     def scrubber(self, host: str) -> Scrubber | None:
-        """For the answers of a host that gets values."""
+        """Return what takes values out of the answers of a host. None without secrets."""
         return self._keeper.scrubber(host) if self._keeper else None
 
     def carries(self, conn: Conn, used: tuple[str, ...]) -> None:

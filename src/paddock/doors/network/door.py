@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from paddock.doors.network.arrivals import Arrival
@@ -24,12 +25,17 @@ from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.names import NameTable
 from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, EXHAUSTED, Services
-from paddock.doors.network.streams import connect_action
+from paddock.doors.network.streams import connect_action, dns_action
 from paddock.doors.network.upstreams import IDLE_S, Upstreams
-from paddock.fence.container.network import Attempt, DoorSockets, original_destination
+from paddock.fence.container.network import (
+    Attempt,
+    DoorSockets,
+    original_destination,
+    read_attempts,
+)
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
+from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.network import NetworkTerms
@@ -193,8 +199,7 @@ class NetworkDoor:
 
     async def _judge_name(self, name: str, qtype: str) -> bool:
         """A question for a name, as an action."""
-        action = Action(Kind.DNS, name, {"host": name, "name": name, "type": qtype}, Effect.READ,
-                        parent=self._around.step_of(None))  # fmt: skip
+        action = dns_action(name, qtype, self._around.step_of(None))
         receipt = await self.services.gate().cross(action, _let_through, spoil=_ignore)
         if is_out_of_reach(receipt):
             self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
@@ -204,14 +209,13 @@ class NetworkDoor:
 
     def _no_name(self, name: str, qtype: str, why: str) -> None:
         """A question that names nothing, and may have carried something."""
-        arguments = {"host": name[:300], "name": name[:300], "type": qtype}
-        action = Action(Kind.DNS, name[:80], arguments, Effect.READ)
+        action = replace(dns_action(name[:300], qtype), name=name[:80])
         about = {"host": name[:100], "transport": "dns"}
         self.services.stop(action, "network", f"{why}.", DENIED, about)
 
     def _read_attempts(self) -> None:
         try:
-            attempts = self._sockets.attempts()
+            attempts = read_attempts(self._sockets.log)
         except OSError:
             self._loop.remove_reader(self._sockets.log.fileno())
             return

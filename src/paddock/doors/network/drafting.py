@@ -75,7 +75,8 @@ class Reading(AtStandIn):
         plain = without(response.headers, b"content-encoding")
         scrubber = self._services.custody.scrubber(sent.place.host)
         if scrubber is not None:  # a draft keeps what it learns, and a host may say a value again
-            plain, body = scrubber.scrub_headers(plain), scrubber.scrub(body)
+            plain = scrubber.scrub_headers(plain)
+            body = await self._services.work.search(scrubber.scrub, body)
         status, headers, body = self._draft.read(self._asked, response.status, plain, body)
         laid = as_response(HttpAnswer(status, headers, body))
         return await super()._answer(sent, line, replace(laid, version=response.version))

@@ -4,7 +4,9 @@ secrets taken out, tool calls of a model decided on."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from itertools import chain
 from typing import Any
 
 from paddock.doors.network.exchange import (
@@ -16,6 +18,7 @@ from paddock.doors.network.exchange import (
     values_of,
     without,
 )
+from paddock.doors.network.heavy_work import LIGHT_BYTES, is_light
 from paddock.doors.network.model_actions import decides_on_calls, refusal_of
 from paddock.doors.network.model_wire.answer import Answer, ToolCall
 from paddock.doors.network.model_wire.editor import AnswerEditor
@@ -24,11 +27,13 @@ from paddock.doors.network.model_wire.reader import AnswerReader
 from paddock.doors.network.model_wire.sse import KEEP_ALIVE
 from paddock.doors.network.model_wire.wire import Wire
 from paddock.doors.network.outgoing import Outgoing
-from paddock.doors.network.scrub import Decoder, Scrubber, decoder_for
+from paddock.doors.network.scrub import Decoder, ScrubbedStream, Scrubber, decoder_for
 from paddock.doors.network.services import Services
 from paddock.journal.errors import JournalBroken
 
 _SIGN_S = 10.0
+_PIECE = 32 << 10  # bytes that are decoded in one job, so that other sandboxes have a turn
+_END = b"\0end"  # behind the last part of an answer
 
 
 class AnswerFilter:
@@ -52,26 +57,39 @@ class AnswerFilter:
         self._reader: AnswerReader | None = None
         self._editor: AnswerEditor | None = None
         self._answer: Answer | None = None
-        self._is_events = False
+        self._is_events = self._is_compressed = False
+        self._is_parsed_in_thread = False
         self._model = str(sent.action.arguments.get("model") or "")
         if has_body and (self._stream is not None or self._wire is not None):
             self._decoder = decoder_of(response)
+            self._is_compressed = bool(values_of(response.headers, b"content-encoding"))
         if self._wire is not None and has_body:
             self._listen(self._wire, response)
 
     @property
     def is_needed(self) -> bool:
-        """Whether the body has to come by here; its length may then change."""
+        """Return whether the body has to come by here."""
         return self._decoder is not None
+
+    @property
+    def keeps_length(self) -> bool:
+        """Return whether the body is as long as it was, whatever is taken out of it."""
+        if self._scrubber is None or self._wire is not None or self._is_compressed:
+            return False
+        return self._scrubber.keeps_length
 
     def reason(self, reason: bytes) -> bytes:
         return reason if self._scrubber is None else self._scrubber.scrub(reason)
 
-    def headers(self, headers: Headers) -> Headers:
+    async def headers(self, headers: Headers) -> Headers:
         """Also of trailers."""
         if self._decoder is not None:
             headers = without(headers, b"content-encoding")
-        return headers if self._scrubber is None else self._scrubber.scrub_headers(headers)
+        if self._scrubber is None:
+            return headers
+        if is_light(*chain.from_iterable(headers)):
+            return self._scrubber.scrub_headers(headers)
+        return await self._services.work.run(self._scrubber.scrub_headers, headers)
 
     @property
     def is_held(self) -> bool:
@@ -91,10 +109,18 @@ class AnswerFilter:
         async for part in self._edited(rest):
             yield part
         if self._editor is not None:
+            self._is_parsed_in_thread |= not self._is_events
             async for part in self._decided(self._editor, self._editor.finish()):
                 yield part
         if self._reader is not None:
-            self._answer = self._reader.finish()
+            self._answer = await self._read_to_end(self._reader)
+
+    async def _read_to_end(self, reader: AnswerReader) -> Answer:
+        """An answer that is not streamed is parsed now, all of it; so is an event without an
+        end."""
+        if self._is_events and reader.held_bytes <= LIGHT_BYTES:
+            return reader.finish()
+        return await self._services.work.run(reader.finish)
 
     def record(self) -> dict[str, Any]:
         """For the journal."""
@@ -121,19 +147,32 @@ class AnswerFilter:
         self._is_events = kind.startswith(b"text/event-stream")
         self._reader = AnswerReader(wire, is_stream=self._is_events)
         if decides_on_calls(self._services.policy()):
+            if not _is_utf8(response):
+                raise BadMessage(502, "the model's answer is not in UTF-8")
             self._editor = AnswerEditor(wire, is_stream=self._is_events)
 
     async def _clean(self, data: bytes) -> AsyncIterator[bytes]:
         if self._stream is not None:
-            data = self._stream.feed(data)
+            data = await self._scrubbed(self._stream, data)
         async for part in self._edited(data):
             yield part
+
+    async def _scrubbed(self, stream: ScrubbedStream, data: bytes) -> bytes:
+        """Take secrets out of data."""
+        pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        return b"".join([await self._services.work.search(stream.feed, one) for one in pieces])
 
     async def _edited(self, data: bytes) -> AsyncIterator[bytes]:
         if not data:
             return
         if self._reader is not None:
-            self._reader.feed(data)
+            # The event that ends in these data may have begun megabytes ago.
+            is_long = self._reader.held_bytes + len(data) > LIGHT_BYTES
+            self._is_parsed_in_thread = self._is_events and is_long
+            if self._is_parsed_in_thread:
+                await self._services.work.run(self._reader.feed, data)
+            else:
+                self._reader.feed(data)
         if self._editor is None:
             yield data
             return
@@ -143,7 +182,7 @@ class AnswerFilter:
     async def _decided(
         self, editor: AnswerEditor, parts: Iterable[bytes | ToolCall]
     ) -> AsyncIterator[bytes]:
-        for part in parts:
+        async for part in self._each(parts):
             if isinstance(part, ToolCall):
                 asking = asyncio.ensure_future(self._refusal(part))
                 async for sign in self._waiting(asking):
@@ -153,6 +192,19 @@ class AnswerFilter:
                 yield part
         if editor.problem is not None:
             raise BadMessage(502, f"the model's answer: {editor.problem}")
+
+    async def _each(self, parts: Iterable[bytes | ToolCall]) -> AsyncIterator[bytes | ToolCall]:
+        """The parts, each made when it is taken. Long events, and at its end an answer that is not
+        streamed, are parsed in a thread."""
+        left = iter(parts)
+        while True:
+            if self._is_parsed_in_thread:
+                part = await self._services.work.run(next, left, _END)
+            else:
+                part = next(left, _END)
+            if part is _END:
+                return
+            yield part
 
     async def _waiting(self, asking: asyncio.Future[str | None]) -> AsyncIterator[bytes]:
         """Signs of life, while a person is asked and where the format has room for them."""
@@ -171,6 +223,15 @@ class AnswerFilter:
             return await refusal_of(self._services.gate(), call, self._wire, self._step)
         except (JournalBroken, OSError):
             return "it could not be recorded"
+
+
+def _is_utf8(response: Response) -> bool:
+    """Return whether no client decodes the text in another way than we do."""
+    declared = b";".join(values_of(response.headers, b"content-type")).lower()
+    charsets = [one.strip(b" \t\"'") for one in re.findall(rb"charset\s*=([^;,]*)", declared)]
+    if declared.count(b"charset") != len(charsets):
+        return False  # `charset*=utf-8''utf-16` of RFC 2231, which clients understand as well
+    return all(one in (b"utf-8", b"utf8", b"us-ascii") for one in charsets)
 
 
 def decoder_of(response: Response) -> Decoder:

@@ -9,7 +9,6 @@ from paddock.doors.network.exchange import (
     BadMessage,
     Faulted,
     Handler,
-    NoBody,
     Request,
     ignore_fault,
 )
@@ -91,6 +90,25 @@ async def _serve_one(
 
 def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http1Exchange:
     """The exchange that a head begins. Raises BadMessage."""
+    head = parse_head(block, forms, last)
+    body: Counted | Chunked | None = None
+    if head.length != 0:
+        body = Chunked(conn) if head.length is None else Counted(conn, head.length)
+        head.request.body = body
+    return Http1Exchange(conn, head.request, body, keeps=head.keeps_alive)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """A request without its body, the announced length of that, and whether another may follow."""
+
+    request: Request
+    length: int | None  # None for chunks
+    keeps_alive: bool
+
+
+def parse_head(block: bytes, forms: Forms, last: LastHead) -> RequestHead:
+    """Return the request that a head announces. Raises BadMessage."""
     line, fields = last.parse(block)
     authority = _authority(line, fields.one(b"host"), forms)
     length = fields.body_length(line.version)
@@ -102,9 +120,6 @@ def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http
     if length != 0 and (upgrade is not None or line.method == "CONNECT"):
         raise BadMessage(400, "a body where the protocol is to change")
     expects = _expects_continue(fields.all(b"expect"), line.version) and length != 0
-    body: Counted | Chunked | None = None
-    if length != 0:
-        body = Chunked(conn) if length is None else Counted(conn, length)
     request = Request(
         line.method,
         forms.scheme,
@@ -112,11 +127,10 @@ def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http
         line.target,
         fields.headers,
         line.version,
-        NoBody() if body is None else body,
-        expects,
-        upgrade,
+        expects_continue=expects,
+        upgrade=upgrade,
     )
-    return Http1Exchange(conn, request, body, keeps=fields.keeps_alive(line.version))
+    return RequestHead(request, length, fields.keeps_alive(line.version))
 
 
 def _authority(line: RequestLine, host: bytes | None, forms: Forms) -> str | None:

@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import quote, quote_plus, unquote_plus
 
-from paddock.doors.network.exchange import Headers, header, without
+from paddock.doors.network.exchange import BadMessage, Headers, header, without
 from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 
+_MAX_GROWTH = 1 << 20  # bytes that a value may add to a request, in all places of its placeholder
 _MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -212,6 +213,9 @@ class _Draft:
 
     def fill_head(self, placeholder: str, value: str) -> None:
         old, new = placeholder.encode(), value.encode()
+        values = [one for _, value in self.headers for one in (value, _basic(value))]
+        times = self.target.count(placeholder) + sum(one.count(old) for one in values)
+        _check_growth(times, 3 * len(new) - len(old))  # escaped, a byte takes three
         self.headers = [(name, _filled(one, old, new)) for name, one in self.headers]
         path, mark, query = self.target.partition("?")
         path = path.replace(placeholder, quote(value, safe=_PATH_SAFE))
@@ -227,11 +231,20 @@ class _Draft:
         spell = _format(self.headers)
         assert self.body is not None
         assert spell is not None
-        self.body = self.body.replace(placeholder.encode(), spell(value))
+        old, new = placeholder.encode(), spell(value)
+        _check_growth(self.body.count(old), len(new) - len(old))
+        self.body = self.body.replace(old, new)
         if header(self.headers, b"content-length") is not None:
             length = str(len(self.body)).encode()
             rest = without(self.headers, b"content-length")
             self.headers = [*rest, (b"content-length", length)]
+
+
+def _check_growth(times: int, size: int) -> None:
+    """Raise BadMessage for a request that would become much longer than what the agent sent: that
+    is what the memory of a sandbox's requests is counted by."""
+    if times * size > _MAX_GROWTH:
+        raise BadMessage(413, f"a placeholder stands in the request {times} times")
 
 
 def _filled(value: bytes, old: bytes, new: bytes) -> bytes:

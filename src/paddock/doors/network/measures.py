@@ -10,9 +10,16 @@ from typing import Any
 from paddock.journal.keyed import Keyed
 
 SPELLING = "body_spelling"  # among what is keyed: of a body whose numbers are not as they show
+_STABLE = " without time and signature"  # of a credential that is computed for each request
 _MAX_SPELLED = 1 << 20
-# 1.0 and 1e2; in the journal they are 1 and 100.
-_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0*[,\]}\s]|\.?[0-9]*[eE][+-]?[0-9])")
+# 1.0 and 1e2; in the journal they are 1 and 100. No part may run over digits from each of them on:
+# a body of digits would take hours, and the whole process with it.
+_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0*[,\]}\s]|\.?[eE][+-]?[0-9])")
+
+
+def stable_place(place: str) -> str:
+    """Return where the hash of a credential stands that leaves out what is new in it each time."""
+    return place + _STABLE
 
 
 def measured(raw: bytes | None) -> dict[str, Any]:

@@ -20,12 +20,14 @@ from paddock.doors.network.exchange import (
 from paddock.doors.network.http1_messages import end_to_end, known
 from paddock.doors.network.injection import Injected
 from paddock.doors.network.kept import Kept
-from paddock.doors.network.requests import Origin, Proposal
+from paddock.doors.network.requests import Origin, Proposal, edited_body
 from paddock.doors.network.scrub import ask_for_plain
+from paddock.doors.network.stable_digests import stable_digest
 from paddock.doors.network.upstreams import Place
 from paddock.model.action import Action, Kind
 from paddock.model.values import dataclass
 
+_RANGES = (b"range", b"if-range", b"x-ms-range")  # the last one is Azure's
 _NOT_SENT = (b"host", b"expect", b"content-length", b"x-paddock")
 
 
@@ -66,7 +68,7 @@ def outgoing(
     headers = injected.headers
     if is_plain or action.kind is Kind.MODEL or custody.scrubber(origin.host) is not None:
         # By ranges a value could be had in parts, each of which is none.
-        headers = without(ask_for_plain(headers), b"range", b"if-range")
+        headers = without(ask_for_plain(headers), *_RANGES)
     is_h2 = asked.version == "2"
     place = Place(origin.scheme, origin.host, origin.port, is_h2)
     request = Request(
@@ -105,7 +107,7 @@ class Streamed(Wrapped):
             raise
         self._kept.feed(data)
         self._kept.is_whole = not data
-        if self._watch is not None and not self._watch.is_clean(data or self._end()):
+        if self._watch is not None and not await self._watch.is_clean(data or self._end()):
             raise Misplaced(str(self._watch.found))
         return data
 
@@ -126,7 +128,7 @@ class Misplaced(BadMessage):
 def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | None) -> Body:
     if read is not None:
         return Buffered([read]) if read else NoBody()
-    proposal.sent = Kept()
+    proposal.sent = Kept(stable=stable_digest(proposal.request.headers))
     return Streamed(proposal, proposal.sent, custody.watch(origin.host))
 
 
@@ -144,5 +146,5 @@ def _edited(
     changed = Origin(origin.scheme, str(words["host"]), int(words["port"]), origin.parent)
     request = Request(str(words["method"]), asked.scheme, None, target, asked.headers,
                       asked.version, NoBody(), upgrade=asked.upgrade)  # fmt: skip
-    body = proposal.read if proposal.edited is None else proposal.edited
-    return request, body, changed
+    proposal.edited = edited_body(proposal, words)
+    return request, proposal.edited, changed

@@ -12,18 +12,26 @@ from contextlib import contextmanager
 from paddock.fence.container.ends import is_open
 from paddock.fence.container.stillness import MANY, ONE, settled
 
-_NEAR_S = 0.1  # answers further apart are told apart by any agent, on a busy machine too
-_LIMIT_S = 0.01  # an agent that computes all the time is not waited for
+_NEAR_S = 1.0  # answers further apart are told apart by any agent, on a busy machine too
+# While a run is recorded. Programs that end and threads that take turns need a while to take an
+# answer. An agent that computes all the time is waited for in vain, and so for a second and a
+# fiftieth of its time at most; then it is left the short limit only.
+_LIMIT_S, _SHORT_LIMIT_S = 0.25, 0.01
+_VAIN_S, _VAIN_SHARE = 1.0, 0.02
 
 
 class Pacer:
     """One for each sandbox whose run is to be replayed."""
 
-    def __init__(self, init_pid: int, limit_s: float = _LIMIT_S) -> None:
+    def __init__(self, init_pid: int, limit_s: float | None = None) -> None:
+        """With `limit_s` an agent is waited for so long before each answer, however often that was
+        in vain."""
         self._init_pid = init_pid
         self._limit_s = limit_s
         self._under_way = 0
         self._last = 0.0
+        self._began = time.monotonic()
+        self._in_vain_s = 0.0
         self._turn = asyncio.Lock()
 
     @contextmanager
@@ -42,7 +50,15 @@ class Pacer:
     async def turn(self) -> None:
         """Before an answer begins, and before its end."""
         async with self._turn:
-            if time.monotonic() - self._last < _NEAR_S:
+            now = time.monotonic()
+            if now - self._last < _NEAR_S:
                 looks = ONE if self._under_way < 2 else MANY
-                await settled(self._init_pid, self._limit_s, looks)
+                if not await settled(self._init_pid, self._limit_at(now), looks):
+                    self._in_vain_s += time.monotonic() - now
             self._last = time.monotonic()
+
+    def _limit_at(self, now: float) -> float:
+        if self._limit_s is not None:
+            return self._limit_s
+        may_wait_s = _VAIN_S + _VAIN_SHARE * (now - self._began)
+        return _LIMIT_S if self._in_vain_s < may_wait_s else _SHORT_LIMIT_S

@@ -7,6 +7,7 @@ afterwards.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import weakref
@@ -16,31 +17,53 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from paddock.doors.network.exchange import BadMessage, Body, Buffered, Headers, Request, values_of
+from paddock.doors.network import held_bodies
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Body,
+    Buffered,
+    Headers,
+    NoBody,
+    Request,
+    values_of,
+)
+from paddock.doors.network.heavy_work import LIGHT_BYTES, HeavyWork
+from paddock.doors.network.held_bodies import HeldBody, NotHeld
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Claim, Kept
-from paddock.doors.network.measures import measured, spelled
+from paddock.doors.network.measures import measured, spelled, stable_place
 from paddock.doors.network.model_wire.reading import Unreadable, load
 from paddock.doors.network.model_wire.wire import Wire, is_model_path
+from paddock.doors.network.signatures import stable_credential
+from paddock.doors.network.stable_digests import STABLE, stable_digest
 from paddock.journal.keyed import Keyed
+from paddock.journal.secret_search import is_oddly_escaped
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
 from paddock.model.values import dataclass
-from paddock.policy.graphql import effect_of
+from paddock.policy.graphql import GraphqlEndpoint, effect_of, speaks_graphql
+from paddock.policy.json_bounds import has_few_values
 
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
 MAX_FIELDS = 1000
-MAX_PARTS = 50_000  # lists and objects of a body
-MAX_ITEMS = 1 << 19  # commas of a body: no more values than MAX_READ_BODY has room for
+# Values in a body of JSON. They are counted before they are parsed: rules, the journal and its mask
+# look at each, which takes microseconds, and a megabyte has room for half a million.
+MAX_VALUES = 20_000
+MAX_ESCAPES = 20_000  # in a body with escaped letters, which must be decoded to find secrets in it
 # A conversation is sent whole with every turn, and images are in it. To keep each message once it
 # must be read.
 MAX_MODEL_BODY = 8 << 20
 MAX_LONG = 16  # bodies beyond MAX_READ_BODY that are in memory at once; others are streamed
+MAX_LONG_OF_ONE = 4  # of one sandbox
+# For more of a body whose client may wait for an answer to what it has sent.
+QUIET_S = 0.25
+SENT = "sent"  # in the context of an action, and in the record of an answer: of an upload
 _OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
 _OF_BODY = frozenset({"body_bytes", "body_sha256"})
 _EDITABLE = _OF_BODY | {"method", "host", "port", "path", "query", "body"}
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+Endpoints = tuple[GraphqlEndpoint, ...]
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Whatever their names, these carry credentials: the journal keeps that they were there.
 _CREDENTIALS = frozenset(
@@ -90,38 +113,65 @@ class Proposal:
     sent: Kept | None = None  # of a body that is streamed
     wire: Wire | None = None  # of a request to a model
     model_arguments: Mapping[str, Any] | None = None
-    edited: bytes | None = None  # the body that an approver put in its place
+    edited: bytes | None = None  # the body that is sent in its place, as an approver has it
     fault: BadMessage | None = None  # of the client's, in a body that is streamed
     claim: Claim | None = None  # of a body that is long
+    graphql: Endpoints = ()  # that the paddock file declares
 
 
 _claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they share the memory
 
 
-async def propose(request: Request, origin: Origin, keyed: Keyed | None = None) -> Proposal:
-    """Reads what rules may ask for. Raises BadMessage or ConnLost."""
+@dataclass(frozen=True, slots=True)
+class BodyTerms:
+    """How bodies of a sandbox are read before the decision."""
+
+    held: HeldBody | None = None  # counts what is in memory
+    work: HeavyWork | None = None  # without it, all is done at once
+    graphql: Endpoints = ()  # that the paddock file declares
+
+
+async def propose(
+    request: Request, origin: Origin, keyed: Keyed | None = None, terms: BodyTerms | None = None
+) -> Proposal:
+    """Reads what rules may ask for. Raises BadMessage, ConnLost or NotHeld."""
+    terms = terms or BodyTerms()
+    graphql = terms.graphql
     arguments, context = _arguments(request, origin), _keyed(request.headers, keyed)
     kind = known(request.headers, _content_kind)
-    claim = None if kind is None else _claimed(request)
+    claim = None if kind is None else _claimed(request, terms.held)
     if kind is None and _is_measured(request):
-        return await _measured_only(request, origin, arguments, context)
+        return await _measured_only(request, origin, arguments, context, terms)
     if kind is None or not _is_worth_reading(request, claim):
         action = _action(request, origin, arguments, None, context)
         is_empty = request.body.length == 0
         return Proposal(action, request, request.body, read=b"" if is_empty else None)
-    parts, is_whole = await _read(request.body, _most(claim))
+    parts, is_whole = await _read(request.body, _most(claim), terms.held)
     if not is_whole:
         action = _action(request, origin, arguments, None, context)
         return Proposal(action, request, Buffered(parts, request.body), claim=claim)
     raw = b"".join(parts)
-    parsed = parse(kind, raw)
-    arguments |= measured(raw)
+    if terms.work is None or len(raw) <= LIGHT_BYTES:
+        parsed, spelling = _looked_at(kind, raw, keyed, arguments)
+    else:
+        parsed, spelling = await terms.work.run(_looked_at, kind, raw, keyed, arguments)
     if parsed is not None:
         arguments["body"] = parsed
-        if kind == "json" and (spelling := spelled(raw, parsed, keyed)):
-            context["keyed"] = {**context.get("keyed", {}), **spelling}
-    action = _action(request, origin, arguments, parsed, context)
-    return Proposal(action, request, Buffered([raw] if raw else []), parsed, raw, claim=claim)
+    if spelling:
+        context["keyed"] = {**context.get("keyed", {}), **spelling}
+    action = _action(request, origin, arguments, parsed, context, graphql)
+    body = Buffered([raw] if raw else [])
+    return Proposal(action, request, body, parsed, raw, claim=claim, graphql=graphql)
+
+
+def _looked_at(
+    kind: str, raw: bytes, keyed: Keyed | None, arguments: dict[str, Any]
+) -> tuple[Any, dict[str, str]]:
+    """All of a body that takes time: its value, and what tells it from others."""
+    arguments |= measured(raw)
+    parsed = parse(kind, raw)
+    is_json = kind == "json" and parsed is not None
+    return parsed, spelled(raw, parsed, keyed) if is_json else {}
 
 
 def _is_measured(request: Request) -> bool:
@@ -132,12 +182,62 @@ def _is_measured(request: Request) -> bool:
 
 
 async def _measured_only(
-    request: Request, origin: Origin, arguments: dict[str, Any], context: Mapping[str, Any]
+    request: Request,
+    origin: Origin,
+    arguments: dict[str, Any],
+    context: Mapping[str, Any],
+    terms: BodyTerms,
 ) -> Proposal:
-    parts, _ = await _read(request.body, MAX_READ_BODY)
-    arguments |= measured(b"".join(parts))
+    parts, _ = await _read(request.body, MAX_READ_BODY, terms.held)
+    raw = b"".join(parts)
+    if terms.work is None or len(raw) <= LIGHT_BYTES:
+        arguments |= _digests(request.headers, raw)
+    else:
+        arguments |= await terms.work.run(_digests, request.headers, raw)
     action = _action(request, origin, arguments, None, context)
     return Proposal(action, request, Buffered(parts, request.body))
+
+
+def is_unread(proposal: Proposal) -> bool:
+    """Whether nothing is known of the request's body: it is decided on by its head alone."""
+    return proposal.read is None and "body_sha256" not in proposal.action.arguments
+
+
+async def read_ahead(proposal: Proposal, held: HeldBody) -> None:
+    """Read a body that is decided on by its head. If it comes to its end by itself, the action's
+    context has its size and digest afterwards. Raises BadMessage, ConnLost or NotHeld."""
+    request, body = proposal.request, proposal.body
+    if request.expects_continue:
+        return
+    quiet_s = QUIET_S if speaks_in_turns(request) else None
+    parts, is_whole = await _read(body, MAX_READ_BODY, held, quiet_s)
+    proposal.body = Buffered(parts, body)
+    if is_whole:
+        sent = _of_upload(_digests(request.headers, b"".join(parts)))
+        proposal.action = replace(proposal.action, context={**proposal.action.context, SENT: sent})
+
+
+def speaks_in_turns(request: Request) -> bool:
+    """Whether the client may wait for parts of the answer before it sends the rest of its body, as
+    in a conversation by gRPC."""
+    kinds = values_of(request.headers, b"content-type")
+    return request.version == "2" and any(kind.startswith(b"application/grpc") for kind in kinds)
+
+
+def _of_upload(digests: Mapping[str, Any]) -> dict[str, Any]:
+    """The digests of a body under the names that they have in the record of an upload."""
+    return {name.removeprefix("body_"): value for name, value in digests.items()}
+
+
+def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
+    """Return what is known of a body that no rule reads."""
+    found = dict(measured(raw))
+    stable = stable_digest(headers)
+    if stable is not None:
+        stable.feed(raw)
+        if (record := stable.record()) is not None:
+            found[STABLE] = record
+    return found
 
 
 def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
@@ -157,7 +257,13 @@ def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
             values.setdefault(name, []).append(value)
         # HTTP/2 sends the same cookies one by one.
         joined = ((name.decode("latin-1"), b"; ".join(values[name])) for name in values)
-        return {f"headers.{name}": keyed.of(value) for name, value in joined}
+        hashes: dict[str, str] = {}
+        for field, credential in joined:
+            hashes[f"headers.{field}"] = keyed.of(credential)
+            stable = stable_credential(credential.decode("latin-1"))
+            if stable is not None:
+                hashes[stable_place(f"headers.{field}")] = keyed.of(stable)
+        return hashes
 
     return found
 
@@ -185,17 +291,34 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
     if odd := sorted(changed - _EDITABLE):
         raise InvalidInput(f"{', '.join(odd)} of a request cannot be edited.")
     arguments = {key: value for key, value in words.items() if key not in _OF_BODY}
-    raw = proposal.read if proposal.edited is None else proposal.edited
-    if "body" in changed:
-        raw = proposal.edited = written(words.get("body"), proposal.request.headers)
-    arguments |= measured(raw)
+    arguments |= measured(edited_body(proposal, words))
     if not isinstance(words.get("method"), str):
         raise InvalidInput("A request has a method.")
     host, method = canonical_host(str(words.get("host"))), str(words.get("method"))
     arguments |= {"host": host, "method": method}
-    effect = _effect(method, arguments, words.get("body"), proposal.request)
+    effect = _effect(method, arguments, words.get("body"), proposal.request, proposal.graphql)
     return replace(action, name=f"{method} {host}", arguments=arguments, effect=effect,
                    is_reversible=effect is Effect.READ)  # fmt: skip
+
+
+def edited_body(proposal: Proposal, words: Mapping[str, Any]) -> bytes | None:
+    """The body of a request with an approver's arguments; the client's where they leave it as it
+    was. Raises InvalidInput."""
+    if _spelled(proposal.action.arguments, "body") == _spelled(words, "body"):
+        return proposal.read
+    return written(words.get("body"), proposal.request.headers)
+
+
+def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
+    """A request of which only the record is at hand: enough to see what an edit makes of it."""
+    words = action.arguments
+    headers = [(name.encode("latin-1", "replace"), str(value).encode("latin-1", "replace"))
+               for name, value in (words.get("headers") or {}).items()]  # fmt: skip
+    body: Body = Buffered([b" "]) if words.get("body_bytes") else NoBody()
+    request = Request(str(words.get("method")), str(words.get("scheme")), None,
+                      str(words.get("path")), headers, "1.1", body,
+                      upgrade=words.get("upgrade"))  # fmt: skip
+    return Proposal(action, request, body, words.get("body"), graphql=graphql)
 
 
 def written(body: Any, headers: Headers) -> bytes:
@@ -229,7 +352,9 @@ def reads_body(request: Request) -> bool:
 def parse(kind: str, raw: bytes) -> Any:
     """The body as rules see it; None where two readers might see two things in it, or where it has
     so many parts that to look at them would hold up everybody."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS or raw.count(b",") > MAX_ITEMS:
+    if kind == "json" and not has_few_values(raw, MAX_VALUES):
+        return None
+    if sum(map(raw.count, (b"%", b"&", b"\\"))) > MAX_ESCAPES and is_oddly_escaped(raw):
         return None
     try:
         return _form(raw.decode()) if kind == "form" else load(raw)
@@ -291,8 +416,9 @@ def _action(
     arguments: Mapping[str, Any],
     parsed: Any,
     context: Mapping[str, Any] | None = None,
+    graphql: Endpoints = (),
 ) -> Action:
-    effect = _effect(request.method, arguments, parsed, request)
+    effect = _effect(request.method, arguments, parsed, request, graphql)
     return Action(
         Kind.HTTP,
         f"{request.method} {origin.host}",
@@ -304,14 +430,23 @@ def _action(
     )
 
 
-def _effect(method: str, arguments: Mapping[str, Any], parsed: Any, request: Request) -> Effect:
+def _effect(
+    method: str,
+    arguments: Mapping[str, Any],
+    parsed: Any,
+    request: Request,
+    graphql: Endpoints,
+) -> Effect:
     if request.upgrade:
         return Effect.WRITE  # what is said afterwards, no rule will see
-    # A query by POST only reads; a mutation by GET writes.
-    asked = effect_of(method, arguments["path"], arguments.get("query", ""), parsed)
-    if asked is not None and (parsed is not None or request.body.length == 0):
-        return asked
-    return Effect.READ if method in _READS and asked is None else Effect.WRITE
+    path, query = arguments["path"], arguments.get("query", "")
+    is_declared = speaks_graphql(graphql, arguments["host"], path)
+    # A query by POST may read; a mutation by GET writes.
+    asked = effect_of(method, path, query, parsed, is_declared=is_declared)
+    if asked is None:
+        return Effect.READ if method in _READS else Effect.WRITE
+    is_json = parsed is not None and known(request.headers, _content_kind) == "json"
+    return asked if is_json or request.body.length == 0 else Effect.WRITE
 
 
 def _content_kind(headers: Headers) -> str | None:
@@ -335,15 +470,18 @@ def _kind_of(content_type: bytes) -> str | None:
     return "json" if kind == b"application/json" or kind.endswith(b"+json") else None
 
 
-def _claimed(request: Request) -> Claim | None:
+def _claimed(request: Request, held: HeldBody | None = None) -> Claim | None:
     """Room for a body that may be long, where a model may be asked."""
     length = request.body.length
     if length is not None and not MAX_READ_BODY < length <= MAX_MODEL_BODY:
         return None
-    if len(_claims) >= MAX_LONG or not is_model_path(request.method, request.target):
+    own = _claims if held is None else held.long_bodies
+    is_full = len(_claims) >= MAX_LONG or (held is not None and len(own) >= MAX_LONG_OF_ONE)
+    if is_full or not is_model_path(request.method, request.target):
         return None
     claim = Claim()
     _claims.add(claim)
+    own.add(claim)
     return claim
 
 
@@ -356,15 +494,30 @@ def _is_worth_reading(request: Request, claim: Claim | None) -> bool:
     return length is None or 0 < length <= _most(claim)
 
 
-async def _read(body: Body, most: int) -> tuple[list[bytes], bool]:
+async def _read(
+    body: Body, most: int, held: HeldBody | None, quiet_s: float | None = None
+) -> tuple[list[bytes], bool]:
+    """The parts of a body, and whether that is all of it: not if it is longer than `most`, or if
+    nothing came for `quiet_s`."""
     parts: list[bytes] = []
     size = 0
-    while size <= most:
-        part = await body.read()
-        if not part:
-            return parts, True
-        parts.append(part)
-        size += len(part)
+    try:
+        async with asyncio.timeout(held_bodies.BODY_S):
+            while size <= most:
+                try:
+                    async with asyncio.timeout(quiet_s):
+                        part = await body.read()
+                except TimeoutError:
+                    return parts, False
+                if not part:
+                    return parts, True
+                if held is not None:
+                    held.add(len(part))
+                parts.append(part)
+                size += len(part)
+    except TimeoutError:
+        why = f"The body did not come to its end within {held_bodies.BODY_S:g} s."
+        raise NotHeld(408, why) from None
     return parts, False
 
 

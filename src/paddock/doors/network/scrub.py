@@ -1,8 +1,12 @@
-"""Takes values of secrets out of the answers of hosts that got them: headers, trailers and bodies,
-in whatever spelling. Where a value stood the agent reads its placeholder.
+"""Takes values of secrets out of answers: headers, trailers and bodies, in whatever encoding. Where
+a value stood the agent reads its placeholder.
 
-A compressed body would hide a value, so such hosts are asked not to compress, and what they
-compress nevertheless is decoded, or refused.
+Every answer is looked at for every secret of the sandbox: a value that was sent to its own host can
+come back from another one. A host that gets no values sends none in good faith, so there a value is
+covered in its own length, and the announced length of the body holds.
+
+A compressed body would hide a value, so servers are asked not to compress, and what they compress
+nevertheless is decoded, or refused.
 """
 
 from __future__ import annotations
@@ -13,22 +17,35 @@ from itertools import chain
 from typing import Protocol
 
 from paddock.doors.network.exchange import BadMessage, Headers, without
-from paddock.doors.network.spellings import Needle, Needles, Span
+from paddock.journal.secret_search import Needle, Needles, replaced
 
 _PIECE = 65536  # as much as is decoded at once, whatever a few bytes promise to become
 _ZLIB, _GZIP, _RAW = 15, 31, -15  # what zlib calls the three wrappings of deflate
 
 
 class Scrubber:
-    """Knows values and what to show instead. The length of a body may change."""
+    """Knows values and what to show instead."""
 
-    def __init__(self, values: Iterable[Needle], placeholders: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        values: Iterable[Needle],
+        placeholders: Mapping[str, str],
+        *,
+        keeps_length: bool = False,
+    ) -> None:
+        self.keeps_length = keeps_length  # of every body
         self._needles = Needles(values)
-        self._shown = {one.name: placeholders[one.name].encode() for one in self._needles.all}
+        self._placeholders = {
+            one.name: placeholders[one.name].encode() for one in self._needles.all
+        }
+
+    def _shown(self, name: str, length: int) -> bytes:
+        placeholder = self._placeholders[name]
+        return placeholder[:length].ljust(length, b"*") if self.keeps_length else placeholder
 
     def scrub(self, data: bytes) -> bytes:
         """Data that is whole."""
-        return _replaced(data, self._needles.spans(data), self._shown)
+        return replaced(data, self._needles.spans(data), self._shown)
 
     def scrub_headers(self, headers: Headers) -> Headers:
         """Headers or trailers, values and names."""
@@ -45,7 +62,7 @@ class Scrubber:
 class ScrubbedStream:
     """Bytes in pieces in, scrubbed bytes out; held back is only what may begin a value."""
 
-    def __init__(self, needles: Needles, shown: Mapping[str, bytes]) -> None:
+    def __init__(self, needles: Needles, shown: Callable[[str, int], bytes]) -> None:
         self._needles = needles
         self._shown = shown
         self._held = b""
@@ -56,12 +73,13 @@ class ScrubbedStream:
         spans = self._needles.spans(data)
         cut = self._needles.open_end(data, spans)
         self._held = data[cut:]
-        return _replaced(data[:cut], [one for one in spans if one[1] <= cut], self._shown)
+        done = [span for span in spans if span[1] <= cut]
+        return replaced(data[:cut], done, self._shown)
 
     def finish(self) -> bytes:
         """The rest, when no more comes."""
         rest, self._held = self._held, b""
-        return _replaced(rest, self._needles.spans(rest), self._shown)
+        return replaced(rest, self._needles.spans(rest), self._shown)
 
 
 class Decoder(Protocol):
@@ -146,14 +164,3 @@ _DECODERS: dict[bytes, Callable[[], Decoder]] = {
     b"x-gzip": lambda: _Inflate(_GZIP),
     b"deflate": lambda: _Inflate(_ZLIB),
 }
-
-
-def _replaced(data: bytes, spans: list[Span], shown: Mapping[str, bytes]) -> bytes:
-    if not spans:
-        return data
-    parts: list[bytes] = []
-    at = 0
-    for start, end, name in spans:
-        parts += (data[at:start], shown[name])
-        at = end
-    return b"".join((*parts, data[at:]))

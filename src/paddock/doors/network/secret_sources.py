@@ -22,6 +22,7 @@ from typing import assert_never
 
 from paddock.journal.mask import MIN_SECRET
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.version import install_command
 from paddock.policy.network import SecretTerms, Source
 
 COMMAND_S = 10.0
@@ -86,7 +87,7 @@ def _from_environment(terms: SecretTerms, environment: Mapping[str, str]) -> str
     if value is None:
         raise InvalidInput(
             f"{_named(terms)}: the variable {terms.place} is not set",
-            hint=f"set {terms.place} where the sandbox is started",
+            hint=f"set {terms.place} where you start it, or take the secret out of the file",
         )
     return value
 
@@ -193,7 +194,7 @@ def _shown(err: bytes, out: bytes) -> str:
 def _from_keyring(terms: SecretTerms) -> str:
     if importlib.util.find_spec("keyring") is None:
         raise HostCannot(
-            f"{_named(terms)}: the package keyring is missing", hint="pip install keyring"
+            f"{_named(terms)}: the package keyring is missing", hint=install_command("keyring")
         )
     service, _, user = terms.place.rpartition("/")
     value = _within(KEYRING_S, terms, lambda: _ask_keyring(service, user))

@@ -10,11 +10,10 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from paddock.doors.network.scrub import Scrubber
 from paddock.doors.network.secret_sources import checked, load
-from paddock.doors.network.spellings import Needle
+from paddock.journal.secret_search import Needle
 from paddock.model.errors import InvalidInput, SandboxError
 from paddock.model.values import dataclass
 from paddock.policy.network import SecretTerms
@@ -24,7 +23,6 @@ from paddock.state.revocations import Mark
 
 POLL_S = 0.5
 _TOKEN = re.compile(r"[0-9a-f]{24}")
-_MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
 
 
 class Revoked(SandboxError):
@@ -78,7 +76,7 @@ class SecretKeeper:
         self._lost: set[str] = set()
         self._is_closed = False
         self._sandbox_id: str | None = None
-        self._scrubber_of = lru_cache(maxsize=_MAX_HOSTS)(self._scrubber)
+        self._scrubbers: dict[bool, Scrubber] = {}
 
     @classmethod
     def load(
@@ -177,9 +175,15 @@ class SecretKeeper:
         return {name: one._value.reveal() for name, one in self._kept.items()}
 
     def scrubber(self, host: str) -> Scrubber | None:
-        """For all answers of a canonical host that gets values: it may remember one, and show it
-        when it got none. None for other hosts."""
-        return self._scrubber_of(host)
+        """Return what takes all values out of the answers of a canonical host, whether or not it
+        gets any: one may have been passed on to it. None without secrets."""
+        gets_none = not self.names_for(host)
+        if self._kept and gets_none not in self._scrubbers:
+            needles = [secret.needle for secret in self._kept.values()]
+            self._scrubbers[gets_none] = Scrubber(
+                needles, self.environment(), keeps_length=gets_none
+            )
+        return self._scrubbers.get(gets_none)
 
     def fork(self) -> SecretKeeper:
         """For a sandbox that has the same placeholders in its memory and files."""
@@ -198,7 +202,7 @@ class SecretKeeper:
         """Forgets all values. Whatever still wants one fails."""
         self._is_closed = bool(self)
         self._kept.clear()
-        self._scrubber_of.cache_clear()
+        self._scrubbers.clear()
         if self._sandbox_id is not None:
             revocations.strike(self._home, self._sandbox_id)
             self._sandbox_id = None
@@ -215,12 +219,6 @@ class SecretKeeper:
     def _check_open(self) -> None:
         if self._is_closed:
             raise SandboxError("the secrets of this sandbox are gone: it has ended")
-
-    def _scrubber(self, host: str) -> Scrubber | None:
-        names = self.names_for(host)
-        if not names:
-            return None
-        return Scrubber([self._kept[name].needle for name in names], self.environment())
 
 
 def _kept(terms: SecretTerms, value: str, mark: Mark | None, token: str | None) -> Secret:

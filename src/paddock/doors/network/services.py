@@ -8,10 +8,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.custody import Custody
+from paddock.doors.network.heavy_work import HeavyWork
+from paddock.doors.network.held_bodies import HeldBodies
 from paddock.doors.network.kept import Room
 from paddock.doors.network.pacing import Pacer
 from paddock.doors.network.stale import StaleAnswers
 from paddock.doors.network.upstreams import Upstreams
+from paddock.gate.alerts import EGRESS_DENIED
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed
@@ -19,6 +22,7 @@ from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
+from paddock.policy.graphql import GraphqlEndpoint
 from paddock.world.world import StandIn, World
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 _UNKNOWN_STEP = 0
 
 # The alerts of the door.
-DENIED = "egress.denied"
+DENIED = EGRESS_DENIED
 MISMATCH = "egress.mismatch"
 MALFORMED = "egress.malformed"
 REBINDING = "egress.rebinding"
@@ -51,12 +55,23 @@ class Services:
     room: Room = field(default_factory=Room)  # for what answers say
     sealer: Sealer | None = None  # without one, credentials of answers are not kept
     sealed_for: str | None = None  # the run for which seals hold; this one where nothing is said
+    held: HeldBodies = field(default_factory=HeldBodies)  # of requests
     keyed: Keyed | None = None  # without one, credentials of requests cannot be compared
 
     @property
     def latest_prompt(self) -> str | None:
         """The version that the agent reported last: its own word."""
         return None if self.inside is None else self.inside.latest_prompt
+
+    @property
+    def work(self) -> HeavyWork:
+        return self.custody.work
+
+    @property
+    def graphql(self) -> tuple[GraphqlEndpoint, ...]:
+        """The endpoints that the paddock file declares to be GraphQL."""
+        network = self.policy().network
+        return () if network is None else network.graphql
 
     def stand_in(self, host: str, port: int) -> StandIn | None:
         """What answers there in place of the real system, if anything does."""

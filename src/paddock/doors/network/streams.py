@@ -34,6 +34,12 @@ def connect_action(origin: Origin, transport: str, **more: Any) -> Action:
                   parent=origin.parent)  # fmt: skip
 
 
+def dns_action(name: str, qtype: str, parent: int | None = None) -> Action:
+    """A DNS query as an action."""
+    arguments = {"host": name, "name": name, "type": qtype}
+    return Action(Kind.DNS, name, arguments, Effect.READ, parent=parent)
+
+
 async def pass_through(
     services: Services,
     client: Conn,
@@ -126,7 +132,7 @@ async def _moved(client: Conn, server: Conn, watch: Watch | None) -> None:
         await pump(client, server)
         return
     while data := await client.read(BULK_BYTES):
-        if not watch.is_clean(data):
+        if not await watch.is_clean(data):
             raise _Stopped("a placeholder was on its way to where it is not for")
         await server.write(data)
     server.write_eof()

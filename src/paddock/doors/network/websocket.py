@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.conn import READ_BYTES, Conn, ConnIdle, ConnLost
+from paddock.doors.network.frames import BINARY, CLIENT, CLOSE, SERVER, TEXT, FrameLog
 from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _MAX_CONTROL = 123  # bytes of a farewell's reason; a ping may have two more
 _CLOSING_S = 10.0  # for the second half of a farewell
 _VIOLATION, _BROKEN, _POLICY = 1002, 1011, 1008
 
-Inspect = Callable[[bytes], bool]
-Scrub = Callable[[bytes], bytes]
+Inspect = Callable[[bytes], Awaitable[bool]]
+Scrub = Callable[[bytes], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,27 @@ class _End(Exception):
 
 
 async def relay(
-    client: Conn, server: Conn, *, inspect: Inspect | None = None, scrub: Scrub | None = None
+    client: Conn,
+    server: Conn,
+    *,
+    inspect: Inspect | None = None,
+    scrub: Scrub | None = None,
+    log: FrameLog | None = None,
 ) -> Counts:
     """Passes messages both ways until one side ends it, and closes both. A message of the client
-    that `inspect` says no to ends it with code 1008; `scrub` changes those of the server."""
+    that `inspect` says no to ends it with code 1008; `scrub` changes those of the server. `log`
+    gets every frame that is passed on."""
     from wsproto.connection import Connection, ConnectionType
 
     near, far = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
     check = None if inspect is None else _judged(inspect)
-    out = _Way("client", client, near, server, far, check)
-    back = _Way("server", server, far, client, near, scrub)
+    out = _Way(CLIENT, client, near, server, far, check, log)
+    back = _Way(SERVER, server, far, client, near, scrub, log)
     out.other, back.other = back, out
     try:
         end = await _first_end(out, back)
+        if end.code is not None and log is not None:  # both are told so, whoever is at fault
+            await log.add(SERVER, CLOSE, b"", code=end.code)
         for way in (out, back):
             await way.say_farewell(end.code)
     finally:
@@ -79,8 +88,8 @@ async def relay(
 
 
 def _judged(inspect: Inspect) -> Scrub:
-    def check(data: bytes) -> bytes:
-        if inspect(data) is not True:
+    async def check(data: bytes) -> bytes:
+        if await inspect(data) is not True:
             raise _End("policy", _POLICY)
         return data
 
@@ -113,6 +122,7 @@ class _Way:
         target: Conn,
         outgoing: Connection,
         check: Scrub | None,
+        log: FrameLog | None,
     ) -> None:
         self.messages = self.bytes = 0
         self.moved_at = 0.0
@@ -120,6 +130,7 @@ class _Way:
         self._source, self._incoming = source, incoming
         self._target, self._outgoing = target, outgoing
         self._check = check
+        self._log = log
         self._held = bytearray()  # of a message that is not checked yet
         self._is_midway = False  # whether a write was begun and not ended
 
@@ -172,7 +183,7 @@ class _Way:
             case Message():
                 await self._pass_message(event)
             case Ping() | Pong():
-                await self._send(type(event)(self._checked(event.payload)))
+                await self._send(type(event)(await self._checked(event.payload)))
             case CloseConnection() if event.code == 1006:
                 raise _End(self._name)  # the connection ended without a farewell
             case CloseConnection():
@@ -185,13 +196,16 @@ class _Way:
             # Not a farewell: the parser's word that the frame is none, and why.
             raise _End("error", event.code)
         if self._outgoing.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
-            reason = self._checked((event.reason or "").encode()).decode("utf-8", "ignore")
+            checked = await self._checked((event.reason or "").encode())
+            reason = checked.decode("utf-8", "ignore")
+            if self._log is not None:
+                await self._log.add(self._name, CLOSE, reason.encode(), code=event.code)
             await self._write(self._outgoing.send(type(event)(event.code, reason or None)))
         raise _End(self._name, is_farewell=True)
 
-    def _checked(self, data: bytes | bytearray) -> bytes:
+    async def _checked(self, data: bytes | bytearray) -> bytes:
         """What a control frame says. What stands for a secret may not fit in; it is cut then."""
-        checked = data if self._check is None or not data else self._check(bytes(data))
+        checked = data if self._check is None or not data else await self._check(bytes(data))
         return bytes(checked if checked == data else checked[:_MAX_CONTROL])
 
     async def _pass_message(self, event: Any) -> None:
@@ -204,7 +218,7 @@ class _Way:
         self._held += event.data.encode() if is_text else event.data
         if not is_last and len(self._held) < INSPECTED_BYTES:
             return
-        checked = self._check(bytes(self._held))
+        checked = await self._check(bytes(self._held))
         end = len(checked) if is_last else _cut(checked)
         self._held = bytearray(checked[end:])
         part = checked[:end]
@@ -214,7 +228,22 @@ class _Way:
         from wsproto.connection import ConnectionState
 
         if self._outgoing.state is ConnectionState.OPEN:  # after a farewell nothing is said
+            await self._note(event)
             await self._write(self._outgoing.send(event))
+
+    async def _note(self, event: Any) -> None:
+        from wsproto.events import Message, Ping
+
+        if self._log is None:
+            return
+        if isinstance(event, Message):
+            is_text = isinstance(event.data, str)
+            data = event.data.encode() if is_text else bytes(event.data)
+            kind = TEXT if is_text else BINARY
+            await self._log.add(self._name, kind, data, is_last=event.message_finished)
+        else:
+            kind = "ping" if isinstance(event, Ping) else "pong"
+            await self._log.add(self._name, kind, bytes(event.payload))
 
     async def _write(self, data: bytes) -> None:
         self._is_midway = True

@@ -8,3 +8,4 @@ UID_COUNT = 65_536
 # On-disk owner of all layers: mapped to each sandbox's uid.
 LAYER_OWNER = (FIRST_UID - 1, FIRST_UID - 1)
 MAX_MESSAGE = 1 << 20
+MAX_LIBRARIES = 8  # of bubblewrap, as descriptors of a message; it has one

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
+from paddock.fence.container.mount_table import mount_number
 from paddock.fence.container.notifier import inner_pids
 from paddock.model.results import FileEvent
 from paddock.model.values import dataclass
@@ -79,7 +80,7 @@ class Auditor:
         for target in targets:
             fd = os.open(f"/proc/{init_pid}/root{target}", os.O_PATH | os.O_CLOEXEC)
             try:
-                number = _mount_number(fd)
+                number = mount_number(fd)
                 mask = ctypes.c_uint64(_OPEN | _CLOSE_WRITE)
                 path = f"/proc/self/fd/{fd}".encode()
                 if _libc.fanotify_mark(self._fd, _MARK_ADD | _MARK_MOUNT, mask, -100, path) < 0:
@@ -132,7 +133,7 @@ class Auditor:
             asyncio.get_running_loop().add_reader(self._fd, self._on_readable)
 
     def _note(self, mask: int, fd: int, pid: int) -> None:
-        mark = self._marks.get(_mount_number(fd))
+        mark = self._marks.get(mount_number(fd))
         if mark is None or pid == os.getpid():
             return
         path = os.readlink(f"/proc/self/fd/{fd}")
@@ -147,11 +148,3 @@ class Auditor:
 def _inner_path(target: str, path: str) -> str:
     """The kernel shows a path relative to the mount it cannot reach from here; make it whole."""
     return path if path == target or path.startswith(target + "/") else target + path.rstrip("/")
-
-
-def _mount_number(fd: int) -> int:
-    with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
-        for line in file:
-            if line.startswith(b"mnt_id:"):
-                return int(line.split()[1])
-    raise OSError("no mount number")

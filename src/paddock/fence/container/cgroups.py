@@ -179,10 +179,20 @@ class GroupV1:
         return set(self.by_controller) <= there
 
     def freeze(self, is_frozen: bool) -> None:
+        """The kernel asks each process once, when the state is written. One that just began to wait
+        for its vfork child, which is frozen already, misses that: so it is asked until it is."""
         wanted = "FROZEN" if is_frozen else "THAWED"
         state = self.by_controller["freezer"] / "freezer.state"
-        _write(state, wanted)
-        _await(lambda: _text(state).strip() == wanted)
+
+        def is_reached() -> bool:
+            _write(state, wanted)
+            return _text(state).strip() == wanted
+
+        try:
+            _await(is_reached)
+        except TimeoutError:
+            _write(state, "THAWED")
+            raise
 
     def counters(self) -> Counters:
         memory = self.by_controller["memory"]
@@ -216,7 +226,15 @@ def _opened(paths: list[Path]) -> list[int]:
     return fds
 
 
+# Of cgroup v1: how much of its memory limit a sandbox may hold in the buffers of its TCP sockets.
+# They are a counter of their own there, and come on top of the limit.
+_SOCKET_SHARE = 2
+SOCKET_LIMIT = "memory.kmem.tcp.limit_in_bytes"
+
+
 def _limit_v1_memory(path: Path, size: int) -> None:
+    # Before the first socket is made: only sockets that are made under a limit are counted.
+    _write_if_there(path / SOCKET_LIMIT, str(size // _SOCKET_SHARE))
     both, plain = path / "memory.memsw.limit_in_bytes", path / "memory.limit_in_bytes"
     # Memory plus swap may never be below memory, so the order depends on the direction.
     if both.exists() and size > _number(plain):

@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
-from paddock.fence.container import cgroups, rootfs, seccomp
+from paddock.fence.container import bubblewrap, cgroups, rootfs, seccomp
 from paddock.fence.container.audit import Auditor
 from paddock.fence.container.boot import Handed, booted
 from paddock.fence.container.link import KeeperLink
@@ -26,7 +26,7 @@ from paddock.fence.container.plan import arguments, masked, stages
 from paddock.fence.guest import agreed, wire
 from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
-from paddock.model.spec import HOME, MAX_COUNT, Limits, Spec
+from paddock.model.spec import HOME, MAX_COUNT, Limits, MountMode, Spec
 from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
@@ -60,9 +60,10 @@ class ContainerDriver:
 
     name = "container"
 
-    def __init__(self, home: Home, link: KeeperLink) -> None:
+    def __init__(self, home: Home, link: KeeperLink, programs: list[int]) -> None:
         self.home = home
         self.link = link
+        self.programs = programs  # bubblewrap and its libraries, open
         self.hierarchy = cgroups.find()
         self._plain: dict[str, Any] | None = None
         self._auditor: Auditor | None = None
@@ -70,14 +71,16 @@ class ContainerDriver:
 
     @classmethod
     async def open(cls, home: Home) -> ContainerDriver:
-        rootfs.bubblewrap()
+        programs = bubblewrap.open_copies(bubblewrap.find())
         _raise_descriptor_limit()
-        return cls(home, await KeeperLink.start(home))
+        return cls(home, await KeeperLink.start(home), programs)
 
     def close(self, *, is_waiting: bool = True) -> None:
         if self._auditor is not None:
             self._auditor.close()
         self.link.close(is_waiting=is_waiting)
+        while self.programs:
+            os.close(self.programs.pop())
 
     @contextlib.asynccontextmanager
     async def prepared(self, name: str, base: str | None = None) -> AsyncIterator[None]:
@@ -124,7 +127,7 @@ class ContainerDriver:
         """What the keeper (`stages`) and the guest (the rest) must know of the file system."""
         plan = rootfs.plan(self.home, spec, place, self.link.layers)
         return {
-            "argv": "\0".join(arguments(plan, rootfs.bubblewrap())),
+            "argv": "\0".join(arguments(plan)),
             "stages": [_stage(source) for source in stages(plan)],
             "masked": masked(),
         }
@@ -155,8 +158,10 @@ class ContainerDriver:
         if self.hierarchy.version:
             name = f"cgroup v{self.hierarchy.version}"
             by |= {"cpu": name, "memory": name, "pids": name, "pause": f"{name} freezer"}
+            by["socket_memory"] = _SOCKET_MEMORY[self.hierarchy.version]
             return _Enforcing(by, is_watched=False, cpus=None)
         by["memory"] = f"watched by the guest, RLIMIT_DATA each ({self.hierarchy.why_not})"
+        by["socket_memory"] = _SOCKET_MEMORY[0]
         by["pids"] = "RLIMIT_NPROC of the user namespace"
         by["pause"] = "SIGSTOP by the guest"
         cpus, by["cpu"] = _pin(limits.cpu, self.hierarchy)
@@ -172,6 +177,8 @@ class ContainerDriver:
         try:
             self._auditor = self._auditor or Auditor()
             targets = [HOME, "/tmp", *(m.target for m in spec.mounts)]
+            # Marks do not reach into mounts below.
+            targets += [f"{m.target}/{path}" for m in spec.mounts for path in m.fixed_paths]
             self._auditor.watch(machine.init_pid, targets, machine.files)
             machine.enforcement["file_audit"] = "fanotify"
         except OSError as error:
@@ -197,13 +204,15 @@ class _Launch:
         try:
             boot_ours.send(self._boot_config(words))
             theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
+            theirs += self._driver.programs
             pid, uid = await self._launch(theirs, words["stages"], make)
             channel_theirs.close()
             boot_theirs.close()
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
-            handed = await booted(boot_ours, errors_r)
+            sources = [stage["source"] for stage in words["stages"]]
+            handed = await booted(boot_ours, errors_r, sources)
             try:
                 return await self._machine(channel_ours, pid, uid, handed)
             except BaseException:
@@ -257,6 +266,10 @@ class _Launch:
 
     def _boot_config(self, words: dict[str, Any]) -> bytes:
         limits, enforcing = self._spec.limits, self._enforcing
+        # An overlay, which hiding something makes, has locks of its own.
+        are_locks_told = any(
+            mount.mode is MountMode.READ and not mount.hidden for mount in self._spec.mounts
+        )
         rlimits = {
             "nofile": limits.files,
             # 1, not 0: a host whose core_pattern is a pipe would start its handler for 0.
@@ -278,8 +291,11 @@ class _Launch:
             "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},
             "rlimits": rlimits,
             "seccomp": seccomp.program(
-                is_watched=enforcing.is_watched, is_pinned=enforcing.cpus is not None
+                is_watched=enforcing.is_watched,
+                is_pinned=enforcing.cpus is not None,
+                are_locks_told=are_locks_told,
             ),
+            "watch_locks": are_locks_told,
             "cpus": enforcing.cpus,
             "watch_memory": limits.memory if enforcing.is_watched else None,
         }
@@ -303,10 +319,16 @@ class _Launch:
                 init_pid=init_pid,
                 sockets=handed.sockets,
                 quotas={self._place.layer: self._spec.limits.disk, **self._place.quotas},
+                cgroup_version=self._driver.hierarchy.version,
             )
         )
-        channel = await Channel.connect(sock, self._place.machine_id, machine.lost)
-        machine.begin(channel, handed.listener)
+        channel = await Channel.connect(sock, self._place.machine_id)
+        try:
+            channel.check_alive()
+            machine.begin(channel, handed.listener)
+        except BaseException:
+            channel.lose("it could not be started")  # or its transport outlives its socket
+            raise
         machine.register(self._info())
         if any(mount.volume for mount in self._spec.mounts):
             await machine.registered()  # others must know before that the volume is in use
@@ -322,6 +344,18 @@ class _Launch:
             "host_pid": os.getpid(),
             "started_at": time.time(),
         }
+
+
+# What waits in sockets, by the version of the control groups; see `socket_memory`.
+_SOCKET_MEMORY = {
+    2: "watched: what waits in sockets is part of the memory limit; connections that nobody has"
+    " accepted and netlink sockets are looked at every 0.25 s and may take as much again + 32 MiB",
+    1: "watched: TCP and UDP may take half of the memory limit on top of it; connections that"
+    " nobody has accepted and netlink sockets are looked at every 0.25 s and may take as much"
+    " again + 32 MiB",
+    0: "watched: sockets are looked at every 0.25 s and may take as much as the memory limit"
+    " + 32 MiB on top of it; pipes are bounded by the system only",
+}
 
 
 def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, str]:

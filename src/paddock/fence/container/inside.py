@@ -16,7 +16,7 @@ from pathlib import Path
 
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
-from paddock.state.home import Home, remove_tree
+from paddock.state.home import Home, mark_used, remove_tree
 
 _GUEST = Path(__file__).parent.parent / "guest"
 _KERNEL_MODULES = ("kernel", "kernel_link", "kernel_display")
@@ -39,12 +39,8 @@ _ETC_FILES = {
 }
 
 
-@cache
 def kernel_code(home: Home, python: str) -> Path:
     """A directory with `kernel/` compiled for `python`, and mount points beside it."""
-    sources = [(_GUEST / f"{name}.py").read_bytes() for name in _KERNEL_MODULES]
-    info = os.stat(python)
-    key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), *sources)
 
     def build(directory: Path) -> None:
         from shutil import copyfile  # what is built once, is loaded then
@@ -55,15 +51,18 @@ def kernel_code(home: Home, python: str) -> Path:
             copyfile(_GUEST / f"{name}.py", directory / "kernel" / f"{name}.py")
         _compile(python, directory / "kernel")
 
-    return _built(home, f"inside-{key}", build)
+    return _built(home, f"inside-{_kernel_key(python)}", build)
 
 
 @cache
+def _kernel_key(python: str) -> str:
+    sources = [(_GUEST / f"{name}.py").read_bytes() for name in _KERNEL_MODULES]
+    info = os.stat(python)
+    return _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), *sources)
+
+
 def synthetic_etc(home: Home) -> Path:
     """An /etc with what programs look up and nothing that is the host's own business."""
-    stamps = [f"{n}:{_stamp(n)}" for n in _ETC_COPIES]
-    links = (agreed.RESOLVER, agreed.CERTIFICATES, agreed.HOST_CERTIFICATES)
-    key = _digest("\n".join((*stamps, *links)).encode(), repr(sorted(_ETC_FILES.items())).encode())
 
     def build(directory: Path) -> None:
         for name in _ETC_COPIES:
@@ -76,7 +75,14 @@ def synthetic_etc(home: Home) -> Path:
         _redirect_certificates(directory)
         (directory / "mtab").symlink_to("/proc/self/mounts")
 
-    return _built(home, f"etc-{key}", build)
+    return _built(home, f"etc-{_etc_key()}", build)
+
+
+@cache
+def _etc_key() -> str:
+    stamps = [f"{n}:{_stamp(n)}" for n in _ETC_COPIES]
+    links = (agreed.RESOLVER, agreed.CERTIFICATES, agreed.HOST_CERTIFICATES)
+    return _digest("\n".join((*stamps, *links)).encode(), repr(sorted(_ETC_FILES.items())).encode())
 
 
 def _redirect_certificates(etc: Path) -> None:
@@ -138,7 +144,9 @@ def brought_interpreter(home: Home) -> Path:
 def _built(home: Home, name: str, build: Callable[[Path], None]) -> Path:
     """The directory `name` of the cache, built if missing; several processes may race to it."""
     target = home.cache / name
-    if target.exists():
+    if mark_used(target):
+        if target.stat().st_mode & 0o005 != 0o005:  # somebody closed all of PADDOCK_HOME
+            _make_readable(target)
         return target
     from tempfile import mkdtemp
 
@@ -155,14 +163,13 @@ def _built(home: Home, name: str, build: Callable[[Path], None]) -> Path:
 
 
 def _make_readable(top: Path) -> None:
-    top.chmod(0o755)
-    for directory, names, files in os.walk(top):
-        for name in names:
-            os.chmod(os.path.join(directory, name), 0o755, follow_symlinks=True)
+    """Opens a tree to everybody; the top last, because it stands for the whole."""
+    for directory, _, files in os.walk(top, topdown=False):
         for name in files:
             path = os.path.join(directory, name)
             if not os.path.islink(path):
                 os.chmod(path, 0o755 if os.access(path, os.X_OK) else 0o644)
+        os.chmod(directory, 0o755)
 
 
 def _copy_public(source: Path, target: Path) -> None:

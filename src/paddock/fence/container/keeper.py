@@ -15,28 +15,40 @@ import select
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, launch, mounts
-from paddock.fence.container.agreed import FIRST_UID, LAYER_OWNER, MAX_MESSAGE, UID_COUNT
+from paddock.fence.container.agreed import (
+    FIRST_UID,
+    LAYER_OWNER,
+    MAX_LIBRARIES,
+    MAX_MESSAGE,
+    UID_COUNT,
+)
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
 from paddock.state import btrfs, procstat
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
-from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
+from paddock.state.layers import (
+    BtrfsLayers,
+    Layers,
+    PlainLayers,
+    copies_lock,
+    unneeded_copies,
+)
 from paddock.state.privilege import is_privileged
 
 RUN = os.path.dirname(STAGE)
+_MAX_FDS = 4 + MAX_LIBRARIES  # channel, boot socket, errors, bubblewrap, its libraries
 _MAX_MAPPINGS = 256  # kept open for reuse; each costs a descriptor
-_ORPHAN_AGE_S = {"base": 120, "saving": 6 * 3600}
 
 
 def main(fd: int) -> None:
     """Serves the host process at the other end of `fd` until it is gone."""
     os.setsid()
+    os.umask(0o022)  # what it makes is for the uids of sandboxes too
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # a Ctrl-C is for the host process to handle
     try:
@@ -104,11 +116,13 @@ class Keeper:
             "launch": self._launch,
             "ready": self._ready,
             "discard": self._on_discard,
+            "sweep": self._on_sweep,
         }
         try:
             self._reply(ask, operations[ask["op"]](ask, fds))
         except OSError as error:
-            self._reply(ask, {"error": f"{error.strerror or error} ({ask['op']})"})
+            where = f"{error.filename}: " if error.filename else ""
+            self._reply(ask, {"error": f"{where}{error.strerror or error} ({ask['op']})"})
         except Exception:  # a bug of ours must reach the caller as an error, not as silence
             import traceback
 
@@ -184,6 +198,10 @@ class Keeper:
         if directory.exists():
             remove_tree(directory)
 
+    def _on_sweep(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        self._sweep()
+        return {}
+
     def _sweep(self) -> None:
         for directory, lease in abandoned(self._home):
             record = Record.read(directory)
@@ -197,13 +215,9 @@ class Keeper:
         self._sweep_layers()
 
     def _sweep_layers(self) -> None:
-        """Layers that no sandbox owns: kept to compare with, or being saved when a crash came."""
-        records = [Record.read(d) for d in self._home.sandboxes.iterdir()]
-        kept = {(r.info or {}).get("base") for r in records if r is not None}
-        for name in self._layers.names():
-            kind, _, rest = name.partition("-")
-            age_s = time.time() - int(rest.partition("-")[0]) if kind in _ORPHAN_AGE_S else 0
-            if kind in _ORPHAN_AGE_S and age_s > _ORPHAN_AGE_S[kind] and name not in kept:
+        """Copies that no sandbox compares itself with: a crash came while they were in use."""
+        with copies_lock(self._home).exclusive_if_free() as is_free:
+            for name in unneeded_copies(self._home, self._layers) if is_free else ():
                 with contextlib.suppress(OSError):
                     self._layers.destroy(name)
 
@@ -226,7 +240,8 @@ class Keeper:
         if not self._is_root:
             return PlainLayers(self._home.layers), None, "only root can mount a pool with quotas"
         for path in (RUN, STAGE, f"{RUN}/pool", f"{RUN}/uids"):
-            os.makedirs(path, mode=0o755, exist_ok=True)
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, 0o755)  # one that an earlier version made may be closed by its umask
         mounts.unshare(mounts.CLONE_NEWNS)
         mounts.make_slave()
         try:
@@ -252,7 +267,7 @@ class Keeper:
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:
         try:
-            data, fds, _, _ = socket.recv_fds(self._sock, MAX_MESSAGE, 8)
+            data, fds, _, _ = socket.recv_fds(self._sock, MAX_MESSAGE, _MAX_FDS)
         except ConnectionResetError:  # killed with answers of ours still unread
             data, fds = b"", []
         if not data:

@@ -22,6 +22,15 @@ def open_in_root(root: int, path: bytes, flags: int) -> int:
     return _openat2(root, path, flags, _IN_ROOT)
 
 
+def open_in_root_of(pid: int, path: bytes, flags: int) -> int:
+    """Opens `path` as a process would, from its own root."""
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_in_root(root, path, flags)
+    finally:
+        os.close(root)
+
+
 def open_without_links(path: str, flags: int = os.O_PATH | os.O_CLOEXEC) -> int:
     """Opens an absolute path none of whose parts is a link."""
     return _openat2(-100, os.fsencode(path), flags, _NO_SYMLINKS | _NO_MAGICLINKS)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from paddock.fence.channel import Channel
+from paddock.fence.container import socket_memory
 from paddock.fence.container.audit import FileLog
 from paddock.fence.container.cgroups import Counters, Group
 from paddock.fence.container.link import KeeperLink
@@ -39,6 +40,7 @@ class Parts:
     init_pid: int
     sockets: NamespaceSockets
     quotas: dict[str, int]  # the own layer and mounted volumes, in bytes
+    cgroup_version: int = 0
 
 
 class ContainerMachine:
@@ -59,6 +61,8 @@ class ContainerMachine:
         self.on_end: list[Callable[[str], None]] = []
         self._notifier: Notifier | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._socket_watch: asyncio.Task[None] | None = None
+        self._socket_hits = 0
         self._registering: asyncio.Task[dict[str, Any]] | None = None
         self._last: tuple[float, float] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -86,6 +90,8 @@ class ContainerMachine:
         self._parts.link.when_exited(self.machine_id, self._on_exited)
         if not self.layers.has_hard_quota:
             self._watch = asyncio.ensure_future(self._watch_disk())
+        self._socket_watch = asyncio.ensure_future(self._watch_sockets())
+        channel.when_lost(self.lost)
 
     def register(self, info: dict[str, Any]) -> None:
         """Tells other processes of it, while the caller goes on; what cannot be told is ended."""
@@ -104,21 +110,40 @@ class ContainerMachine:
         await self._registering
 
     async def freeze(self) -> None:
-        if self._parts.group is not None:
-            await offload(self._parts.group.freeze, True)
-        else:
-            answer = await asyncio.wait_for(self.channel.ask("freeze"), _CALL_S)
-            if not answer.get("frozen"):
-                await self.channel.ask("thaw")
-                raise SandboxError(f"sandbox {self.machine_id} could not be paused; it still runs")
+        """Nothing inside runs from now on. Without a control group the guest itself still does:
+        whoever calls this keeps requests from it, by `holding_calls` or by refusing them."""
+        try:
+            if self._parts.group is not None:
+                await offload(self._parts.group.freeze, True)
+            else:
+                await self._stop_programs()
+        except TimeoutError:
+            raise SandboxError(
+                f"sandbox {self.machine_id} could not be paused; it still runs"
+            ) from None
         self.is_frozen = True
+
+    async def _stop_programs(self) -> None:
+        answer = await asyncio.wait_for(self.channel.ask_at_once("freeze"), _CALL_S)
+        if not answer.get("frozen"):
+            await self.channel.ask_at_once("thaw")
+            raise TimeoutError
 
     async def thaw(self) -> None:
         if self._parts.group is not None:
             await offload(self._parts.group.freeze, False)
         else:
-            await asyncio.wait_for(self.channel.ask("thaw"), _CALL_S)
+            await asyncio.wait_for(self.channel.ask_at_once("thaw"), _CALL_S)
         self.is_frozen = False
+
+    @contextlib.contextmanager
+    def holding_calls(self) -> Iterator[None]:
+        """Requests to the guest wait within this."""
+        self.channel.hold()
+        try:
+            yield
+        finally:
+            self.channel.release()
 
     async def set_limits(self, limits: Limits) -> None:
         """For a pooled machine that meets its spec: the group and the quota follow it."""
@@ -131,7 +156,8 @@ class ContainerMachine:
     def hits(self) -> dict[str, int]:
         """How often each limit has bitten so far; two readings tell what a command ran into."""
         counted = self._parts.group.hits() if self._parts.group is not None else {}
-        return {**counted, "disk": self._disk_hits}
+        memory = counted.get("memory", 0) + self._socket_hits
+        return {**counted, "memory": memory, "disk": self._disk_hits}
 
     async def is_disk_full(self) -> bool:
         """Whether a quota is reached: within a block of it nothing more can be written."""
@@ -181,9 +207,10 @@ class ContainerMachine:
         if self.ended_by is None:
             self.ended_by = reason
         self.channel.lose(self.ended_by)
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        for watch in (self._watch, self._socket_watch):
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
         self.files.close()
         self.network_sockets.close()
         self._parts.link.forget(self.machine_id)
@@ -204,7 +231,7 @@ class ContainerMachine:
     async def _measure(self) -> Counters:
         if not self.is_frozen or self._parts.group is None:
             # A guest in a frozen group does not answer; what it said last still holds.
-            self._usage = await asyncio.wait_for(self.channel.ask("usage"), _CALL_S)
+            self._usage = await asyncio.wait_for(self.channel.ask_at_once("usage"), _CALL_S)
         usage = self._usage
         io = {"read_bytes": usage["read"], "written_bytes": usage["written"]}
         if self._parts.group is not None:
@@ -221,6 +248,28 @@ class ContainerMachine:
                     await self._enforce_disk()
             # A large tree takes long to count: never spend more than a third of a core on it.
             await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
+
+    async def _watch_sockets(self) -> None:
+        """What waits in sockets may not be more than the memory limit and a little: beyond it every
+        program ends, because whose it is cannot be told."""
+        meter = self.network_sockets.get("meter")
+        kinds = socket_memory.watched_kinds(self._parts.cgroup_version)
+        pause_s = socket_memory.WATCH_S
+        while self.ended_by is None and meter is not None:
+            await asyncio.sleep(pause_s)
+            if self.is_frozen:
+                continue
+            try:
+                held = await offload(socket_memory.held_bytes, meter, kinds)
+            except OSError:  # the machine ends, and the socket with it
+                return
+            most = self.limits.memory + socket_memory.ALLOWED_BYTES
+            is_near = held is None or 4 * held > most
+            pause_s = socket_memory.NEAR_S if is_near else socket_memory.WATCH_S
+            if held is None or held > most:
+                self._socket_hits += 1
+                with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
+                    await asyncio.wait_for(self.channel.ask("kill_all", limit="memory"), _CALL_S)
 
     async def _is_growing_over(self) -> bool:
         """Over the quota, and more than when that was last punished: an `rm` must be possible."""

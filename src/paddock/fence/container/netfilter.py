@@ -2,6 +2,7 @@
 
 TCP and DNS to any address but loopback end at the host's sockets. All else that is not for
 loopback is logged and refused: without the rules it would come back to the sandbox itself.
+Where the host has no sockets, because the sandbox has no network, everything is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from paddock.model.values import dataclass
 
 TABLE = "paddock"
 LOG_GROUP = 1
-LOGGED_BYTES = 64  # of a packet: the headers are in it
+LOGGED_BYTES = 320  # of a packet: the headers, and the name in a DNS query
 LOGS = (50, 100)  # a second, and at once; beyond, packets are refused without a word
 # The kernel remembers a connection for up to two minutes, in memory that no limit of the sandbox
 # counts. So it is not told of any but those for the door, and of no more than these of them.
@@ -42,7 +43,7 @@ _LOOPBACK: dict[int, bytes] = {socket.AF_INET: b"\x7f\0\0\1", socket.AF_INET6: b
 _DNS_PORT = 53
 _TABLES, _LOG = 10 << 8, 4 << 8  # subsystems of netfilter's netlink
 _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
-_NEW_TABLE, _NEW_CHAIN, _NEW_RULE, _GET_RULE = (_TABLES | n for n in (0, 3, 6, 7))
+_NEW_TABLE, _DELETE_TABLE, _NEW_CHAIN, _NEW_RULE, _GET_RULE = (_TABLES | n for n in (0, 2, 3, 6, 7))
 _LOGGED_PACKET, _LOG_CONFIG = _LOG, _LOG | 1
 _COPY_PACKET = 2
 _NEW = REQUEST | CREATE | EXCL
@@ -95,11 +96,17 @@ def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
             ),
         ),
         "refuse": (
+            # Without a name server, a resolver asks loopback, where nobody listens.
+            *(() if ports else (v4 + is_dns + is_logged, v6 + is_dns + is_logged)),
             v4 + accept,
             v6 + accept,
             ex.is_known() + accept,
-            is_logged,
+            # Each kind has a limit of its own: a flood of one hides no attempt of another.
+            ex.is_tcp() + is_logged,
             ex.is_tcp() + ex.reset(),
+            is_dns + is_logged,
+            is_dns + ex.unreachable(),
+            is_logged,
             ex.unreachable(),
         ),
     }
@@ -112,7 +119,10 @@ def batch(rules: Mapping[str, Sequence[bytes]]) -> list[Message]:
     last = len(numbered)
     return [
         Message("begin of the rules", _BATCH_BEGIN, _header(0, _TABLES >> 8), REQUEST),
-        Message("a table", _NEW_TABLE, _header() + text(1, TABLE), _NEW),
+        # Made, removed and made: rules that were there before are replaced in the same step.
+        Message("a table", _NEW_TABLE, _header() + text(1, TABLE), REQUEST | CREATE),
+        Message("removing the table", _DELETE_TABLE, _header() + text(1, TABLE), REQUEST),
+        Message("a new table", _NEW_TABLE, _header() + text(1, TABLE), _NEW),
         _chain("track", "filter", (_HOOK_OUTPUT, _BEFORE_TRACKING), ex.ACCEPT),
         _chain("redirect", "nat", (_HOOK_OUTPUT, _BEFORE_FILTERS), ex.ACCEPT),
         # On the way in, as a port at which nobody listens: a program sees the errors that it
@@ -123,14 +133,16 @@ def batch(rules: Mapping[str, Sequence[bytes]]) -> list[Message]:
     ]
 
 
-def listen_to_log() -> list[Message]:
-    """Makes the asking socket the one that is told of logged packets, at once."""
-    head = _header(0, LOG_GROUP)
+def listen_to_log() -> Message:
+    """Makes the asking socket the one that is told of logged packets. EBUSY: it is already."""
+    return Message("listening to the log", _LOG_CONFIG, _header(0, LOG_GROUP) + attribute(1, b"\1"))
+
+
+def log_settings() -> Message:
+    """Has the socket that listens told of the beginning of each packet, at once."""
     mode = struct.pack("!IBB", LOGGED_BYTES, _COPY_PACKET, 0)
-    return [
-        Message("listening to the log", _LOG_CONFIG, head + attribute(1, b"\1")),
-        Message("settings of the log", _LOG_CONFIG, head + attribute(2, mode) + be32(5, 1)),
-    ]
+    body = _header(0, LOG_GROUP) + attribute(2, mode) + be32(5, 1)
+    return Message("settings of the log", _LOG_CONFIG, body)
 
 
 def rules_in_force() -> list[Message]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from paddock.model.values import dataclass
 
-REQUEST, ACK, DUMP, EXCL, CREATE, APPEND = 0x1, 0x4, 0x300, 0x200, 0x400, 0x800
+REQUEST, ACK, DUMP, REPLACE, EXCL, CREATE, APPEND = 0x1, 0x4, 0x300, 0x100, 0x200, 0x400, 0x800
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")  # length, kind, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")  # length, kind

@@ -2,7 +2,8 @@
 
 A sandbox has only loopback. `open_door` turns every address into one that leads to listeners of
 the host. Before that, and when they are closed, nothing is reached. The rules do not keep the
-sandbox in: its namespace has no way out but these sockets.
+sandbox in: its namespace has no way out but these sockets. `watch_attempts` is for a sandbox
+without a network: every address leads nowhere, and attempts are logged.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _LOOPBACK_INDEX = 1  # always the first interface of a namespace
 _MAX_DATAGRAM = 8192
 _MAX_ATTEMPTS = 64  # that one reading gives
 _PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 33: "dccp", 58: "icmp", 132: "sctp", 136: "udplite"}
+_UDP, _DNS_PORT, _DNS_HEADER_BYTES = 17, 53, 12
 _WITH_PORTS = {6, 17, 33, 132, 136}
 
 
@@ -63,8 +65,8 @@ class NamespaceSockets:
         """These belong to the door from now on. What else was used to open it is not needed any
         more."""
         for name, sock in list(self._taken.items()):
-            if name == "diag":
-                continue  # it tells whose a connection is, before and after
+            if name in ("diag", "meter"):
+                continue  # they tell whose a connection is, and what is held, before and after
             if sock not in served:
                 sock.close()
             del self._taken[name]
@@ -80,11 +82,12 @@ class NamespaceSockets:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A packet that was refused: neither TCP nor a question for a name."""
+    """A packet that was refused."""
 
     protocol: str  # udp, icmp ..., or the number
     address: str
     port: int | None
+    dns_name: str | None = None  # that a DNS query asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +100,33 @@ class DoorSockets:
     udp6: socket.socket | None
     log: socket.socket  # readable when there are attempts
 
-    def attempts(self) -> list[Attempt]:
-        """Those that were logged since; at most so many, the rest at the next reading."""
-        found: list[Attempt] = []
-        while len(found) < _MAX_ATTEMPTS:
-            try:
-                found += _attempts(self.log.recv(_MAX_DATAGRAM))
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:  # that is: some more were lost
-                    raise
-        return found
-
     def close(self) -> None:
         for sock in (self.tcp4, self.tcp6, self.udp, self.udp6, self.log):
             if sock is not None:
                 sock.close()
+
+
+def read_attempts(log: socket.socket) -> list[Attempt]:
+    """Return the attempts that were logged since; at most so many, the rest at the next reading."""
+    found: list[Attempt] = []
+    while len(found) < _MAX_ATTEMPTS:
+        try:
+            found += _attempts(log.recv(_MAX_DATAGRAM))
+        except BlockingIOError:
+            break
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:  # that is: some more were lost
+                raise
+    return found
+
+
+def watch_attempts(sockets: NamespaceSockets) -> None:
+    """Have every attempt to use a network logged at the socket `netfilter`, and refused.
+
+    The namespace leads nowhere anyway; this gives evidence, not protection. A door can be opened
+    later. Raises OSError where the kernel cannot do it."""
+    log = _needed(sockets, "netfilter")
+    _install(log, _needed(sockets, "route"), [])
 
 
 def open_door(sockets: NamespaceSockets) -> DoorSockets:
@@ -164,7 +177,7 @@ def everywhere_is_local(family: int) -> netlink.Message:
     kinds = (_LOCAL_TABLE, _STATIC, _HOST_SCOPE, _LOCAL)
     body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, *kinds, 0)
     body += netlink.attribute(4, struct.pack("=I", _LOOPBACK_INDEX)) + netlink.attribute(7, source)
-    flags = netlink.REQUEST | netlink.ACK | netlink.CREATE | netlink.EXCL
+    flags = netlink.REQUEST | netlink.ACK | netlink.CREATE | netlink.REPLACE
     return netlink.Message("a local route for all addresses", _NEW_ROUTE, body, flags)
 
 
@@ -205,6 +218,8 @@ def _bind(tcp: socket.socket, udp: socket.socket, address: str) -> netfilter.Por
 
 
 def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Ports]) -> None:
+    """Install rules and routes, in place of those that were there. Without ports, of an address
+    family or at all, everything is refused."""
     # The rules before the routes: no address leads anywhere that no rule covers.
     rules = netfilter.chains(ports)
     netlink.exchange(log, netfilter.batch(rules))
@@ -212,10 +227,18 @@ def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Por
     wanted = {chain: len(in_chain) for chain, in_chain in rules.items()}
     if in_force != wanted:
         raise OSError(f"the kernel has the rules {in_force} instead of {wanted}")
-    netlink.exchange(log, netfilter.listen_to_log())
+    try:
+        netlink.exchange(log, [netfilter.listen_to_log()])
+    except netlink.Refused as error:
+        if error.errno != errno.EBUSY:  # nobody else has a socket here that may listen
+            raise
+    netlink.exchange(log, [netfilter.log_settings()])
     log.setblocking(False)
-    with route:
-        netlink.exchange(route, [everywhere_is_local(each.family) for each in ports])
+    netlink.exchange(route, [everywhere_is_local(socket.AF_INET)])
+    if ports and len(ports) == 1:
+        return  # IPv6 is switched off
+    with contextlib.suppress(netlink.Refused):
+        netlink.exchange(route, [everywhere_is_local(socket.AF_INET6)])
 
 
 def _try(probe: socket.socket, listener: socket.socket) -> None:
@@ -281,4 +304,15 @@ def _attempt(packet: bytes) -> Attempt | None:
         return None
     has_port = protocol in _WITH_PORTS and len(rest) >= 4
     port = int.from_bytes(rest[2:4], "big") if has_port else None
-    return Attempt(_PROTOCOLS.get(protocol, str(protocol)), address, port)
+    name = _queried_name(rest[8:]) if protocol == _UDP and port == _DNS_PORT else None
+    return Attempt(_PROTOCOLS.get(protocol, str(protocol)), address, port, name)
+
+
+def _queried_name(message: bytes) -> str | None:
+    """Return the name of a DNS query's first question, as far as it is in what was logged."""
+    labels: list[str] = []
+    at = _DNS_HEADER_BYTES
+    while at < len(message) and 0 < message[at] < 64:
+        labels.append(message[at + 1 : at + 1 + message[at]].decode("ascii", "backslashreplace"))
+        at += 1 + message[at]
+    return ".".join(labels) or None

@@ -20,8 +20,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from paddock.fence.container import kernel
-from paddock.fence.container.attempts import Attempt
+from paddock.fence.container import kernel, locks
+from paddock.fence.container.programs import Attempt
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -127,13 +127,20 @@ class Notifier:
             self.close()
             return
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
+        if call in locks.CALLS:
+            self._answer_lock(number, pid, arguments[0])
+            return
         # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
         try:
-            observed = observe(pid, call, arguments, self._guest)
+            program, argv, observed = observe(pid, call, arguments, self._guest)
             # Only what was read while the caller still hung in the call belongs to it.
             if not self._is_valid(number):
                 return
-            verdict = self._judged(pid, call, arguments, observed)
+            directory = ctypes.c_int(arguments[0]).value if call in _EXECVEAT else -1
+            is_first = observed.parent == 1 and _is_guests_child(pid, self._guest)
+            verdict = self._judged(
+                Attempt(observed, is_first, pid, directory, program, tuple(argv))
+            )
         except (OSError, ValueError, struct.error) as error:
             self._answer(number, getattr(error, "errno", None) or errno.EFAULT)
             return
@@ -144,14 +151,19 @@ class Notifier:
         self._held.add(task)
         task.add_done_callback(self._held.discard)
 
-    def _judged(
-        self, pid: int, call: int, arguments: list[int], observed: ExecEvent
-    ) -> int | Awaitable[int]:
-        if self._log.judge is None:
-            return 0
-        directory = ctypes.c_int(arguments[0]).value if call in _EXECVEAT else -1
-        is_first = observed.parent == 1 and _is_guests_child(pid, self._guest)
-        return self._log.judge(Attempt(observed, is_first, pid, directory))
+    def _answer_lock(self, number: int, pid: int, descriptor: int) -> None:
+        try:
+            is_granted = locks.is_without_effect(pid, descriptor)
+        except OSError as error:
+            self._answer(number, error.errno or errno.EBADF)
+            return
+        if is_granted:
+            self._send(_RESPONSE.pack(number, 0, 0, 0))  # success, and nothing done
+        else:
+            self._answer(number, 0)
+
+    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
+        return 0 if self._log.judge is None else self._log.judge(attempt)
 
     async def _when_answered(
         self, number: int, pid: int, observed: ExecEvent, verdict: Awaitable[int]
@@ -169,7 +181,9 @@ class Notifier:
         self._answer(number, code)
 
     def _answer(self, number: int, code: int) -> None:
-        answer = _RESPONSE.pack(number, 0, -code, 0 if code else _CONTINUE)
+        self._send(_RESPONSE.pack(number, 0, -code, 0 if code else _CONTINUE))
+
+    def _send(self, answer: bytes) -> None:
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._fd, _SEND, answer)
 
@@ -216,15 +230,18 @@ class Notifier:
         os.close(fd)
 
 
-def observe(pid: int, call: int, arguments: list[int], guest: int = 0) -> ExecEvent:
-    """Reads what `pid` is about to execute; raises OSError as the kernel itself would answer."""
+def observe(
+    pid: int, call: int, arguments: list[int], guest: int = 0
+) -> tuple[bytes, list[bytes], ExecEvent]:
+    """Read what `pid` is about to execute: the program and its arguments as they are, and an event
+    that shows them. Raises OSError as the kernel itself would answer."""
     shift = 1 if call in _EXECVEAT else 0
     program = read_text(pid, arguments[shift], MAX_PROGRAM_BYTES)
     argv, is_truncated = read_vector(pid, arguments[shift + 1])
     cwd = os.readlink(f"/proc/{pid}/cwd")
     real_path = None if shift else find_program(pid, cwd, program)
     inner, parent = inner_pids(pid, guest)
-    return ExecEvent(
+    event = ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
         argv=_shown(argv),
         cwd=cwd[:MAX_PROGRAM_BYTES],
@@ -234,6 +251,7 @@ def observe(pid: int, call: int, arguments: list[int], guest: int = 0) -> ExecEv
         is_truncated=is_truncated,
         real_path=real_path,
     )
+    return program, argv, event
 
 
 def _is_guests_child(pid: int, guest: int) -> bool:
@@ -264,15 +282,12 @@ def find_program(pid: int, cwd: str, program: bytes) -> str | None:
     path = program if program.startswith(b"/") else os.path.join(os.fsencode(cwd), program)
     if path.startswith((b"/proc/", b"/dev/fd/")):
         return None  # links that mean something to the caller alone; noted without a look
-    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)
     try:
-        fd = kernel.open_in_root(root, path, os.O_PATH | os.O_CLOEXEC)
+        fd = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise
         return None
-    finally:
-        os.close(root)
     try:
         return os.readlink(f"/proc/self/fd/{fd}")[:MAX_PROGRAM_BYTES]
     finally:

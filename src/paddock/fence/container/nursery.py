@@ -33,25 +33,22 @@ class Nursery:
         all_fds = [*fds, *(tree.fd for tree in trees)]
         try:
             answer, pidfds = self._exchange(data, all_fds)
-        except (ConnectionError, EOFError):  # it was killed, and its guests with it
+        except ConnectionError:  # it had been killed, and its guests with it
             self._start()
-            answer, pidfds = self._exchange_again(data, all_fds)
+            answer, pidfds = self._exchange(data, all_fds)
         if "error" in answer:
             raise OSError(answer["error"], str(answer["text"]))
         return int(str(answer["pid"])), pidfds[0]
 
-    def _exchange_again(self, data: bytes, fds: list[int]) -> tuple[dict[str, object], list[int]]:
-        try:
-            return self._exchange(data, fds)
-        except EOFError:
-            raise OSError("the nursery, which sandboxes are started from, does not live") from None
-
     def _exchange(self, data: bytes, fds: list[int]) -> tuple[dict[str, object], list[int]]:
+        """Raises ConnectionError if the nursery ended before it had read the request."""
         assert self._sock is not None
         socket.send_fds(self._sock, [data], fds)
         answer, pidfds, _, _ = socket.recv_fds(self._sock, _MAX_ANSWER, 1)
         if not answer:
-            raise EOFError("the nursery has ended")
+            # A guest may have these descriptors already. A second one must not share them.
+            self._start()
+            raise OSError("the nursery, which sandboxes are started from, was killed; try again")
         for fd in pidfds:
             os.set_inheritable(fd, False)
         value: dict[str, object] = wire.unpack_map(answer)  # type: ignore[no-untyped-call]

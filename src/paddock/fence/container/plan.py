@@ -75,7 +75,7 @@ def stages(plan: Plan) -> list[Source]:
     return list(dict.fromkeys([plan.layer, *(b.source for b in (*plan.root, *plan.binds))]))
 
 
-def arguments(plan: Plan, bwrap: str) -> list[str]:
+def arguments(plan: Plan) -> list[str]:
     """bubblewrap's command line for the plan."""
     numbers = {source: n for n, source in enumerate(stages(plan))}
 
@@ -91,7 +91,7 @@ def arguments(plan: Plan, bwrap: str) -> list[str]:
         is_checked = source.identity is not None and not plan.is_staged
         return SOURCE_FD + numbers[source] if is_checked else None
 
-    words = [bwrap, *_FRAME]
+    words = ["bwrap", *_FRAME]
     for bind in plan.root:
         words += _bind(bind, host, plan, by_descriptor(bind.source))
     for target, name in plan.links:

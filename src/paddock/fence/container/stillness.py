@@ -17,22 +17,29 @@ _BUSY_S = 0.3  # that a busy machine is waited for
 MANY, ONE = 3, 1  # looks in a row: of several threads one may be between two waits
 _MAX_TASKS = 4096
 _AT_WORK = b"RD"
+# Functions of the kernel in which a process waits for a child, or for what that writes to a pipe.
+# The second line is vfork and posix_spawn, by the kernel's version: the parent stands still until
+# the child has executed its program, and that is when a fork of a run goes live at a program.
+_WAITS = (
+    b"do_wait", b"pipe_read", b"anon_pipe_read", b"pipe_wait",
+    b"kernel_clone", b"_do_fork", b"wait_for_vfork_done",
+)  # fmt: skip
 
 
-async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> None:
-    """Returns when every thread inside waits, or after the limit. On a busy machine what could run
-    may have to wait for a core: then it is left the time to run a little."""
+async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
+    """Return True when every thread inside waits, or False after the limit. On a busy machine what
+    could run may have to wait for a core: then it is left the time to run a little."""
     until, seen = time.monotonic() + limit_s, 0
     had: int | None = None  # what all inside had worked when the limit was over
     while True:
         seen = 0 if is_at_work(init_pid) else seen + 1
         if seen >= looks:
-            return
+            return True
         if time.monotonic() > until:
             worked = work_of(init_pid)
             had = worked if had is None else had
             if worked - had > _TURN_NS or time.monotonic() > until + _BUSY_S:
-                return
+                return False
         await asyncio.sleep(_LOOK_S)
 
 
@@ -50,10 +57,17 @@ def work_of(init_pid: int) -> int:
 
 def lines_of_work(init_pid: int) -> int:
     """How many threads inside could do something of their own accord: one for each, but none for a
-    process with a single thread that has started another, because that one waits as a rule."""
-    return sum(
-        0 if len(tasks) == 1 and _children(pid) else len(tasks) for pid, tasks in _below(init_pid)
-    )
+    process with a single thread that waits for another one to end or to write to it."""
+    return sum(0 if _waits_for_child(pid, tasks) else len(tasks) for pid, tasks in _below(init_pid))
+
+
+def _waits_for_child(pid: int, tasks: list[str]) -> bool:
+    """Whether the kernel says so. Where it says nothing, the process counts as one at work."""
+    if len(tasks) != 1 or not _children(pid):
+        return False
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan", "rb") as file:
+        return file.read() in _WAITS
+    return False
 
 
 def _below(init_pid: int) -> Iterator[tuple[int, list[str]]]:

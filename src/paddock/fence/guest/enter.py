@@ -13,7 +13,19 @@ import sys
 import main
 import syscalls
 import wire
-from agreed import BROUGHT, GO_FD, INFO_FD, PIDNS_FD, PLACE, SOCKETS, SOURCE_FD, STAGE, USER_ID
+from agreed import (
+    BROUGHT,
+    GO_FD,
+    INFO_FD,
+    MAX_TERMINALS,
+    PIDNS_FD,
+    PLACE,
+    PROGRAM_FD,
+    SOCKETS,
+    SOURCE_FD,
+    STAGE,
+    USER_ID,
+)
 
 _KEPT = 3  # the first descriptor that is kept
 _MAX_CONFIG = 1 << 20
@@ -25,39 +37,58 @@ _NAME = b"paddock-guest"
 
 def enter(ask, fds, mapped):
     """The child's side of the fork; never returns. `fds` are the channel, the boot socket, the
-    descriptor for errors and the trees of the plan; `mapped` can be read when the ids are."""
+    descriptor for errors, bubblewrap with its libraries, and the trees of the plan; `mapped` can
+    be read when the ids are."""
+    attempt = "read its configuration"
     try:
-        channel, boot_fd, life, mapped, *trees = _keep(fds, ask["life"], mapped)
+        channel, boot_fd, life, mapped, *others = _keep(fds, ask["life"], mapped)
+        first_tree = len(others) - len(ask["trees"])
+        programs, trees = others[:first_tree], others[first_tree:]
         boot = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, boot_fd)
         _forget()
         # From here on its words come from the host itself: the nursery, whose memory every later
         # guest has a copy of, must not see them.
         config = wire.unpack_map(boot.recv(_MAX_CONFIG))
+        attempt = "take the sandbox's uid"
         if ask["uid"]:
             _become(mapped)
         else:
             map_ids(0, *ask["caller"])
         os.close(mapped)
-        making = _Making(config["argv"], ask["trees"], trees, is_staged=bool(ask["uid"]))
+        attempt = "start bubblewrap"
+        sources = list(zip(ask["trees"], trees, strict=True))
+        making = _Making(config["argv"], programs, sources, is_staged=bool(ask["uid"]))
+        attempt = "make its namespaces"
         _separate(config["hostname"])
         sockets = _open_sockets()
+        attempt = "enter the file system that bubblewrap made"
         making.move_in(config["masked"])
+        attempt = "join its control groups"
         _place(boot)
+        attempt = "become an ordinary user"
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # now: its root is the group it was placed in
         syscalls.unshare(syscalls.CLONE_NEWUSER)
         map_ids(USER_ID, 0, 0)
         making.end()
+        attempt = "serve"
         main.serve(channel, boot.detach(), life, config, sockets)
     except BaseException as error:
-        os.write(2, f"the guest did not boot: {error!r}".encode())
+        os.write(2, f"the guest did not boot: it could not {attempt}: {_reason(error)}".encode())
     finally:
         os._exit(125)
 
 
+def _reason(error):
+    """What went wrong and on which file, as a person would say it."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return repr(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
 def _keep(fds, life, mapped):
     """Closes all others, and gives these the numbers from 3 up."""
-    channel, boot, errors, *trees = fds
-    wanted = [channel, boot, life, mapped, *trees]
+    channel, boot, errors, *others = fds
+    wanted = [channel, boot, life, mapped, *others]
     above = _KEPT + len(wanted)
     null = os.open("/dev/null", os.O_RDWR)
     lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in (null, errors, *wanted)]
@@ -102,11 +133,12 @@ class _Making:
     """bubblewrap at work on the file system, in this pid namespace but outside of the sandbox's
     network, while the guest goes on."""
 
-    def __init__(self, argv, numbers, trees, *, is_staged):
-        """`numbers`: of each tree its number in the plan, and whether it is a directory."""
+    def __init__(self, argv, programs, sources, *, is_staged):
+        """`programs` are bubblewrap and its libraries; `sources` are of each tree its number in
+        the plan and whether it is a directory, and its descriptor."""
         syscalls.unshare(syscalls.CLONE_NEWNS)
         if is_staged:
-            _attach(zip(numbers, trees, strict=True))
+            _attach(sources)
         # Of this pid namespace: it names bubblewrap's child as we do.
         syscalls.mount(b"proc", b"/proc", b"proc", syscalls.MS_INERT)
         pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -114,9 +146,9 @@ class _Making:
         self._go, go = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         given = {INFO_FD: info, GO_FD: go.fileno(), PIDNS_FD: pid_namespace}
         if not is_staged:
-            given.update({SOURCE_FD + n: fd for (n, _), fd in zip(numbers, trees, strict=True)})
-        self._pid = _spawn(argv.split("\0"), given)
-        for fd in (info, pid_namespace, *trees):
+            given.update({SOURCE_FD + n: fd for (n, _), fd in sources})
+        self._pid = _spawn(argv.split("\0"), programs, given)
+        for fd in (info, pid_namespace, *programs, *(fd for _, fd in sources)):
             os.close(fd)
         go.close()
 
@@ -144,6 +176,7 @@ class _Making:
         _check_moved(outside)
         for path in masked:
             _mask(path)
+        _limit_terminals()
 
     def end(self):
         """It has nothing more to do, and ends by itself."""
@@ -189,13 +222,28 @@ def _mask(path):
         syscalls.mount(b"/dev/null", path.encode(), None, syscalls.MS_BIND)
 
 
-def _spawn(argv, given):
-    """Starts bubblewrap with these descriptors and no others, without copying this process."""
+def _limit_terminals():
+    """The host has one number of pseudo-terminals for all that it shares out (kernel.pty.max), and
+    bubblewrap's instance of them may take every one. The other options stay as they are there."""
+    flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NOEXEC
+    options = b"mode=620,ptmxmode=0666,max=%d" % MAX_TERMINALS
+    syscalls.mount(b"devpts", b"/dev/pts", b"devpts", flags, options)
+
+
+def _spawn(argv, programs, given):
+    """Starts bubblewrap with these descriptors and no others, without copying this process.
+
+    It and its libraries are named by descriptors: this uid may have no way to where they are.
+    """
+    numbers = range(PROGRAM_FD, PROGRAM_FD + len(programs))
+    program, *libraries = (f"/proc/self/fd/{number}" for number in numbers)
+    environment = {"LD_PRELOAD": ":".join(libraries)} if libraries else {}
+    given = {**given, **dict(zip(numbers, programs, strict=True))}
     above = max(given) + 1
     lifted = {target: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for target, fd in given.items()}
     actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in lifted.items()]
     try:
-        return os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsigmask=[])
+        return os.posix_spawn(program, argv, environment, file_actions=actions, setsigmask=[])
     finally:
         for fd in lifted.values():
             os.close(fd)

@@ -6,11 +6,14 @@ outrun by what it watches, and sees every process of the sandbox.
 import _signal
 import os
 import resource
-from time import monotonic
+from time import monotonic, sleep
 
 INTERVAL_S = 0.05
 NEAR_S = 0.01  # between two looks when more than half of the limit is in use
 SWARM = 8  # kills within a second that show that killing one by one does not help
+FREEZE_S = 5.0  # that programs have to stop; the host waits longer
+# Functions of the kernel in which a process waits for its vfork child, by the kernel's version.
+_VFORK = (b"kernel_clone", b"_do_fork", b"wait_for_vfork_done")
 REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -149,13 +152,15 @@ class Freezer:
     def freeze(self, stream, ask):
         if not self._is_frozen:
             self._stopped_before = {pid for pid in pids() if _is_stopped(pid)}
-        for _ in range(1000):
+        until = monotonic() + FREEZE_S
+        while monotonic() < until:
             if not _signal_all(_signal.SIGSTOP) or _all_stopped():
                 if not self._is_frozen:
                     self._is_frozen = True
                     self._loop.after(REFREEZE_S, self._again)
                 stream.end({"frozen": True})
                 return
+            sleep(0.001)  # on a busy machine each needs its turn on a core to stop
         stream.end({"frozen": False})
 
     def thaw(self, stream, ask):
@@ -189,7 +194,19 @@ def _signal_all(number):
 
 def _is_stopped(pid):
     state = _stat_fields(pid)
+    if state and state[0] == b"D":
+        return _waits_for_vfork(pid)
     return not state or state[0] in (b"T", b"t", b"Z", b"X")
+
+
+def _waits_for_vfork(pid):
+    """Whether the process waits until its child has executed a program. It runs nothing of its own
+    before that, and then finds the signal that stops it. Nothing else can wake it."""
+    try:
+        with open(f"/proc/{pid}/wchan", "rb") as file:
+            return file.read() in _VFORK
+    except OSError:
+        return False
 
 
 def _cpu_ticks(pid):

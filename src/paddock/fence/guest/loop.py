@@ -36,7 +36,13 @@ class Loop:
             self._epoll.unregister(fd)
 
     def after(self, delay_s, callback):
-        self._timers.append((monotonic() + delay_s, callback))
+        """Call back once, later; returns what `cancel` takes."""
+        timer = (monotonic() + delay_s, callback)
+        self._timers.append(timer)
+        return timer
+
+    def cancel(self, timer):
+        self._timers = [t for t in self._timers if t is not timer]
 
     def run(self):
         while True:
@@ -208,11 +214,11 @@ class Stream:
             self._channel.send(wire.END, self.number, wire.pack(value))
             self._channel.streams.pop(self.number, None)
 
-    def fail(self, error, path=None):
+    def fail(self, error, path=None, **more):
         """Ends the stream with an error that the host can classify."""
         code = error.errno if isinstance(error, OSError) else None
         text = os.strerror(code) if code else str(error)
-        self.end({"error": {"errno": code or 0, "message": text, "path": path}})
+        self.end({"error": {"errno": code or 0, "message": text, "path": path, **more}})
 
     def receive(self, kind, port, payload):
         if kind == wire.DATA and self.on_data is not None:

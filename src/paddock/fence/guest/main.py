@@ -12,6 +12,7 @@ import resource
 
 import files
 import limits
+import lock_watch
 import processes
 import syscalls
 import watches
@@ -40,6 +41,8 @@ def serve(channel_fd, boot_fd, line_fd, config, sockets):
     table = processes.Table(loop, config["env"])
     if config.get("watch_memory"):
         limits.Watch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
+    if config["watch_locks"]:
+        lock_watch.LockWatch(loop, limits.pids)
     Channel(channel_fd, loop, operations(loop, table))
     loop.run()
 

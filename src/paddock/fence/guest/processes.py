@@ -18,6 +18,7 @@ DRAIN_S = 0.1  # after exit, how long to wait for a pipe that a daemonised child
 KILL_PASSES = 50
 KEPT_ENDINGS = 256  # how many finished pids `attach` can still ask about
 STDIN_QUEUE = 4 << 20  # hard bound on stdin bytes kept for a program that does not read
+TERM_GRACE_S = 1.0  # between SIGTERM and SIGKILL, for a program that ran too long
 TIOCSWINSZ = 0x5414
 
 
@@ -40,18 +41,21 @@ class Table:
     def start(self, stream, ask):
         try:
             process = Process(self._loop, ask, self._base_env)
+        except spawn.Failure as failure:
+            stream.fail(failure.error, failure.path, cause=failure.cause)
+            return
         except OSError as error:
-            stream.fail(error, error.filename or ask["cwd"])
+            stream.fail(error, ask["argv"][0])
             return
         self.running[process.pid] = process
         process.attach(stream)
-        stream.event({"pid": process.pid})
+        stream.event(process.began())
 
     def attach(self, stream, ask):
         pid = ask["pid"]
         if pid in self.running:
             self.running[pid].attach(stream)
-            stream.event({"pid": pid})
+            stream.event(self.running[pid].began())
         elif pid in self.endings:
             stream.end(self.endings[pid])
         else:
@@ -94,7 +98,7 @@ class Table:
     def _ended(self, process, ending):
         del self.running[process.pid]
         ending["hits"] = dict(self.hits)
-        limit = self.killed_by.pop(process.pid, None)
+        limit = self.killed_by.pop(process.pid, None) or process.stopped_by
         if limit:
             ending["killed_by"] = limit
         self.endings[process.pid] = ending
@@ -121,7 +125,12 @@ class Process:
         self._stdin_bytes = 0
         self._ending = None
         self._on_ended = None
-        self._is_stopping = False
+        self.stopped_by = None  # the limit that it is being ended for
+        self._has_stdin = self.is_pty or bool(ask.get("stdin"))
+        self._orphans = (
+            frozenset()
+        )  # (pid, start time) of what descended from it when it was stopped
+        self._timer = None
         environment = dict(base_env)
         environment.update(ask.get("env") or {})
         theirs, actions = self._open_terminal(ask["pty"]) if self.is_pty else self._open_pipes(ask)
@@ -135,6 +144,12 @@ class Process:
                 os.close(fd)
         for fd in self._sources:
             loop.watch(fd, lambda events, fd=fd: self._on_output(fd))
+        if ask.get("timeout"):
+            self._timer = loop.after(ask["timeout"], lambda: self.stop(TERM_GRACE_S, "timeout"))
+
+    def began(self):
+        """What a stream is told when it is attached."""
+        return {"pid": self.pid, "stdin": self._has_stdin}
 
     def describe(self):
         return {
@@ -156,20 +171,24 @@ class Process:
     def signal(self, number):
         """To the program, its session, and whatever descends from it in another one."""
         for _ in range(KILL_PASSES):
-            found = _family(self.pid)
+            found = _family(self.pid, self._orphans)
             for pid in found:
                 _kill(os.kill, pid, number)
-            if number != _signal.SIGKILL or not found - {self.pid}:
+            if number != _signal.SIGKILL or not found.keys() - {self.pid}:
                 return  # a fork bomb needs more than one pass, a signal to handle just one
 
-    def stop(self, grace_s):
-        """SIGTERM, a moment to tidy up, then SIGKILL to all of its session that is left."""
-        self._is_stopping = True
+    def stop(self, grace_s, limit):
+        """SIGTERM, a moment to tidy up, then SIGKILL to all that is left of it. What descends from
+        it now is remembered: an orphan in a session of its own could not be told any more."""
+        self.stopped_by = limit
+        self._orphans = frozenset(_family(self.pid).items())
         self.signal(_signal.SIGTERM)
         self._loop.after(grace_s, lambda: self.signal(_signal.SIGKILL))
 
     def exited(self, status, usage, on_ended):
-        if self._is_stopping:
+        if self._timer is not None:
+            self._loop.cancel(self._timer)
+        if self.stopped_by is not None:
             self.signal(_signal.SIGKILL)  # what it started is not to outlive it
         self._ending = {
             "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status),
@@ -271,7 +290,7 @@ class Process:
         if call["op"] == "signal":
             self.signal(call["signal"])
         elif call["op"] == "stop":
-            self.stop(call["grace"])
+            self.stop(call["grace"], "timeout")
         elif call["op"] == "resize" and self.is_pty:
             for fd in self._sources:
                 _resize(fd, call)
@@ -341,25 +360,29 @@ def _kill(how, pid, number):
         pass
 
 
-def _family(root):
-    """Pids of `root`'s session and below it by parentage, as /proc shows it now; the dead aside."""
+def _family(root, orphans=frozenset()):
+    """Pids with start times: `root`'s session, `orphans`, and what is below them by parentage, as
+    /proc shows it now; the dead aside."""
     links = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             links[int(name)] = _links(name)
-    grew = {pid for pid, (_, session) in links.items() if session == root} | {root}
+    grew = {pid for pid, (_, session, _) in links.items() if session == root} | {root}
+    grew |= {pid for pid, (_, _, began) in links.items() if (pid, began) in orphans}
     found = set()
     while grew:
         found |= grew
-        grew = {pid for pid, (parent, _) in links.items() if parent in grew} - found
-    return found & set(links)
+        grew = {pid for pid, (parent, _, _) in links.items() if parent in grew} - found
+    return {pid: links[pid][2] for pid in found if pid in links}
 
 
 def _links(name):
-    """(parent, session) of a process; (0, 0) when it is gone or only waits to be reaped."""
+    """(parent, session, start time) of a process; zeros when it is gone or waits to be reaped."""
     try:
         with open(f"/proc/{name}/stat", "rb") as file:
             fields = file.read(1024).rpartition(b")")[2].split()
-        return (0, 0) if fields[0] in b"ZX" else (int(fields[1]), int(fields[3]))
+        if fields[0] in b"ZX":
+            return (0, 0, 0)
+        return (int(fields[1]), int(fields[3]), int(fields[19]))
     except (OSError, IndexError, ValueError):
-        return (0, 0)
+        return (0, 0, 0)

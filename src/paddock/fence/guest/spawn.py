@@ -14,9 +14,23 @@ OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memor
 _DEFAULTS = [_signal.SIGPIPE, _signal.SIGINT, _signal.SIGCHLD, _signal.SIGXFSZ]
 
 
+class Failure(Exception):
+    """A program was not started. `cause` is what the kernel refused: the working `directory`, the
+    `program`, or the `interpreter` that a script names."""
+
+    def __init__(self, cause, path, error):
+        super().__init__(cause, path, error)
+        self.cause = cause
+        self.path = path
+        self.error = error
+
+
 def start(argv, environment, cwd, actions):
     """Starts a program as the leader of a session of its own; returns its pid."""
-    os.chdir(cwd)  # the child's directory is ours at that moment; nobody else can look
+    try:
+        os.chdir(cwd)  # the child's directory is ours at that moment; nobody else can look
+    except OSError as error:
+        raise Failure("directory", cwd, error) from None
     try:
         pid = _spawn(argv, environment, actions)
     finally:
@@ -34,7 +48,7 @@ def with_shell(argv):
 
 
 def _spawn(argv, environment, actions):
-    found = OSError(errno.ENOENT, "", argv[0])
+    found = OSError(errno.ENOENT, "")
     for program in _candidates(argv[0], environment):
         try:
             return os.posix_spawn(
@@ -47,11 +61,13 @@ def _spawn(argv, environment, actions):
                 setsigmask=[],
             )
         except (FileNotFoundError, NotADirectoryError):
-            continue
+            if os.path.isfile(program):
+                raise Failure("interpreter", program, found) from None
         except PermissionError as error:
             found = error
-    found.filename = argv[0]
-    raise found
+        except OSError as error:
+            raise Failure("program", argv[0], error) from None
+    raise Failure("program", argv[0], found)
 
 
 def _candidates(program, environment):

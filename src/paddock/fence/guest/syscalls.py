@@ -13,7 +13,8 @@ _NR = {  # x86_64, aarch64
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x00020000, 0x02000000, 0x04000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x08000000, 0x10000000, 0x20000000
 CLONE_NEWNET = 0x40000000
-MS_RDONLY, MS_BIND, MS_INERT = 1, 4096, 2 | 4 | 8  # inert: no set-id, no devices, no programs
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
+MS_INERT = MS_NOSUID | MS_NODEV | MS_NOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH, _AT_FDCWD = 4, -100
 PR_SET_NAME = 15
 PR_SET_PDEATHSIG = 1
@@ -75,10 +76,10 @@ _fork_functions = [
 ]
 
 
-def _check(value):
+def _check(value, path=None):
     if value < 0:
         code = _ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise OSError(code, os.strerror(code), os.fsdecode(path) if path else None)
     return value
 
 
@@ -103,7 +104,7 @@ def setns(fd, kind):
 
 def mount(source, target, kind, flags, options=None):
     words = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
-    _check(_mount(*words))
+    _check(_mount(*words), target)
 
 
 def move_mount(fd, target):

@@ -14,6 +14,8 @@ _MASKS = {
     0x4: "chmod",
 }  # fmt: skip
 _ALL = 0x100 | 0x2 | 0x200 | 0x40 | 0x80 | 0x4
+_CREATE, _MOVED_HERE, _REMOVE = 0x100, 0x80, 0x200
+_READ, _LONGEST_EVENT = 65536, 16 + 256
 _IS_DIR = 0x40000000
 _OVERFLOW = 0x4000
 _ONLY_DIR = 0x01000000
@@ -32,14 +34,22 @@ def watch(loop, stream, ask):
 
 
 class _Watcher:
+    """One watched directory, or a tree of them.
+
+    A new directory is watched only when the event of its creation has been read. What was made in
+    it before has no event, so it is looked for once the watch is in place, and reported as created.
+    What is made between the two has an event besides, which is left out.
+    """
+
     def __init__(self, loop, stream, top, is_recursive):
         self._loop = loop
         self._stream = stream
         self._is_recursive = is_recursive
         self._paths = {}
+        self._found = set()  # reported without an event; one may still be in the queue
         self._fd = syscalls.inotify_init()
         try:
-            self._add(top, "")
+            self._add(top, "", None)
         except OSError:
             os.close(self._fd)
             raise
@@ -57,17 +67,34 @@ class _Watcher:
         self._loop.forget(self._fd)
         os.close(self._fd)
 
-    def _add(self, path, relative):
+    def _add(self, path, relative, batch):
+        """Watch a directory and, if asked to, those below it. `batch` gets the entries of one that
+        is new; it is None for those that were there when the watch began."""
         pending = [(path, relative)]
         while pending:
             path, relative = pending.pop()
             if len(self._paths) >= MAX_WATCHES:
                 raise OSError(errno.ENOSPC, "")
             self._paths[syscalls.inotify_add_watch(self._fd, path, _ALL | _ONLY_DIR)] = relative
-            if self._is_recursive:
-                with os.scandir(path) as entries:
-                    found = [e for e in entries if e.is_dir(follow_symlinks=False)]
-                pending += [(e.path, _join(relative, e.name)) for e in found]
+            if not self._is_recursive:
+                return
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    inner = _join(relative, entry.name)
+                    is_directory = entry.is_dir(follow_symlinks=False)
+                    if is_directory:
+                        pending.append((entry.path, inner))
+                    if batch is not None:
+                        self._report(entry, inner, is_directory, batch)
+
+    def _report(self, entry, relative, is_directory, batch):
+        self._found.add(relative)
+        batch.append(["create", relative])
+        try:
+            if not is_directory and entry.stat(follow_symlinks=False).st_size:
+                batch.append(["write", relative])
+        except FileNotFoundError:
+            pass  # gone again: its removal is an event
 
     def _on_events(self, events):
         if self._stream.room <= 0:
@@ -76,9 +103,10 @@ class _Watcher:
             self._is_paused = True
             return
         try:
-            data = os.read(self._fd, 65536)
+            data = os.read(self._fd, _READ)
         except BlockingIOError:
             return
+        found_before = set(self._found)
         at = 0
         batch = []
         while at < len(data):
@@ -86,6 +114,8 @@ class _Watcher:
             name = os.fsdecode(data[at + 16 : at + 16 + size].rstrip(b"\0"))
             at += 16 + size
             self._note(wd, mask, name, batch)
+        if len(data) < _READ - _LONGEST_EVENT:  # the queue was read to its end
+            self._found -= found_before
         if batch:
             self._stream.event({"changes": batch})
 
@@ -94,12 +124,18 @@ class _Watcher:
             batch.append(["overflow", ""])
             return
         relative = _join(self._paths.get(wd, ""), name)
+        if relative in self._found and mask & (_CREATE | _REMOVE):
+            self._found.discard(relative)
+            if mask & _CREATE:
+                return
         for bit, kind in _MASKS.items():
             if mask & bit:
                 batch.append([kind, relative])
-        if self._is_recursive and mask & _IS_DIR and mask & (0x100 | 0x80):
+        if self._is_recursive and mask & _IS_DIR and mask & (_CREATE | _MOVED_HERE):
             try:
-                self._add(os.path.join(self._top, relative), relative)
+                is_made_here = mask & _CREATE  # one that was moved here is one event, as a whole
+                path = os.path.join(self._top, relative)
+                self._add(path, relative, batch if is_made_here else None)
             except OSError:
                 pass  # gone again, or over the bound: its own creation was reported
 

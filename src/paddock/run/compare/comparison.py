@@ -160,6 +160,7 @@ def _side(move: Move | None) -> dict[str, Any] | None:
         "step": move.step,
         "kind": move.kind,
         "call": move.call,
+        "says": list(move.says),
         "verdict": move.verdict,
         "decided_by": move.decided_by,
         "outcome": move.outcome,

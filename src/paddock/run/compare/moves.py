@@ -11,20 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from paddock.journal.calls import answer_lines, call_words, request_money
 from paddock.journal.reader import Spot
 from paddock.journal.records import BlobRef, Record
 from paddock.journal.traffic import mapping
+from paddock.model.plural import many
 from paddock.model.values import dataclass
+from paddock.run.matching.volatile import dropped, entries
 
 MAX_NAME = 200
 # Named in docs/compare.md. They differ between two runs that did the same.
 VARYING_KEYS = frozenset({"pid", "duration_us", "http_version", "sealed", "begun"})
 VARYING_HEADERS = frozenset({
-    "age", "content-length", "date", "etag", "expires", "idempotency-key", "last-modified",
-    "request-id", "set-cookie", "traceparent", "tracestate", "user-agent", "x-amzn-requestid",
-    "x-amzn-trace-id", "x-idempotency-key", "x-request-id",
+    "age", "date", "etag", "expires", "last-modified", "request-id", "set-cookie",
+    "x-amzn-requestid",
 })  # fmt: skip
-_VARYING_PREFIXES = ("x-stainless-", "x-ratelimit-", "anthropic-ratelimit-", "cf-")
+_VARYING_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "cf-")
 _DIGIT = re.compile(r"[0-9]")
 _IN_HEADERS = re.compile(r"/headers/([^/]+)")
 # Of a command these words say what it is: `git status` is not `git push`.
@@ -54,14 +56,21 @@ class Move:
     is_again: bool = False  # answered from a record
     outcome: str | None = None
     answer: str | None = None
+    says: tuple[str, ...] = ()  # what a model answered, in lines for people
     status: int | None = None  # of a request
     exit_code: int | None = None  # of a program
+    carries: int | None = None  # of a request: the question to a model that is a step inside it
     ended_n: int | None = None
     ended_at: int | None = None
     settled: Spot | None = None
+    pid: int | None = None  # of a program that a program started
+    ran_us: int | None = None  # how long that program ran
+    repeats: int = 0  # how often it was refused again, without a step for each
 
     @property
     def duration_us(self) -> int | None:
+        if self.pid is not None and self.outcome == "done":
+            return self.ran_us  # it is settled when it is let through
         return None if self.ended_at is None else max(self.ended_at - self.at, 0)
 
     @property
@@ -72,6 +81,8 @@ class Move:
             words.append(str(self.status))
         if self.exit_code:
             words.append(f"exit {self.exit_code}")
+        if self.repeats:
+            words.append(f"and {many(self.repeats, 'more time')}")
         return " ".join(words)
 
 
@@ -93,6 +104,7 @@ def proposed_move(record: Record, spot: Spot) -> Move:
         proposal=digest_of([kind, name, without_varying(given)], record.blobs),
         spot=spot,
         parent=parent if type(parent) is int else None,
+        pid=_whole(given.get("pid")) if kind == "exec" else None,
     )
 
 
@@ -111,9 +123,17 @@ def add_settled(move: Move, record: Record, spot: Spot) -> None:
     result = mapping(body.get("result"))
     move.outcome = _text(body, "outcome") or None
     move.answer = digest_of(answer_of(body), record.blobs)
+    move.says = tuple(answer_lines(result)) if move.kind == "model" else ()
     move.status = _whole(result.get("status"))
     move.exit_code = _whole(result.get("exit_code"))
+    move.carries = _whole(result.get("model_step"))
     move.ended_n, move.ended_at, move.settled = record.n, record.at, spot
+
+
+def add_exit(move: Move, body: Mapping[str, Any]) -> None:
+    """The end of a program, if it is the step's own and not one that it started."""
+    if move.pid is not None and body.get("pid") == move.pid and move.ran_us is None:
+        move.ran_us = _whole(body.get("duration_us"))
 
 
 def answer_of(settled: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +155,10 @@ def without_varying(value: Any) -> Any:
 def varies(header: str) -> bool:
     """Whether a header is new with every request."""
     lower = str(header).lower()
-    return lower in VARYING_HEADERS or lower.startswith(_VARYING_PREFIXES)
+    if lower in VARYING_HEADERS or lower.startswith(_VARYING_PREFIXES):
+        return True
+    # What a replay does not compare either, and values that are new with every request.
+    return dropped(lower) is not None or bool(entries("header", lower))
 
 
 def digest_of(value: Any, blobs: Iterable[BlobRef] = ()) -> str:
@@ -174,14 +197,18 @@ def _call(kind: str, name: str, given: Mapping[str, Any]) -> str:
         case "http" | "model":
             query = f"?{given['query']}" if given.get("query") else ""
             words = f"{_text(given, 'host')}{_text(given, 'path')}{query}"
-            first = _text(given, "method") if kind == "http" else _text(given, "model") or name
-            return f"{first} {'' if kind == 'http' else 'at '}{words}"[:MAX_NAME]
+            if kind == "model":
+                return f"{_text(given, 'model') or name} at {words}"[:MAX_NAME]
+            money = request_money(given) or ""
+            return f"{_text(given, 'method')} {words[:MAX_NAME]} {money}".rstrip()
         case "exec" if isinstance(argv := given.get("argv"), list):
             return " ".join(str(word)[:MAX_NAME] for word in argv[:MAX_NAME])[:MAX_NAME]
         case "connect":
             return f"{_text(given, 'host')}:{given.get('port')}"[:MAX_NAME]
         case "file":
             return f"{name} {_text(given, 'path')}"[:MAX_NAME]
+        case "tool":
+            return call_words(name, given)
     return name
 
 

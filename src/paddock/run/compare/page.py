@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from paddock.model.plural import many
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
 from paddock.run.compare.fields import ABSENT, FieldDifference
@@ -18,7 +19,7 @@ from paddock.run.compare.words import (
     counts_text,
     divergence_text,
     ended_text,
-    money_text,
+    moved_text,
     parting_text,
     spent_text,
     took_text,
@@ -109,7 +110,7 @@ def _facts(column: Column, pairing: Pairing | None) -> dict[str, Markup | str]:
         "Alerts": counts_text({one.name: one.times for one in report.alerts}),
         "Asked": counts_text(asdict(report.answers)),
         "Drafts": str(report.drafted or ""),
-        "Money moved": money_text(column.money),
+        "Money moved": moved_text(column.money),
         "Models": spent_text(report.spent),
         "Took": took_text(report.duration_us),
     }
@@ -234,4 +235,9 @@ def _service(service: ServiceDifference) -> Markup:
     ]
     more = service.count - len(said)
     left = [paragraph(f"and {more} more", tone="quiet")] if more > 0 else []
-    return details(f"{service.name}: {service.count} documents differ", *said, *left, is_open=True)
+    return details(
+        f"{service.name}: {many(service.count, 'document differs', 'documents differ')}",
+        *said,
+        *left,
+        is_open=True,
+    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paddock.model.plural import many
 from paddock.run.compare.comparison import Comparison
 from paddock.run.compare.moves import Move
 from paddock.run.compare.pairing import Pair, Pairing, Part
-from paddock.run.compare.words import counts_text
+from paddock.run.compare.words import counts_text, said_lines
 from paddock.run.html import Markup, Row, Tone, badge, code, details, joined, paragraph, table
 
 MAX_ROWS = 1000  # of steps in one table: a page must stay one that opens
@@ -33,7 +34,7 @@ def matrix(comparison: Comparison) -> Markup:
     more = [str(sum(pair.here is None for pair in one.pairs)) for one in comparison.pairings]
     names = [code(one.there.run, 60) for one in comparison.pairings]
     left = len(first.moves) - len(rows)
-    said = paragraph(f"{left} more steps are not shown.") if left > 0 else Markup("")
+    said = paragraph(f"Not shown: {many(left, 'more step')}.") if left > 0 else Markup("")
     last = ("", "steps of its own", *(one if one != "0" else "" for one in more))
     return Markup(f"{table(('', first.run, *names), [*rows, last])}{said}")
 
@@ -56,7 +57,11 @@ def steps(pairing: Pairing, *, is_alone: bool) -> Markup:
     rows = [_step_row(one) for one in pairs if is_short or one.parts][:most]
     counts = counts_text(pairing.counts)
     left = len(pairing.pairs) - len(rows)
-    said = [paragraph(f"{left} more pairs are not shown here; --json has all.")] if left > 0 else []
+    said = (
+        [paragraph(f"Not shown here: {many(left, 'more pair')}; --json has all.")]
+        if left > 0
+        else []
+    )
     header = ("A", "B", "Kind", "What", "Decided", "Came of it", "")
     return details(counts or "no steps", table(header, rows), *said, is_open=is_alone)
 
@@ -67,7 +72,7 @@ def _step_row(one: Pair) -> Row | tuple[Markup | str, ...]:
         "" if here is None else str(here.step),
         "" if there is None else str(there.step),
         move.kind,
-        _call(one) if Part.PROPOSAL in one.parts else code(move.call),
+        _call(one),
         _both(here, there, "verdict", VERDICTS),
         _both(here, there, "result", OUTCOMES),
         "" if not one.parts else badge(one.what, _tone(one)),
@@ -76,9 +81,10 @@ def _step_row(one: Pair) -> Row | tuple[Markup | str, ...]:
 
 
 def _call(one: Pair) -> Markup:
-    assert one.here is not None and one.there is not None
-    calls = (one.here.call, one.there.call)
-    return Markup("<br>".join(code(call) for call in dict.fromkeys(calls)))
+    """What was wanted, in both runs where that differs, and what a model answered."""
+    calls = [move.call for move in (one.here, one.there) if move is not None]
+    lines = [*dict.fromkeys(calls), *said_lines(one)]
+    return Markup("<br>".join(code(line) for line in lines))
 
 
 def _both(here: Move | None, there: Move | None, name: str, tones: Mapping[str, Tone]) -> Markup:

@@ -13,12 +13,13 @@ from paddock.journal.records import Record
 from paddock.model.errors import PaddockError
 from paddock.model.values import dataclass
 from paddock.run.account import Account
-from paddock.run.compare.moves import Move, add_decided, add_settled, proposed_move
+from paddock.run.compare.moves import Move, add_decided, add_exit, add_settled, proposed_move
 from paddock.run.report import Report
 from paddock.world.verdicts import Report as Verdicts
 from paddock.world.verdicts import judge_run
 
 MAX_ANCESTORS = 100
+_EXIT = b'"what":"exit"'
 _PARTS = frozenset({b"proposed", b"decided", b"settled"})
 
 
@@ -58,13 +59,18 @@ def read_trail(directory: Path) -> Trail:
         _, step, kind = back
         if step is not None and kind in _PARTS:
             _take(moves, spot, kind, Record.parse(line))
+        elif kind == b"observed" and step in moves and _EXIT in line:
+            add_exit(moves[step], Record.parse(line).body)
         elif kind == b"noted" and not setting and b'"what":"setting"' in line:
             setting = whole_body(reader, Record.parse(line))
     report = account.report(is_alive=is_alive)
+    for number, again in report.repeats.items():
+        if number in moves:
+            moves[number].repeats = again.count
     return Trail(
         directory=directory,
         report=report,
-        moves=tuple(moves[step] for step in sorted(moves)),
+        moves=tuple(moves[step] for step in sorted(moves) if not _only_carries(moves[step], moves)),
         verdicts=_verdicts(reader, report),
         opened=account.opened,
         setting=setting,
@@ -76,6 +82,16 @@ def _verdicts(reader: Reader, report: Report) -> Verdicts:
     """Most runs meet no fault: they are not read again for it."""
     is_hurt = report.faults or (report.world is not None and report.world.broken)
     return judge_run(reader) if is_hurt else Verdicts(())
+
+
+def _only_carries(move: Move, moves: Mapping[int, Move]) -> bool:
+    """Whether a step is nothing but the request around a question to a model. That is a step of its
+    own only where a rule or a limit concerns requests, so another run that asked the same may not
+    have it. One that was not simply let pass is compared like any other."""
+    question = moves.get(move.carries or 0)
+    if question is None or question.kind != "model":
+        return False
+    return move.verdict in ("allow", "simulate") and not move.fault
 
 
 def whole_body(reader: Reader, record: Record) -> Mapping[str, Any]:

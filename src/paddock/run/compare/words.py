@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddock.run.compare.pairing import Pairing, Part
+from paddock.model.money import money_text
+from paddock.run.compare.pairing import Pair, Pairing, Part
 from paddock.run.report import INTERRUPTED, RUNNING, Report, Spent
 
 _MAX_CALL = 100
@@ -69,9 +70,23 @@ def spent_text(spent: Spent) -> str:
     return f"{spent.input_tokens} in, {spent.output_tokens} out{dollars}"
 
 
-def money_text(money: Mapping[str, int]) -> str:
-    """In the smallest unit of each currency, as it is in the documents."""
-    return ", ".join(f"{name} {amount}" for name, amount in money.items()) or "-"
+def moved_text(money: Mapping[str, int]) -> str:
+    """`refunds 20.00 EUR`; of a currency that is not known the number that is in the documents."""
+    return ", ".join(_moved(*one) for one in money.items()) or "-"
+
+
+def _moved(name: str, amount: int) -> str:
+    kind, _, currency = name.rpartition(" ")
+    text = money_text(amount, currency)
+    return f"{name} {amount}" if text is None else f"{kind} {text}"
+
+
+def said_lines(one: Pair) -> list[str]:
+    """What a model answered at a step, in each run where that is not the same."""
+    here, there = (() if move is None else move.says for move in (one.here, one.there))
+    if one.here is None or one.there is None or here == there:
+        return list(here or there)
+    return [f"{name}: {line}" for name, said in (("A", here), ("B", there)) for line in said]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

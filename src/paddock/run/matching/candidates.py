@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+from paddock.gate.past import is_same_body
 from paddock.model.action import Kind
 from paddock.run.matching.bindings import Bindings, Id
-from paddock.run.matching.compare import Comparison
+from paddock.run.matching.compare import Comparison, headers_left_out
 from paddock.run.matching.rows import Difference, Row, View
 from paddock.run.matching.rules import Rules
 from paddock.run.matching.sequence import Turns
@@ -21,6 +23,15 @@ MAX_SIMILAR = 64  # of those whose turn it is, when the most similar one is want
 
 _FIXED_PARTS = ("method", "host", "port", "name")
 Pairs = dict[Id, Id]
+
+
+class Equal(NamedTuple):
+    """A recorded step that a proposed action is, the pairs of ids that this makes, and what was
+    different and let vary."""
+
+    row: Row
+    pairs: Pairs
+    varied: tuple[str, ...]
 
 
 class Candidates:
@@ -42,19 +53,32 @@ class Candidates:
     def view(self, row: Row) -> View:
         return self._views[row.step]
 
-    def equal(self, view: View, bindings: Bindings) -> tuple[Row, Pairs] | None:
-        """The earliest that is equal and has not come, and the pairs of ids that this makes. One
-        that is equal in every part goes before those that are so by a rule."""
-        exact = None if self._rules.has_ids else next(self._open(self._exact, view.digest), None)
+    def equal(self, view: View, bindings: Bindings) -> Equal | None:
+        """The earliest that is equal and has not come. One that is equal in every part goes before
+        those that are so by a rule, and one with the same body before those that only have the
+        same head."""
+        found = self._equal(view, bindings)
+        if found is None and view.sent is not None:
+            return self._equal(replace(view, sent=None), bindings)
+        return found
+
+    def _equal(self, view: View, bindings: Bindings) -> Equal | None:
+        has_ids = self._rules.has_ids or view.has_ids
+        exact = None if has_ids else next(self._open(self._exact, view.digest, view.sent), None)
         if exact is not None and self._turns.is_turn(exact):
-            return exact, {}
-        for count, row in enumerate(self._open(self._near, self._neighbourhood(view))):
+            return self._exactly(exact, view)
+        near = self._open(self._near, self._neighbourhood(view), view.sent)
+        for count, row in enumerate(near):
             if row is exact or count >= MAX_LOOKED_AT:
                 break
             comparison = Comparison(self._rules, bindings, limit=1)
-            if not comparison.run(self._views[row.step], view):
-                return row, comparison.pairs
-        return None if exact is None else (exact, {})
+            recorded = self._views[row.step]
+            if not comparison.run(recorded, view):
+                return Equal(row, comparison.pairs, comparison.varied(recorded, view))
+        return None if exact is None else self._exactly(exact, view)
+
+    def _exactly(self, row: Row, view: View) -> Equal:
+        return Equal(row, {}, tuple(headers_left_out(self._views[row.step], view)))
 
     def closest(
         self, view: View, rows: Sequence[Row], bindings: Bindings
@@ -78,15 +102,40 @@ class Candidates:
             return common  # a path that varies as a whole may be one of another depth
         return (*common, path.count("/"))
 
-    def _open(self, rows_by: dict[Any, deque[Row]], key: Any) -> Iterator[Row]:
+    def _open(
+        self, rows_by: dict[Any, deque[Row]], key: Any, sent: Mapping[str, Any] | None
+    ) -> Iterator[Row]:
         rows = rows_by.get(key)
         if rows is None:
             return
         while rows and self._has_come(rows[0]):
             rows.popleft()
         for row in rows:
-            if not self._has_come(row):
+            if not self._has_come(row) and _may_have_sent(row, sent):
                 yield row
+
+
+def told_by_body(rows: Iterable[Row]) -> list[Row]:
+    """The rows that others are equal to in all that their proposals tell, but not in their bodies,
+    which streamed by."""
+    alike: dict[bytes, list[Row]] = {}
+    for row in rows:
+        if row.sent is not None:
+            alike.setdefault(row_view(row).digest, []).append(row)
+    several = (group for group in alike.values() if not _have_one_body(group))
+    return [row for group in several for row in group]
+
+
+def _have_one_body(rows: Sequence[Row]) -> bool:
+    return all(_may_have_sent(row, rows[0].sent) for row in rows)
+
+
+def _may_have_sent(row: Row, sent: Mapping[str, Any] | None) -> bool:
+    """Whether a body that is not known may be the row's, or one that is known is."""
+    if row.sent is None or sent is None or is_same_body(row.sent, sent):
+        return True
+    stable = row.sent.get("stable")
+    return stable is not None and stable == sent.get("stable")
 
 
 def _similarity(

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from paddock.doors.network.measures import SPELLING
+from paddock.doors.network.measures import SPELLING, stable_place
+from paddock.doors.network.stable_digests import STABLE
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
 from paddock.run.matching.rows import ABSENT, Difference, View
 from paddock.run.matching.rules import STRICT, Rules, words_of
 from paddock.run.matching.view import OF_BODY, step_in
+from paddock.run.matching.volatile import (
+    BODY,
+    CREDENTIAL,
+    MOMENT,
+    SIGNED,
+    TOKEN,
+    Volatile,
+    dropped,
+    entries,
+    is_same_token,
+)
 
 MAX_DIFFERENCES = 50
 Place = tuple[str | int, ...]
@@ -24,6 +36,7 @@ _LAST = ("headers", "conversation", "prompt_digest", "system_ref", "tools_ref", 
 # Who is asked, and for what: no rule lets these vary.
 _FIXED = frozenset({"method", "scheme", "host", "port", "name", "type", "upgrade"})
 _MEASURES = ("body_bytes", "body_sha256")
+_OF_MEASURES = frozenset({*_MEASURES, STABLE})
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -35,7 +48,7 @@ def compare(
 
 
 class Comparison:
-    """One comparison, and the pairs of ids that hold if it ends in a match."""
+    """One comparison, the pairs of ids that hold if it ends in a match, and what was let vary."""
 
     def __init__(self, rules: Rules, bindings: Bindings, limit: int = MAX_DIFFERENCES) -> None:
         self.pairs: dict[Id, Id] = {}
@@ -43,13 +56,22 @@ class Comparison:
         self._bindings = bindings
         self._limit = limit
         self._found: list[Difference] = []
-        self._has_varied_body = False
+        self._has_varied_body = self._is_any_body = False
+        self._names: frozenset[str] = frozenset()  # of the query's parameters, in lower case
+        self._varied: dict[str, None] = {}
 
     def run(self, recorded: View, proposed: View) -> tuple[Difference, ...]:
         if recorded.kind is not proposed.kind:
             return (Difference("kind", str(recorded.kind), str(proposed.kind)),)
         ours, theirs = recorded.parts, proposed.parts
-        left = OF_BODY if _is_same_body(ours, theirs) else frozenset(_MEASURES)
+        self._names = _lower_names(ours.get("query"))
+        self._is_any_body = is_any = self._lets_any_body(recorded, proposed)
+        is_same = _is_same_body(ours, theirs)
+        left = OF_BODY if is_any or is_same else _OF_MEASURES
+        # Where the bodies are not the same bytes, what is computed from them may differ as well.
+        self._has_varied_body = not is_same and (
+            is_any or _is_same_but_for_separators(ours, theirs)
+        )
         for key in _ordered(frozenset({*ours, *theirs}) - left):
             self._part(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
         self._keyed(recorded.keyed, proposed.keyed)
@@ -57,6 +79,15 @@ class Comparison:
             self._measures(ours, theirs)
             self._spelling(recorded.keyed, proposed.keyed)
         return tuple(self._found[: self._limit])
+
+    def varied(self, recorded: View, proposed: View) -> tuple[str, ...]:
+        """After a match: what was different and let vary, as labels."""
+        return (*self._varied, *headers_left_out(recorded, proposed))
+
+    def _lets_any_body(self, recorded: View, proposed: View) -> bool:
+        """Whether the body may be anything: `body=any` holds for all, however long, and whether
+        or not rules can read them, as long as there is one on both sides."""
+        return self._rules.lets_any_body and has_body(recorded) and has_body(proposed)
 
     def _part(self, key: str, ours: Any, theirs: Any) -> None:
         if self._is_full:
@@ -135,6 +166,14 @@ class Comparison:
             mine, others = ours.get(at), theirs.get(at)
             if mine == others or self._is_keyed_variable(at, mine, others):
                 continue
+            if self._is_any_body and _words(at)[:1] == ("body",):
+                continue
+            if at.endswith(stable_place("")):
+                continue  # looked at with the credential that it is about
+            stable = stable_place(at)
+            if mine and others and ours.get(stable) and ours[stable] == theirs.get(stable):
+                self._vary(SIGNED.label.replace(CREDENTIAL, at.removeprefix("headers.")))
+                continue
             self._differ(at, _unshown(mine), _unshown(others))
 
     def _is_keyed_variable(self, at: str, ours: str | None, theirs: str | None) -> bool:
@@ -147,6 +186,9 @@ class Comparison:
     def _measures(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         """Bodies that are equal as JSON may be so in another order of keys, which says nothing, but
         not in another size: then numbers or texts are spelled otherwise."""
+        if _is_same_but_for_separators(ours, theirs):
+            self._vary(f"{BODY} without {ours[STABLE]['without']}")
+            return
         if self._has_varied_body:
             return
         is_json = "body" in ours and not _is_form(ours)
@@ -164,15 +206,58 @@ class Comparison:
         """Whether a value may be the other one: equal, or let vary."""
         if self._is_let_vary(place, ours, theirs):
             return True
+        entries_here = self._entries(place)
         if type(ours) is type(theirs) and ours == theirs:
             # Where an id is declared, an equal one must fit its pairs like any other.
-            return not any(one.is_id and one.allows(ours) for one in self._rules.at(place))
+            if any(one.is_id and one.allows(ours) for one in self._rules.at(place)):
+                return False
+            return all(self._fits(one, ours, theirs) for one in entries_here if one.is_id)
+        if any(self._allows(one, ours, theirs) for one in entries_here):
+            return True
         moments = self._rules.moments
         is_free = moments is not None and moments.allow(ours, theirs)
+        if is_free:
+            self._vary(MOMENT)
+        elif is_same_token(ours, theirs):
+            is_free = True
+            self._vary(TOKEN.label)
         if not is_free and self._bindings and isinstance(ours, str):
             is_free = self._bindings.translate(ours) == theirs
         self._has_varied_body |= is_free and place[0] == "body"
         return is_free
+
+    def _entries(self, place: Place) -> tuple[Volatile, ...]:
+        """The entries of the list of volatile fields about a place."""
+        if len(place) != 2 or place[0] not in ("headers", "query") or not isinstance(place[1], str):
+            return ()
+        found = entries("header" if place[0] == "headers" else "query", place[1])
+        return tuple(one for one in found if one.beside is None or one.beside in self._names)
+
+    def _allows(self, entry: Volatile, ours: Any, theirs: Any) -> bool:
+        """Return whether an entry lets a value be another one."""
+        if not isinstance(ours, str) or not isinstance(theirs, str):
+            return False
+        if entry.is_of_body and not self._has_varied_body:
+            return False
+        if entry.are_close is not None:
+            is_free = entry.are_close(ours, theirs)
+        else:
+            mine, others = entry.stem(ours), entry.stem(theirs)
+            is_free = mine is not None and others is not None and mine[0] == others[0]
+            is_free = is_free and (not entry.is_id or self._fits(entry, ours, theirs))
+        if is_free:
+            self._vary(entry.label)
+        return is_free
+
+    def _fits(self, entry: Volatile, ours: str, theirs: str) -> bool:
+        """Return whether the ids in two values may be pairs."""
+        mine, others = entry.stem(ours), entry.stem(theirs)
+        if mine is None or others is None:
+            return True  # no id of that shape: nothing that belongs together
+        return all(map(self._is_pair, mine[1], others[1]))
+
+    def _vary(self, label: str) -> None:
+        self._varied[label] = None
 
     def _is_let_vary(self, place: Place, ours: Any, theirs: Any) -> bool:
         if not self._rules.vary or ours is ABSENT or theirs is ABSENT:
@@ -199,6 +284,35 @@ class Comparison:
 
     def _differ(self, at: str, ours: Any, theirs: Any) -> None:
         self._found.append(Difference(at, ours, theirs))
+
+
+def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
+    """The labels of headers that differ and are not compared."""
+    if recorded.left_out == proposed.left_out:
+        return
+    ours, theirs = recorded.left_out, proposed.left_out
+    for name in sorted({*ours, *theirs}):
+        entry = dropped(name) if ours.get(name) != theirs.get(name) else None
+        if entry is not None:
+            yield entry.label
+
+
+def has_body(view: View) -> bool:
+    """Return whether a request has a body, as far as its head and what was read of it tell."""
+    if view.parts.get("body_bytes") or "body" in view.parts:
+        return True
+    length = view.left_out.get("content-length", "0").strip()
+    return "transfer-encoding" in view.left_out or length != "0"
+
+
+def _lower_names(query: Any) -> frozenset[str]:
+    names = _names(query) or ()
+    return frozenset(unquote_plus(name).lower() for name in names)
+
+
+def _is_same_but_for_separators(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    stable = ours.get(STABLE)
+    return isinstance(stable, dict) and stable == theirs.get(STABLE)
 
 
 def _is_same_body(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:

@@ -26,9 +26,14 @@ def check_forkable(rows: Sequence[Row], k: int) -> NotForkable | None:
     return NotForkable(k, why, steps[:_MAX_STEPS], (*before[-1:], *after[:1]))
 
 
+def places(rows: Sequence[Row]) -> list[int]:
+    """All steps at which a second future can begin."""
+    return _places(sorted(rows, key=lambda row: row.step))
+
+
 def last_place(rows: Sequence[Row]) -> int:
     """The last step at which a second future can begin."""
-    return _places(sorted(rows, key=lambda row: row.step))[-1]
+    return places(rows)[-1]
 
 
 def together_with(rows: Sequence[Row], k: int) -> tuple[Row, ...]:

@@ -29,7 +29,18 @@ _MAIL = (
     r"(?P<mh>\d\d):(?P<mmi>\d\d):(?P<ms>\d\d) (?P<mz>GMT|UTC|[+-]\d{4})"
 )
 _UNIX = r"(?P<u>\d{19}|\d{16}|\d{13}|\d{10})(?P<uf>\.\d{1,9})?"
-_TOKEN = re.compile(rf"(?<![\w.])(?:{_ISO}|{_BASIC}|{_MAIL}|{_UNIX})(?![\w]|\.\d)")
+# Ids that begin with the time at which they were made: UUIDs of versions 1, 6 and 7, and ULIDs.
+_UUID = (
+    r"(?P<id>[0-9a-f]{8}(?P<dash>-?)[0-9a-f]{4}(?P=dash)(?P<version>[167])[0-9a-f]{3}(?P=dash)"
+    r"[89ab][0-9a-f]{3}(?P=dash)[0-9a-f]{12})"
+)
+_ULID = r"(?P<ulid>[0-7][0-9A-HJKMNP-TV-Z]{25})"
+_TOKEN = re.compile(
+    rf"(?<![0-9A-Fa-f])(?i:{_UUID})(?![0-9A-Fa-f])|(?<![0-9A-Za-z]){_ULID}(?![0-9A-Za-z])"
+    rf"|(?<![\w.])(?:{_ISO}|{_BASIC}|{_MAIL}|{_UNIX})(?![\w]|\.\d)"
+)
+_BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TICKS_BEFORE_1970 = 0x01B21DD213814000  # of 100 ns, from the beginning of UUIDs' calendar
 _SCALES = {10: 1.0, 13: 1e3, 16: 1e6, 19: 1e9}
 
 
@@ -74,7 +85,9 @@ def is_moment(value: Any) -> bool:
     """Whether a value is nothing but a time, of whatever year."""
     text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
     found = _TOKEN.fullmatch(text) if len(text) < 64 else None
-    return found is not None and _span(found) is not None
+    if found is None or found["id"] or found["ulid"]:
+        return False
+    return _span(found) is not None
 
 
 def is_unix(value: Any) -> bool:
@@ -112,6 +125,9 @@ def _span(found: re.Match[str]) -> Window | None:
     """None for what only looks like a time, the 31st of February."""
     part = found.groupdict()
     try:
+        if part["id"] or part["ulid"]:
+            made_at, _ = _of_id(part)
+            return made_at, made_at
         if part["u"]:
             return _unix_span(part["u"], part["uf"])
         if part["by"]:
@@ -123,6 +139,27 @@ def _span(found: re.Match[str]) -> Window | None:
         return _clock(part, "y mo d h mi s", part["z"], size)
     except (ValueError, OverflowError):
         return None
+
+
+def _of_id(part: dict[str, Any]) -> tuple[float, str]:
+    """When an id was made, and all that is in it besides: version, chance and the machine."""
+    if part["ulid"]:
+        text = part["ulid"]
+        millis = 0
+        for digit in text[:10]:
+            millis = millis * 32 + _BASE32.index(digit)
+        return millis / 1e3, f"ulid {text[10:]}"
+    text = part["id"]
+    plain = text.replace("-", "").lower()
+    case = "upper" if text != text.lower() else "lower"
+    if part["version"] == "7":
+        return int(plain[:12], 16) / 1e3, f"uuid7 {part['dash']} {case} {plain[12:]}"
+    if part["version"] == "1":
+        ticks = int(plain[13:16] + plain[8:12] + plain[:8], 16)
+    else:
+        ticks = int(plain[:12] + plain[13:16], 16)
+    rest = f"uuid{part['version']} {part['dash']} {case} {plain[16:]}"
+    return (ticks - _TICKS_BEFORE_1970) / 1e7, rest
 
 
 def _unix_span(whole: str, fraction: str | None) -> Window | None:
@@ -151,6 +188,8 @@ def _spelling(found: re.Match[str]) -> str:
     """What must be equal in two times besides their being times: the form and the zone. Of a
     fraction only that it is there, because some languages drop zeros at its end."""
     part = found.groupdict()
+    if part["id"] or part["ulid"]:
+        return _of_id(part)[1]
     if part["u"]:
         return f"unix {len(part['u'])} {part['uf'] is not None}"
     if part["by"]:

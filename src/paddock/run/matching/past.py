@@ -6,17 +6,23 @@ here: the caller waits, and says when it has waited long enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
+from paddock.gate.past import is_same_body
 from paddock.model.action import Kind
 from paddock.run.matching.besides import Besides, marked
 from paddock.run.matching.bindings import Bindings
 from paddock.run.matching.candidates import MAX_SIMILAR, Candidates
-from paddock.run.matching.compare import compare
+from paddock.run.matching.compare import Comparison, compare
 from paddock.run.matching.forkable import check_forkable, together_with
 from paddock.run.matching.rows import (
+    BEYOND_BUDGET,
     Difference,
     Diverged,
     DivergedBy,
@@ -31,6 +37,10 @@ from paddock.run.matching.rows import (
 from paddock.run.matching.rules import STRICT, Rules
 from paddock.run.matching.sequence import MAX_NAMED, Turns
 from paddock.run.matching.view import row_view
+from paddock.run.matching.volatile import BODY
+
+# What follows the last chunk of an upload that AWS's SDKs send in chunks of their own.
+_CHECKSUMS = re.compile(r"(?<=\r\n0\r\n)(?:x-amz-checksum-[a-z0-9]+:[^\r\n]*\r\n)+(?=\r\n\Z)")
 
 
 class Past:
@@ -42,14 +52,19 @@ class Past:
     def __init__(self, rows: Iterable[Row], rules: Rules = STRICT) -> None:
         self._all = sorted(marked(rows, rules.beside), key=lambda row: row.step)
         self._rows = [row for row in self._all if row.is_candidate]
+        self._by_step = {row.step: row for row in self._rows}
         self._rules = rules
         self._bindings = Bindings()
+        self.varied: Counter[str] = Counter()  # what was different and let vary, by label
         self._optional = _questions_again(self._rows)
         self._turns = Turns(self._rows, self._optional)
         self._candidates = Candidates(self._rows, rules, self._turns)
         self._refusals = {row.step: row_view(row) for row in self._all if _is_refusal(row)}
         self._refused: set[int] = set()
         self._asked: dict[bytes, Row] = {}  # questions for names that have come
+        self._repeats = {
+            row.step: row.repeats for row in self._rows if row.repeats
+        }  # still to come
         self._besides = Besides(self._all, rules.beside)
         self._begins_beside = False
         self._end: int | None = None
@@ -84,8 +99,13 @@ class Past:
         """Whether there is an end of the past, and it is reached."""
         return self._end is not None and not self._outstanding
 
-    def propose(self, view: View) -> Proposed:
-        """What a proposed action is. A Match is taken; an Early one is to be proposed again."""
+    def propose(self, view: View, *, is_stuck: bool = False) -> Proposed:
+        """Return what a proposed action is. A Match is taken; an Early one is to be proposed again.
+
+        `is_stuck` says that a program was held for others that do not come. Whoever starts it by
+        vfork stands still meanwhile, in Python with the interpreter's lock, so that the other
+        threads, whose steps it waits for, cannot make them. Then it is taken out of its turn: it
+        stays inside the fence, and gets no answer that another step should have had first."""
         # What comes by the clock does not begin the future, unless that begins with such a step.
         if not (self.is_live and self._begins_beside):
             beside = self._besides.take(view)
@@ -96,14 +116,17 @@ class Past:
         found = self._candidates.equal(view, self._bindings)
         again = self._asked.get(view.digest)
         if found is None:
+            again = again or self._repeated(view)
             return self._unknown(view) if again is None else Match(again, is_again=True)
-        row, pairs = found
+        row = found.row
         waits_for = self._waits_for(row)
-        if waits_for:
+        if waits_for and not (is_stuck and row.is_contained and again is None):
             return Early(row, waits_for) if again is None else Match(again, is_again=True)
         if not row.is_answerable:
-            return Diverged(DivergedBy.UNKEPT, row)
-        self._bindings.add(pairs)
+            why = (Difference("answer", row.unkept, None),) if row.unkept else ()
+            return Diverged(DivergedBy.UNKEPT, row, why)
+        self._bindings.add(found.pairs)
+        self.varied.update(found.varied)
         self._take(row, view)
         return Match(row)
 
@@ -113,7 +136,7 @@ class Past:
         if found is None:
             early = self._awaited_end()
             return self._diverged(view) if early is None else _too_early(None, early.waits_for)
-        row, _ = found
+        row = found.row
         return _too_early(row, self._waits_for(row))
 
     def may_answer(self, row: Row) -> bool:
@@ -123,6 +146,10 @@ class Past:
     def held_by(self, row: Row) -> tuple[Row, ...]:
         """Those that were answered before the row, and were not yet."""
         return () if row.settled_n is None else self._turns.before(row.answer_n)
+
+    def before(self, n: int) -> tuple[Row, ...]:
+        """Return those that were answered before a record, and were not yet."""
+        return self._turns.before(n)
 
     def give_up_answer(self, row: Row) -> Diverged:
         """One that has waited long enough to be answered: what was answered before never came."""
@@ -147,6 +174,31 @@ class Past:
         self._refused.update(found)
         return next(row for row in self._all if row.step == found[0])
 
+    def is_same_body(self, recorded: Mapping[str, Any], came: Mapping[str, Any]) -> bool:
+        """Whether a body that streamed by, and is compared when its answer is given, may be the
+        recorded one."""
+        if is_same_body(recorded, came):
+            return True
+        if self._rules.lets_any_body and recorded.get("bytes") and came.get("bytes"):
+            return True
+        stable = recorded.get("stable")
+        if isinstance(stable, Mapping) and stable == came.get("stable"):
+            self.varied.update([f"{BODY} without {stable['without']}"])
+            return True
+        texts = [_uploaded_text(one) for one in (recorded, came)]
+        return all(texts) and self.is_same_text(*texts)
+
+    def is_same_text(self, recorded: str, came: str) -> bool:
+        """Whether a message of a WebSocket may be the recorded one. It is compared as a body is:
+        JSON value by value, and what is declared of `body` holds."""
+        views = [View(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
+        comparison = Comparison(self._rules, self._bindings, limit=1)
+        if comparison.run(*views):
+            return False
+        self._bindings.add(comparison.pairs)
+        self.varied.update(comparison.varied(*views))
+        return True
+
     def missing(self) -> tuple[Row, ...]:
         """What has not come. That names were asked for again, or in vain, is not missed."""
         return tuple(row for row in self._all if self._is_missing(row))
@@ -154,7 +206,19 @@ class Past:
     def ended(self) -> Diverged | None:
         """The agent has ended: what is missing is a divergence."""
         missing = self.missing()
-        return Diverged(DivergedBy.MISSING, missing[0]) if missing else None
+        if missing:
+            return Diverged(DivergedBy.MISSING, missing[0])
+        return self._too_few_repeats()
+
+    def _too_few_repeats(self) -> Diverged | None:
+        """A refusal that did not come as often as it was counted. How often a name is asked for
+        depends on the resolver; and what belongs to the past of a fork is not known of a count."""
+        for step, left in self._repeats.items():
+            row = self._by_step[step]
+            if left and self._end is None and row.kind is not Kind.DNS:
+                came = Difference("refused again", row.repeats, row.repeats - left)
+                return Diverged(DivergedBy.MISSING, row, (came,))
+        return None
 
     def check_forkable(self, k: int) -> NotForkable | None:
         """Why a fork cannot begin at step k; None if it can."""
@@ -168,6 +232,20 @@ class Past:
         """What is compared of a row that is a candidate, or a refusal."""
         found = self._refusals.get(row.step)
         return self._candidates.view(row) if found is None else found
+
+    def _repeated(self, view: View) -> Row | None:
+        """The refusal that came so often that the rest was counted: one of that count has come.
+        Between which other steps it came is not recorded, so any place is right."""
+        for step, left in self._repeats.items():
+            row = self._by_step[step]
+            if left and self._turns.has_come(row) and self._is_equal(row, view):
+                self._repeats[step] -= 1
+                return row
+        return None
+
+    def _is_equal(self, row: Row, view: View) -> bool:
+        recorded = self._candidates.view(row)
+        return recorded.digest == view.digest or not compare(recorded, view, self._rules, 1)
 
     def _take(self, row: Row, view: View) -> None:
         self._turns.come(row)
@@ -203,7 +281,10 @@ class Past:
         if not rows:
             return Diverged(DivergedBy.EXTRA, None)
         row, differences = self._candidates.closest(view, rows, self._bindings)
-        return Diverged(DivergedBy.CHANGED, row, differences)
+        if row.is_whole:
+            return Diverged(DivergedBy.CHANGED, row, differences)
+        why = Difference("record", f"what was proposed is not whole: {BEYOND_BUDGET}", None)
+        return Diverged(DivergedBy.UNKEPT, row, (why, *differences))
 
     def _equal_refusals(self, view: View) -> list[int]:
         ones = self._refusals.items()
@@ -247,6 +328,22 @@ def _questions_again(rows: Iterable[Row]) -> frozenset[int]:
             again.add(row.step)
         seen.add(digest)
     return frozenset(again)
+
+
+def _as_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _uploaded_text(record: Mapping[str, Any]) -> str:
+    """The text of an upload, without the checksum that AWS's SDKs send behind it; empty if there is
+    none, or not all of it is kept."""
+    text = record.get("body")
+    if not isinstance(text, str) or record.get("is_cut"):
+        return ""
+    return _CHECKSUMS.sub("", text)
 
 
 def _is_refusal(row: Row) -> bool:

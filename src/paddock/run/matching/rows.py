@@ -11,6 +11,8 @@ from typing import Any
 from paddock.model.action import Kind
 from paddock.model.values import dataclass
 
+BEYOND_BUDGET = "the budget of the recorded run was used up (record: {budget: ...})"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -30,9 +32,13 @@ class Row:
     is_within: int | None = None  # the step inside whose answer it was proposed
     is_contained: bool = False  # stays inside the fence: carried out again, not answered
     is_kept: bool = True  # whether the journal has all of its answer
+    unkept: str = ""  # why it does not
     begun_n: int | None = None  # the last record before its answer began; None: when it settled
     beside: str | None = None  # the rule by which it goes on beside what the agent does
     is_silent: bool = False  # nothing of its answer reached the agent: it only has to come
+    repeats: int = 0  # how often it was refused again, without a step for each
+    is_whole: bool = True  # whether the journal has all of what was proposed
+    sent: Mapping[str, Any] | None = None  # of a body that its proposal does not tell: its digests
 
     @property
     def answer_n(self) -> float:
@@ -87,7 +93,8 @@ class DivergedBy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The proposed is this recorded step. `is_again`: a question for a name that came before."""
+    """The proposed is this recorded step. `is_again`: a question for a name that came before, or
+    one of the refusals that were only counted."""
 
     row: Row
     is_again: bool = False
@@ -153,3 +160,6 @@ class View:
     keyed: Mapping[str, str] = field(default_factory=dict)  # by place: `headers.authorization`
     place: tuple[Any, ...] = ()  # kind, host, method and such: what similar ones have in common
     digest: bytes = b""  # equal ones are the same in every part
+    left_out: Mapping[str, str] = field(default_factory=dict)  # headers that are not compared
+    has_ids: bool = False  # among its headers: they must fit those of other requests
+    sent: Mapping[str, Any] | None = None  # as of a row; None where it is not known yet

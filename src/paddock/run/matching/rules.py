@@ -71,6 +71,11 @@ class Rules:
         return [one for one in self.vary if one.is_at(place)]
 
     @property
+    def lets_any_body(self) -> bool:
+        """Return whether `body=any` is declared."""
+        return any(one.as_ == "any" and one.words == ("body",) for one in self.vary)
+
+    @property
     def has_ids(self) -> bool:
         return any(one.is_id for one in self.vary)
 

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from paddock.model.plural import many
 from paddock.run.matching.rows import ABSENT, Difference, View
 
 MAX_SHOWN = 600  # characters of one value
@@ -98,7 +99,7 @@ def _lines(view: View) -> list[str]:
     spelled = json.dumps(parts, indent=1, sort_keys=True, ensure_ascii=False, default=repr)
     lines = [visible(line)[:MAX_SHOWN] for line in spelled.split("\n")]
     left = len(lines) - MAX_LINES
-    return lines if left <= 0 else [*lines[:MAX_LINES], f"… {left} more lines"]
+    return lines if left <= 0 else [*lines[:MAX_LINES], f"… {many(left, 'more line')}"]
 
 
 def _aligned(mark: str, ours: list[str], theirs: list[str]) -> Iterator[tuple[str, str, str]]:

@@ -11,10 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.doors.network.stable_digests import STABLE
 from paddock.journal.bodies import as_json
 from paddock.model.action import Kind
-from paddock.run.matching.headers import compared
+from paddock.run.matching.headers import compared, left_out
 from paddock.run.matching.rows import Row, View
+from paddock.run.matching.volatile import has_ids
 
 MAX_PAIRS = 2000  # of a query; a longer one is compared as one text
 _MAX_WHOLE = 1e21  # from here on canonical JSON writes whole doubles with an exponent
@@ -23,7 +25,7 @@ _BY_KIND = {
     Kind.HTTP: frozenset({"http_version"}),
     Kind.MODEL: frozenset({"http_version"}),
     # Numbers and real files of one machine: the same program has others the next time.
-    Kind.EXEC: frozenset({"pid", "real_path", "same_as"}),
+    Kind.EXEC: frozenset({"pid", "real_path", "same_as", "is_writable"}),
 }
 # Made from the conversation; where all of that is there, it is compared itself.
 _OF_CONVERSATION = frozenset(
@@ -33,7 +35,7 @@ _OF_REQUEST = frozenset({"parameters", "request", "stream"})
 _SENT = ("messages", "model", "system", "tools")
 _TOLD_BY_BODY = _OF_CONVERSATION | _OF_REQUEST | {*_SENT}
 # What is said of a body. Equal digests of the sent bytes say that all of it is equal.
-OF_BODY = _TOLD_BY_BODY | {"body", "body_bytes", "body_sha256"}
+OF_BODY = _TOLD_BY_BODY | {"body", "body_bytes", "body_sha256", STABLE}
 _ODD = frozenset('.[]"*= ')  # in a key: it is quoted
 _NAMED = frozenset({Kind.TOOL, Kind.FILE, Kind.CODE})
 _ADDRESSED = frozenset({Kind.HTTP, Kind.MODEL})
@@ -74,7 +76,20 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
     inner = "arguments" if kind in _NAMED else ""
     places = {_place(pointer, inner): value for pointer, value in keyed.items()}
     common = (kind, *(parts.get(key) for key in _PLACED.get(kind, ("name",))))
-    return View(kind, name, parts, places, common, _digest(kind, parts, places))
+    digest = _digest(kind, parts, places)
+    headers = said.get("headers") if kind in _ADDRESSED else None
+    if not isinstance(headers, Mapping):
+        return View(kind, name, parts, places, common, digest)
+    return View(
+        kind,
+        name,
+        parts,
+        places,
+        common,
+        digest,
+        left_out=left_out(headers),
+        has_ids=has_ids(parts["headers"]),
+    )
 
 
 def _whole(said: dict[str, Any]) -> dict[str, Any]:

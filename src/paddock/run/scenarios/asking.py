@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paddock.doors.trust import Trust
 from paddock.model.errors import InvalidInput
 from paddock.policy.problems import suggest
 from paddock.run.order import order_of
@@ -15,7 +16,7 @@ from paddock.run.scenarios.preparing import USUAL_SEED, laid_over
 from paddock.run.scenarios.reading import fault_words
 
 _OF_ORDER = ("stage", "sets", "envs", "timeout", "stdin")
-WORDS = (*_OF_ORDER, "file", "world", "faults", "seed", "cwd", "files", "vary")
+WORDS = (*_OF_ORDER, "file", "world", "faults", "seed", "cwd", "files", "vary", "trust")
 
 
 def wanted(command: tuple[str, ...], directory: Path, words: Mapping[str, Any]) -> Wanted:
@@ -29,6 +30,7 @@ def wanted(command: tuple[str, ...], directory: Path, words: Mapping[str, Any]) 
     order_words["faults"] = fault_words(words.get("faults"))
     if words.get("file") is not None:
         order_words["file"] = directory / words["file"]
+    order_words["trust"] = Trust(is_given=bool(words.get("trust")))
     if isinstance(order_words.get("stdin"), str):
         order_words["stdin"] = order_words["stdin"].encode()
     order = order_of(command, **order_words)

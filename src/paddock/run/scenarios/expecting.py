@@ -52,6 +52,7 @@ class ExpectationReader:
                 self._unwanted(one, (*at, "must_not", n)) for n, one in enumerate(must_not)
             ),
             steps=shape.steps,
+            faults=shape.faults,
             cost=self._cost(shape),
             verdicts=shape.verdicts,
             alerts=shape.alerts,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import PaddockError
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.expressions import WorldCondition
@@ -24,6 +25,7 @@ _LOOKS = {
     "world": "world show",
     "invariants": "world show",
     "verdicts": "verdicts",
+    "faults": "verdicts",
 }
 
 
@@ -190,7 +192,19 @@ def _word(value: Any) -> str:
 def _steps(result: RunResult, bar: Bar) -> Iterator[Failure]:
     span, count = bar.terms.steps, result.report.steps
     if span is not None and not span.holds(count):
-        yield Failure("expect.steps", f"{span} steps", f"{count}")
+        yield Failure("expect.steps", span.of("step"), f"{count}")
+
+
+def _faults(result: RunResult, bar: Bar) -> Iterator[Failure]:
+    span, struck = bar.terms.faults, result.faults
+    count = sum(struck.values())
+    if span is None or span.holds(count):
+        return
+    said = ", ".join(
+        f"{name} {many(times, 'time')}" for name, times in list(struck.items())[:_LISTED]
+    )
+    found = f"{count}: {said}" if count else "no fault struck anything"
+    yield Failure("expect.faults", f"{span.of('step')} struck by faults", found)
 
 
 def _cost(result: RunResult, bar: Bar) -> Iterator[Failure]:
@@ -202,7 +216,7 @@ def _cost(result: RunResult, bar: Bar) -> Iterator[Failure]:
         return
     expected = f"at most ${terms.usd_micros / 1e6:g}"
     if spent.usd_micros > terms.usd_micros:
-        found = f"${spent.usd_micros / 1e6:.6g} for {spent.calls} calls"
+        found = f"${spent.usd_micros / 1e6:.6g} for {many(spent.calls, 'call')}"
         yield Failure("expect.cost.max_usd", expected, found)
         return
     for one in result.steps:
@@ -228,7 +242,7 @@ def _verdicts(result: RunResult, bar: Bar) -> Iterator[Failure]:
         if found:
             said += f": step {found[0].step}, {' '.join(found[0].sentences)}"
         step = found[0].step if found else None
-        yield Failure(f"expect.verdicts.{name}", f"{span} times {name}", said, step)
+        yield Failure(f"expect.verdicts.{name}", f"{span.of('time')} {name}", said, step)
 
 
 def _alerts(result: RunResult, bar: Bar) -> Iterator[Failure]:
@@ -270,5 +284,6 @@ def _invariants(result: RunResult, bar: Bar) -> Iterator[Failure]:
 
 
 _CHECKS = (
-    _exit, _output, _files, _world, _actions, _steps, _cost, _verdicts, _alerts, _invariants,
+    _exit, _output, _files, _world, _actions, _steps, _faults, _cost, _verdicts, _alerts,
+    _invariants,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from paddock.model.plain import plain
+from paddock.model.plural import many
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.expressions import does_match, json_condition
 from paddock.run.scenarios.terms import FileTerms, TextTerms
@@ -75,7 +76,7 @@ def _difference(expected: str, found: str) -> str:
         if one != other:
             return f"line {number} is {shown(other)!r}, not {shown(one)!r}"
     if len(wanted) != len(there):
-        return f"{len(there)} lines, not {len(wanted)}"
+        return f"{many(len(there), 'line')}, not {len(wanted)}"
     return "it ends otherwise"
 
 

@@ -64,6 +64,8 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
     runs = [f"run {one.number}: paddock show {one.run}" for one in result.attempts if one.run]
     if runs:
         Xml.SubElement(case, "system-out").text = _text("\n".join(runs))
+    if result.warning is not None:
+        Xml.SubElement(case, "system-err").text = _text(f"warning: {result.warning}")
 
 
 def _properties(case: Xml.Element, result: CaseResult) -> None:
@@ -71,6 +73,8 @@ def _properties(case: Xml.Element, result: CaseResult) -> None:
     said = {**result.case.point, "standing": result.standing.value}
     if result.case.scenario.repeat > 1:
         said["rate"] = str(result.rate)
+    if result.unstruck:
+        said["faults-never-struck"] = ", ".join(result.unstruck)
     for name, value in said.items():
         Xml.SubElement(properties, "property", {"name": name, "value": _text(value)})
 

@@ -35,6 +35,9 @@ def results_page(results: Sequence[CaseResult]) -> str:
     counts = Counter(one.standing for one in results)
     said = [badge(f"{counts[one]} {one.value}", _TONES[one]) for one in Standing if counts[one]]
     parts: list[Part] = [paragraph(joined(said)), section("Cases", _cases(results))]
+    parts += [
+        paragraph(f"{one.case.name}: {one.warning}", tone="warn") for one in results if one.warning
+    ]
     parts += [_failed(one) for one in results if any(not a.is_passed for a in one.attempts)]
     return page("Scenarios", parts, note="Made by paddock test.")
 

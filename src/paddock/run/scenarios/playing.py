@@ -6,13 +6,14 @@ import enum
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.model.errors import PaddockError
 from paddock.model.values import dataclass
+from paddock.policy.faults import FaultTerms
 from paddock.run.scenarios.judging import Failure, judge
 from paddock.run.scenarios.preparing import Prepared
 from paddock.run.scenarios.rates import Rate, rate_of
@@ -43,6 +44,7 @@ class Attempt:
     error: str | None = None  # why there is no run, or none that could be looked at
     steps: int = 0
     usd_micros: int = 0
+    faults: Mapping[str, int] = field(default_factory=dict)  # how many steps each one struck
 
     @property
     def is_passed(self) -> bool:
@@ -56,6 +58,7 @@ class CaseResult:
     case: Case
     attempts: tuple[Attempt, ...]
     is_whole: bool = True  # all its runs were made
+    faults: tuple[FaultTerms, ...] = ()  # that were to strike
 
     @property
     def rate(self) -> Rate:
@@ -78,6 +81,26 @@ class CaseResult:
         if least is None or rate.low >= least:
             return Standing.PASSED
         return Standing.FAILED if rate.high < least else Standing.INCONCLUSIVE
+
+    @property
+    def unstruck(self) -> tuple[str, ...]:
+        """The faults that struck nothing in any of its runs. What strikes by chance counts only if
+        no fault struck at all: then nothing was tested that faults were there for."""
+        if not any(one.run for one in self.attempts):
+            return ()
+        struck = {name for one in self.attempts for name in one.faults}
+        return tuple(
+            one.id
+            for one in self.faults
+            if one.id not in struck and (not struck or one.strikes.rate >= 1)
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """Return what a passed case leaves open."""
+        if not self.unstruck:
+            return None
+        return f"faults that never struck: {', '.join(self.unstruck)}"
 
     @property
     def is_flaky(self) -> bool:
@@ -170,8 +193,15 @@ def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
         ended = run(_of_number(prepared, number))
         result = RunResult(ended.directory)
         failures = tuple([*judge(result, prepared.bar), *checked(prepared.case, result)])
-        cost = result.cost.usd_micros
-        return Attempt(number, spent(), result.run, failures, None, result.report.steps, cost)
+        return Attempt(
+            number,
+            spent(),
+            result.run,
+            failures,
+            steps=result.report.steps,
+            usd_micros=result.cost.usd_micros,
+            faults=result.faults,
+        )
     except PaddockError as error:
         return Attempt(number, spent(), error=str(error))
     except Exception as error:  # one broken run must not end the others, and is no pass
@@ -211,4 +241,5 @@ def _line(error: BaseException) -> str:
 
 def _result(prepared: Prepared, attempts: list[Attempt]) -> CaseResult:
     ordered = tuple(sorted(attempts, key=lambda one: one.number))
-    return CaseResult(prepared.case, ordered, len(ordered) == prepared.case.scenario.repeat)
+    is_whole = len(ordered) == prepared.case.scenario.repeat
+    return CaseResult(prepared.case, ordered, is_whole, tuple(prepared.order.policy.faults))

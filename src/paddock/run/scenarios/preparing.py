@@ -4,9 +4,18 @@ said here, before anything runs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from paddock.doors.trust import (
+    GIVEN,
+    NO_TRUST,
+    Trust,
+    check_requests,
+    check_trust,
+    shown_outside,
+)
 from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 from paddock.policy.world import plain_world
@@ -36,14 +45,17 @@ class Prepared:
     bar: Bar
 
 
-def prepare(scenarios: Iterable[Scenario], *, is_offline: bool = False) -> list[Prepared]:
-    """All cases. Raises InvalidInput with what is wrong with any of them."""
+def prepare(
+    scenarios: Iterable[Scenario], *, is_offline: bool = False, trust: Trust = NO_TRUST
+) -> list[Prepared]:
+    """All cases. Raises InvalidInput with what is wrong with any of them, and NotTrusted for a
+    paddock file, as the scenario changes it, that asks of the host what nobody agreed to."""
     found: list[Prepared] = []
     wrong: list[str] = []
     for scenario in scenarios:
         for case in cases_of(scenario):
             try:
-                found.append(prepared(case, is_offline=is_offline))
+                found.append(prepared(case, is_offline=is_offline, trust=trust))
             except InvalidInput as error:
                 wrong.append(f"{scenario.source}: {case.name}: {error}")
     if wrong:
@@ -51,10 +63,15 @@ def prepare(scenarios: Iterable[Scenario], *, is_offline: bool = False) -> list[
     return found
 
 
-def prepared(case: Case, *, is_offline: bool = False) -> Prepared:
-    """Raises InvalidInput."""
+def prepared(case: Case, *, is_offline: bool = False, trust: Trust = NO_TRUST) -> Prepared:
+    """Raises InvalidInput and NotTrusted."""
     scenario = case.scenario
     order = _order(scenario, is_offline=is_offline)
+    check_trust(order.policy, trust, file=scenario.source)
+    if scenario.check is None and os.path.isfile(scenario.source):  # Python needs no scenario
+        own = os.path.dirname(os.path.abspath(scenario.source))
+        shown = shown_outside([scenario.cwd, *scenario.files_from], own, os.getcwd())
+        check_requests(scenario.source, shown, trust)
     world = order.policy.world
     places = [] if world is None else [one.place for one in world.stand_ins]
     conditions = []
@@ -87,6 +104,7 @@ def _order(scenario: Scenario, *, is_offline: bool) -> Order:
         "faults": fault_words(scenario.faults),
         "timeout": scenario.timeout_s,
         "stdin": scenario.stdin,
+        "trust": GIVEN,  # checked when the scenario has said what it says otherwise
     }
     order = order_of(scenario.agent, **words)
     if scenario.world is not None:

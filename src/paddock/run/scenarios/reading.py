@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 from paddock.policy.document import Document, read
 from paddock.policy.document import Path as Place
@@ -99,6 +100,7 @@ class _Conversion:
     document: Document
     directory: Path
     problems: list[Problem] = field(default_factory=list)
+    read_from: list[Path] = field(default_factory=list)
 
     def scenario(self, shape: ScenarioShape) -> Scenario:
         from paddock.run.scenarios.expecting import ExpectationReader
@@ -117,6 +119,7 @@ class _Conversion:
             sets=shape.set or {},
             envs=shape.envs,
             files=self._files(shape),
+            files_from=tuple(self.read_from),
             stdin=None if shape.stdin is None else shape.stdin.encode(),
             repeat=shape.repeat,
             timeout_s=shape.timeout,
@@ -140,7 +143,9 @@ class _Conversion:
         if shape.expect.rate is not None:
             needed = runs_to_show(shape.expect.rate.min)
             if shape.repeat < needed:
-                said = f"{shape.repeat} runs cannot show a rate of {shape.expect.rate.min:g}"
+                said = (
+                    f"{many(shape.repeat, 'run')} cannot show a rate of {shape.expect.rate.min:g}"
+                )
                 hint = f"write repeat: {needed}, if not more"
                 self.note(("expect", "rate", "min"), said, hint)
         for axis in shape.matrix.model_fields_set if shape.matrix else ():
@@ -180,10 +185,12 @@ class _Conversion:
         inside = fixtures.checked_target(target)
         if target.endswith("/"):
             source = what if isinstance(what, str) else what.from_
+            self.read_from.append(self.directory / source)
             yield from fixtures.read_tree(self.directory / source, inside)
         elif isinstance(what, str):
             yield inside, what.encode()
         else:
+            self.read_from.append(self.directory / what.from_)
             yield inside, fixtures.read_file(self.directory / what.from_)
 
     def _matrix(self, shape: ScenarioShape) -> Mapping[str, tuple[Any, ...]]:

@@ -82,6 +82,11 @@ class RunResult:
         return self.report.spent
 
     @property
+    def faults(self) -> Mapping[str, int]:
+        """Return how many steps each fault on purpose struck; one that struck none is not there."""
+        return self.report.faults
+
+    @property
     def alerts(self) -> tuple[AlertSeen, ...]:
         return self.report.alerts
 

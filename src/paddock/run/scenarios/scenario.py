@@ -34,6 +34,7 @@ class Scenario:
     sets: Mapping[str, Any] = field(default_factory=dict)
     envs: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)  # put into the project before
+    files_from: tuple[Path, ...] = ()  # where their content was read
     stdin: bytes | None = None
     repeat: int = 1
     timeout_s: float = TIMEOUT_S

@@ -220,6 +220,7 @@ class ExpectShape(Shape):
     world: Words = Field(default=(), description="CEL over the state of the stand-ins")
     actions: ActionsShape = Field(default_factory=ActionsShape)
     steps: Count | None = None
+    faults: Count | None = Field(default=None, description="how many steps faults strike")
     cost: CostShape = Field(default_factory=CostShape)
     verdicts: Verdicts = Field(default={})
     alerts: Alerts | None = None

@@ -151,7 +151,7 @@ def _programs(step: Step, seen: StepSeen) -> Iterator[StepSeen]:
             is_own = False
             if body.get("argv") == seen.arguments.get("argv") or seen.step == AGENT_STEP:
                 continue
-        keys = ("program", "argv", "cwd", "real_path", "same_as")
+        keys = ("program", "argv", "cwd", "real_path", "same_as", "is_writable")
         arguments = {key: body[key] for key in keys if key in body}
         name = str(body.get("program"))
         yield StepSeen(

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from paddock.model.action import Kind
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 from paddock.policy.rules import Match
 
@@ -27,6 +28,11 @@ class Span:
         if self.least == self.most:
             return str(self.most)
         return f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
+
+    def of(self, noun: str) -> str:
+        """Return `1 step`, `at least 2 steps`, `0 to 1 step`."""
+        last = self.least if self.most is None else self.most
+        return f"{self}{many(last, noun).removeprefix(str(last))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Expectations:
     must: tuple[ActionTerms, ...] = ()
     must_not: tuple[ActionTerms, ...] = ()
     steps: Span | None = None
+    faults: Span | None = None  # how many steps faults on purpose strike
     cost: CostTerms = CostTerms()
     verdicts: Mapping[str, Span] = field(default_factory=dict)
     alerts: AlertTerms | None = None

@@ -8,6 +8,8 @@ from typing import Any
 
 from paddock.model.values import dataclass
 
+_OWN_STATE = ".paddock"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -18,6 +20,7 @@ class Found:
     mode: str  # read | overlay
     why: str
     hidden: tuple[str, ...] = ()  # in the source, relative to it
+    is_directory: bool = False
 
     def __str__(self) -> str:
         how = f" as {self.target}" if self.target != self.source else ""
@@ -26,7 +29,10 @@ class Found:
     def words(self) -> dict[str, Any]:
         """As `Sandbox.create` takes a mount."""
         words = {"source": self.source, "target": self.target, "mode": self.mode}
-        return {**words, **({"hidden": list(self.hidden)} if self.hidden else {})}
+        # A directory that hides something is an overlay inside, whose files have locks of their
+        # own: without that each lock of the agent would be asked about (fence/container/locks).
+        hidden = self.hidden or ((_OWN_STATE,) if self.is_directory else ())
+        return {**words, **({"hidden": list(hidden)} if hidden else {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from paddock.run.surroundings.elf import Elf, read_elf
+from paddock.fence.elf import Elf, read_elf
 from paddock.run.surroundings.host import is_of_system
 
 MAX_LIBRARIES = 200

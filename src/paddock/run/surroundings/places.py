@@ -11,7 +11,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.spec import mount_target
 from paddock.model.values import dataclass
 from paddock.run.surroundings.found import Found
-from paddock.run.surroundings.host import Host, is_of_system, is_within
+from paddock.run.surroundings.host import Host, is_of_system, is_within, names_in
 from paddock.run.surroundings.secret_files import is_secret_name, secret_files
 
 MAX_PLACES = 80  # below the limit of a sandbox, so that the file's own mounts have room
@@ -34,6 +34,7 @@ class _Need:
     source: str
     why: str
     is_source: bool  # the user's own files, which may have secrets anywhere among them
+    only: frozenset[str] | None = None  # of a directory that has links: the names that are shown
 
 
 class Places:
@@ -56,15 +57,29 @@ class Places:
             self.omit(written, why, reason)
             return False
         return all(
-            self._add(target, real, why, is_source=is_source)
+            self.is_visible(target) or self._add(target, _Need(real, why, is_source))
             for target in dict.fromkeys((written, real))
         )
+
+    def need_link(self, link: str, why: str) -> bool:
+        """Asks for a link that leads to a program, as the link that it is: a virtual environment
+        and a Python that can be moved find their files by following it. Its directory is mounted,
+        and every other name in it is hidden."""
+        place, name = os.path.split(os.path.normpath(link))
+        real = os.path.realpath(place)
+        reason = self._why_never_links_of(real)
+        if reason is not None:
+            self.omit(link, why, reason)
+            return False
+        known = self._needs.get(place)
+        only = known.only if known is not None and known.only is not None else frozenset()
+        return self._add(place, _Need(real, why, False, only | {name}))
 
     def is_visible(self, path: str) -> bool:
         """Whether this very path will be there inside. Links on the way to it do not count."""
         if is_of_system(path) or is_within(path, self.project):
             return True
-        return any(is_within(path, target) for target in self._needs)
+        return any(_shows(target, need, path) for target, need in self._needs.items())
 
     def settle(self) -> tuple[Found, ...]:
         """The mounts, none inside another: first the project, which grows to what holds it."""
@@ -73,7 +88,11 @@ class Places:
                 self.project = target
         tops: dict[str, _Need] = {}
         for target in sorted(self._needs, key=lambda path: path.split("/")):
-            if is_within(target, self.project) or any(is_within(target, top) for top in tops):
+            if is_within(target, self.project):
+                continue
+            top = next((top for top in tops if is_within(target, top)), None)
+            if top is not None:
+                tops[top] = _with_name(tops[top], os.path.relpath(target, top).split("/")[0])
                 continue
             if is_within(self.project, target):
                 self.omit(target, self._needs[target].why, "the project itself lies in it")
@@ -86,15 +105,13 @@ class Places:
             )
         return (self._project(), *(_found(target, need) for target, need in tops.items()))
 
-    def _add(self, target: str, real: str, why: str, *, is_source: bool) -> bool:
-        if self.is_visible(target):
-            return True
+    def _add(self, target: str, need: _Need) -> bool:
         try:
             mount_target(target)
         except InvalidInput as error:
-            self.omit(target, why, error.message.partition(": ")[2])
+            self.omit(target, need.why, error.message.partition(": ")[2])
             return False
-        self._needs[target] = _Need(real, why, is_source)
+        self._needs[target] = need
         return True
 
     def _why_never(self, real: str) -> str | None:
@@ -104,6 +121,22 @@ class Places:
             return "its name says that it is secret"
         if not _SECRET_PLACES.isdisjoint(real.split("/")):
             return "it is among keys"
+        return self._why_not_of_homes(real)
+
+    def _why_never_links_of(self, real: str) -> str | None:
+        """The same for a directory of which only links are shown; it may be a shallow one."""
+        if real in _SHARED or any(is_within(home, real) for home in self._host.homes):
+            return "its directory is the home, or files of many lie there"
+        inside = [os.path.relpath(real, home) for home in self._host.homes if is_within(real, home)]
+        if any(path.split("/")[0] in _CLOSED for path in inside):
+            return "it is among keys and settings of the home"
+        if not _SECRET_PLACES.isdisjoint(real.split("/")):
+            return "it is among keys"
+        if not names_in(real):
+            return "its directory cannot be read, or has too many names"
+        return None
+
+    def _why_not_of_homes(self, real: str) -> str | None:
         reasons = (
             _why_not_of_home(real, os.path.relpath(real, home).split("/"))
             for home in self._host.homes
@@ -165,9 +198,23 @@ def _is_unit(real: str) -> bool:
     return any(os.path.exists(os.path.join(real, name)) for name in _UNITS)
 
 
+def _shows(target: str, need: _Need, path: str) -> bool:
+    if need.only is None or not is_within(path, target):
+        return is_within(path, target)
+    return os.path.relpath(path, target).split("/")[0] in need.only
+
+
+def _with_name(need: _Need, name: str) -> _Need:
+    if need.only is None:
+        return need
+    return _Need(need.source, need.why, need.is_source, need.only | {name})
+
+
 def _found(target: str, need: _Need) -> Found:
     hidden: tuple[str, ...] = ()
-    if os.path.isdir(need.source):
+    if need.only is not None:
+        hidden = tuple(name for name in names_in(need.source) if name not in need.only)
+    elif os.path.isdir(need.source):
         # An installed thing has its secrets, if somebody put any there, on top.
         hidden = secret_files(need.source, is_only_top=not need.is_source)
-    return Found(need.source, target, "read", need.why, hidden)
+    return Found(need.source, target, "read", need.why, hidden, os.path.isdir(need.source))

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 
-from paddock.model.errors import InvalidInput
+from paddock.fence.elf import MAGIC
+from paddock.model.errors import CommandNotStarted, InvalidInput
 from paddock.run.surroundings import nodes, pythons
-from paddock.run.surroundings.elf import MAGIC
 from paddock.run.surroundings.host import Host, is_of_system, is_within
 from paddock.run.surroundings.libraries import libraries_of
 from paddock.run.surroundings.places import Places
@@ -32,7 +32,7 @@ class Programs:
         self.bins: list[str] = []  # where the versions are that shims stand for
 
     def locate(self, word: str) -> str:
-        """The program that a word means here. Raises InvalidInput when there is none."""
+        """The program that a word means here. Raises CommandNotStarted when there is none."""
         if "/" in word:
             return self._named(word)
         for directory in self._search:
@@ -46,13 +46,13 @@ class Programs:
                 self.bins.append(os.path.dirname(behind))
                 return behind
         where = ", ".join(self._search) or "an empty PATH"
-        raise InvalidInput(f"the command {word!r} was not found", hint=f"looked in {where}")
+        raise _not_found(word, f"looked in {where}")
 
     def find(self, word: str) -> str | None:
         """The same, for what is good to have."""
         try:
             return self.locate(word)
-        except InvalidInput:
+        except CommandNotStarted:
             return None
 
     def add(self, path: str) -> str:
@@ -60,12 +60,19 @@ class Programs:
         hops = _hops(path)
         for hop in hops:
             self._add_owner(hop)
+            # The same by its real directory: one on the way to it may be a link.
+            place, name = os.path.split(hop)
+            self._add_owner(os.path.join(os.path.realpath(place), name))
         if not _is_program(hops[-1]):
             # An agent may have made the link: it must not choose what else is mounted.
-            raise InvalidInput(f"{path} leads to {hops[-1]}, which is no program")
+            why = f"it leads to {hops[-1]}, which is no program"
+            raise CommandNotStarted(why, program=path, path=hops[-1], code="EACCES")
+        for link in _links_of_environment(hops):
+            if not self._places.is_visible(link):
+                self._places.need_link(link, "a link on the way to Python")
         if not self._places.is_visible(hops[-1]):
             self._add_file(hops[-1])
-        self._add_interpreter(hops[-1])
+        self._add_interpreter(os.path.realpath(hops[-1]))
         visible = [self._places.is_visible(hop) for hop in hops]
         return next((h for n, h in enumerate(hops) if all(visible[n:])), os.path.realpath(path))
 
@@ -97,6 +104,7 @@ class Programs:
             self._places.need(place, "Node")
         if name == "bin" and pythons.is_installation(place):
             self._places.need(place, "Python")
+            pythons.add_library(place, self._places)
             pythons.add_packages(place, self._places)
 
     def _add_file(self, path: str) -> None:
@@ -125,14 +133,23 @@ class Programs:
     def _named(self, word: str) -> str:
         path = os.path.normpath(os.path.join(self._host.cwd, word))
         if not os.path.exists(path):
-            raise InvalidInput(f"the command {word!r} is not there", hint=f"looked for {path}")
+            raise _not_found(word, f"looked for {path}")
         if not _is_program(path):
-            raise InvalidInput(
-                f"the command {word!r} is no program",
+            raise CommandNotStarted(
+                "it is no program",
+                program=word,
+                path=path,
+                code="EACCES",
                 hint=f"name the interpreter before it, as in python {word}; or chmod +x {path} and "
                 "begin it with a line such as #!/bin/sh",
             )
         return path
+
+
+def _not_found(word: str, looked: str) -> CommandNotStarted:
+    return CommandNotStarted(
+        "it was not found", program=word, path=word, code="ENOENT", exit_code=127, hint=looked
+    )
 
 
 def _is_program(path: str) -> bool:
@@ -150,6 +167,13 @@ def _hops(path: str) -> list[str]:
             place = os.path.realpath(place)  # the kernel goes up from where it really is
         hops.append(os.path.normpath(os.path.join(place, target)))
     return hops
+
+
+def _links_of_environment(hops: list[str]) -> list[str]:
+    """The links that a virtual environment's Python is reached by. A program runs by its last name
+    as well as by its first, but the environment is known by the name that lies in it alone."""
+    first = next((n for n, hop in enumerate(hops) if pythons.environment_of(hop)), len(hops))
+    return hops[first:-1]
 
 
 def _shebang(path: str) -> list[str]:

@@ -59,11 +59,20 @@ def is_installation(prefix: str) -> bool:
     return has_library and os.path.exists(os.path.join(prefix, "bin"))
 
 
+def add_library(prefix: str, places: Places) -> None:
+    """The standard library of an installation, where it is a link to outside of it."""
+    for name in names_in(os.path.join(prefix, "lib")):
+        library = os.path.realpath(os.path.join(prefix, "lib", name))
+        if name.startswith(("python3", "pypy3")) and os.path.isfile(f"{library}/os.py"):
+            places.need(library, "Python's library")
+
+
 def add_packages(prefix: str, places: Places) -> None:
     """What the packages of an environment or installation lead to outside of it."""
     for name in names_in(os.path.join(prefix, "lib")):
         site = os.path.join(prefix, "lib", name, "site-packages")
         if name.startswith(("python3", "pypy3")) and os.path.isdir(site):
+            _add_linked(Linked(os.path.realpath(site), "packages of an environment"), places)
             for source in linked_sources(site):
                 _add_linked(source, places)
 

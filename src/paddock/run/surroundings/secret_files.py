@@ -1,4 +1,5 @@
-"""Which files of a project are secrets, told by their names, and the search for them.
+"""Which files of a project are secrets, told by their names or their content, and the search for
+them.
 
 The search is bounded, and what it could not finish is refused: a secret that was not looked for
 would be a secret that the agent reads.
@@ -12,6 +13,7 @@ from itertools import islice
 
 from paddock.model.errors import InvalidInput
 from paddock.run.surroundings.host import read_text
+from paddock.run.surroundings.key_material import is_key_in, may_hold_key
 
 MAX_ENTRIES = 300_000
 MAX_DEPTH = 100
@@ -21,23 +23,63 @@ _MAX_MODULES = 1000
 _NOT_SEARCHED = frozenset({"node_modules", "site-packages", "__pycache__"})
 _GIT = ".git"
 _NAMES = frozenset({
-    ".env", ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".boto",
-    ".git-credentials", ".vault-token", ".dockercfg", ".htpasswd", ".s3cfg", ".databrickscfg",
-    ".aws", ".ssh", ".gnupg", ".kube", ".azure", ".gcloud", ".paddock", ".password-store",
-    "credentials.json", "token.json", "secrets.json", "secrets.yaml", "secrets.yml",
-    "secrets.toml", "kubeconfig", "terraform.tfstate", "terraform.tfstate.backup",
-    "application_default_credentials.json",
+    ".env", ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".mylogin.cnf",
+    ".boto", ".git-credentials", ".vault-token", ".vault_pass", ".vault-pass", ".vault_password",
+    "vault_pass.txt", "vault-password.txt", ".dockercfg", ".htpasswd", ".s3cfg", ".passwd-s3fs",
+    ".databrickscfg", ".terraformrc", "terraform.rc", ".terraform.d", "credentials.tfrc.json",
+    "rclone.conf", ".aws", ".ssh", ".gnupg", ".kube", ".azure", ".gcloud", ".oci", ".aliyun",
+    ".bluemix", ".fly", ".heroku", ".snowflake", ".snowsql", ".gem", ".composer", ".kaggle",
+    ".huggingface", ".paddock", ".password-store", ".smbcredentials", ".msmtprc", ".fetchmailrc",
+    ".erlang.cookie", ".rhosts", ".sentryclirc", ".pnpmrc", "kaggle.json",
+    "credentials.json", "credentials.toml", "credentials.yaml", "credentials.yml", "token.json",
+    "secrets.json", "secrets.yaml", "secrets.yml", "secrets.toml", "kubeconfig",
+    "terraform.tfstate", "application_default_credentials.json", ".rclone.conf", ".vault_token",
+    "vault-token", ".dev.vars", ".secrets", ".secret", ".token", ".hf_token", "oauth_creds.json",
+    ".credentials.json", "pgpass.conf", ".argocd", ".ngrok2", ".hex", "credentials.csv",
+    "credentials.ini", "accesskeys.csv", "rootkey.csv", "secrets.ini", "credentials.tfrc",
 })  # fmt: skip
-_BEGINNINGS = (".env.", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
-_ENDINGS = (".env", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfvars")
-_OF_ACCOUNTS = ("service-account", "service_account", "client_secret")  # in names of JSON files
-_EXAMPLES = (".example", ".sample", ".template", ".dist", ".defaults", ".pub")
+_BEGINNINGS = (".env.", ".env-", ".env_", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
+_ENDINGS = (".env", ".key", ".p12", ".pfx", ".pkcs12", ".p8", ".pk8", ".jks", ".bks", ".keystore",
+            ".kdbx", ".kdb", ".ppk", ".keytab", ".tfvars", ".tfvars.json", ".tfstate")  # fmt: skip
+_OF_ACCOUNTS = ("service-account", "service_account", "serviceaccount", "client_secret")  # JSON
+_EXAMPLES = (".example", ".sample", ".template", ".dist", ".defaults", ".pub", "-example",
+             "_example", "-sample", "_sample", "-template", "_template")  # fmt: skip
+# What editors and programs append to the name of an earlier version.
+_EARLIER = re.compile(r"(?:\.\d+)?(?:\.(?:bak|backup|old|orig|save|swp|tmp)|~)\Z")
 # Public or needed, unless this is in them.
-_IF_HOLDING = {".pem": b"PRIVATE KEY", ".yarnrc.yml": b"npmAuth"}
-_LOOKED_INTO = tuple(_IF_HOLDING)
-_IN_A_PLACE = (".docker/config.json", ".config/gcloud", ".config/gh")
-# A file whose name neither begins nor ends so is none of these, as most files of a project are.
-_TELLING = (*_ENDINGS, *_LOOKED_INTO, ".json", *(place.rpartition("/")[2] for place in _IN_A_PLACE))
+_PASSWORD = re.compile(rb"password|passwd|secret|token|_auth|://[^/\s:@]+:[^/\s@]+@", re.I)
+_IF_HOLDING = {
+    ".pem": re.compile(rb"PRIVATE KEY"),
+    ".yarnrc.yml": re.compile(rb"npmAuth"),
+    ".yarnrc": _PASSWORD,
+    "credentials": re.compile(rb"key|password|secret|token|://[^/\s]+@", re.I),  # Git, AWS, sbt
+    "auth.json": re.compile(rb"basic|oauth|bearer|token|password|\"auth\"", re.I),  # Composer
+    "pip.conf": _PASSWORD,
+    "pip.ini": _PASSWORD,
+    "gradle.properties": _PASSWORD,
+    "settings.xml": re.compile(rb"<(?:password|privateKey|passphrase)>", re.I),  # Maven
+    "nuget.config": re.compile(rb"Password", re.I),
+    ".condarc": _PASSWORD,
+    ".hgrc": re.compile(rb"^[ \t]*\[auth\]|password", re.I | re.M),
+    ".curlrc": re.compile(rb"^[ \t]*-?-?u(?:ser)?\b|authorization", re.I | re.M),
+    ".wgetrc": _PASSWORD,
+    ".bowerrc": _PASSWORD,
+    ".bundle/config": re.compile(rb"^BUNDLE_\w*__\w+:|:[^/\s@]+@", re.M),
+}
+_IN_A_PLACE = (
+    ".docker/config.json", ".config/gcloud", ".config/gh", ".config/hub", ".config/rclone",
+    ".config/op", ".config/doctl", ".config/composer", ".config/pip", ".config/configstore",
+    ".config/git/credentials", ".config/github-copilot", ".config/stripe", ".config/netlify",
+    ".config/ngrok", ".config/glab-cli", ".config/pypoetry/auth.toml", ".config/vault",
+    ".cargo/credentials", ".cargo/credentials.toml", ".m2/settings-security.xml",
+    ".subversion/auth", ".cache/huggingface/token", ".jupyter/jupyter_server_config.json",
+)  # fmt: skip
+# A file whose name neither begins nor ends so is told by its content only, as most files are.
+_TELLING = (
+    *_ENDINGS,
+    ".json",
+    *(place.rpartition("/")[2] for place in (*_IN_A_PLACE, *_IF_HOLDING)),
+)
 _VENV_NAMES = (".env",)  # some call a virtual environment so
 _CREDENTIALS = re.compile(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{20,}@|extraheader|(?:password|token)\s*=|\[credential", re.I
@@ -46,7 +88,7 @@ _CREDENTIALS = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Whether a file or directory of this name is not for an agent, whatever is in it."""
-    name = name.lower()
+    name = _present(name)
     if name.endswith(_EXAMPLES):
         return False
     if name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS):
@@ -56,8 +98,13 @@ def is_secret_name(name: str) -> bool:
 
 def may_tell(name: str) -> bool:
     """Whether the name of a file is a reason to look at it more closely."""
-    name = name.lower()
+    name = _present(name)
     return name in _NAMES or name.endswith(_TELLING) or name.startswith(_BEGINNINGS)
+
+
+def _present(name: str) -> str:
+    """The name in lower case, and without what marks an earlier version of a file."""
+    return _EARLIER.sub("", name.lower())
 
 
 def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
@@ -71,10 +118,11 @@ def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
             left -= 1
             if left < 0 or level >= MAX_DEPTH:
                 raise _too_much(root, os.path.join(below, entry.name))
-            if entry.is_file(follow_symlinks=False) and not may_tell(entry.name):
-                continue
             path = f"{below}/{entry.name}" if below else entry.name
-            if _is_hidden(entry, path):
+            if entry.is_file(follow_symlinks=False) and not may_tell(entry.name):
+                if may_hold_key(entry) and is_key_in(entry.path):
+                    found.append(path)
+            elif _is_hidden(entry, path):
                 found.append(path)
             elif entry.name == _GIT:
                 found += _git_files(root, path)
@@ -96,19 +144,19 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 def _is_hidden(entry: os.DirEntry[str], path: str) -> bool:
     if is_secret_name(entry.name):
         return not (entry.name in _VENV_NAMES and _is_venv(entry))
-    if path.endswith(_IN_A_PLACE):
+    lower = f"/{_present(path)}"
+    if lower.endswith(tuple(f"/{place}" for place in _IN_A_PLACE)):
         return True
     if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
         return False  # what a link leads to is decided on where it is
     if not entry.is_file(follow_symlinks=False):
         return True  # a socket, a pipe or a device: a way to another process
-    name = entry.name.lower()
-    return name.endswith(_LOOKED_INTO) and any(
-        _holds(entry.path, text) for end, text in _IF_HOLDING.items() if name.endswith(end)
-    )
+    if any(lower.endswith(end) and _holds(entry.path, what) for end, what in _IF_HOLDING.items()):
+        return True
+    return may_hold_key(entry) and is_key_in(entry.path)
 
 
-def _holds(path: str, text: bytes) -> bool:
+def _holds(path: str, what: re.Pattern[bytes]) -> bool:
     """What cannot be looked through counts as if it did."""
     try:
         # It may have become a pipe or a link meanwhile.
@@ -117,7 +165,7 @@ def _holds(path: str, text: bytes) -> bool:
             content = file.read(_MAX_LOOKED_AT_BYTES + 1)
     except OSError:
         return True
-    return len(content) > _MAX_LOOKED_AT_BYTES or text in content
+    return len(content) > _MAX_LOOKED_AT_BYTES or what.search(content) is not None
 
 
 def _is_searched(entry: os.DirEntry[str]) -> bool:

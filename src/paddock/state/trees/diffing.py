@@ -36,16 +36,17 @@ def changes_between(store: TreeStore, before: str, after: str) -> list[Change]:
     old, new = store.tree(before).roots, store.tree(after).roots
     found: list[Change] = []
     for name in sorted(old.keys() | new.keys()):
-        for change in _compared(store, name, old.get(name), new.get(name)):
+        for change in changes_below(store, name, old.get(name), new.get(name)):
             found.append(change)
             if len(found) > MAX_CHANGES:
                 raise SandboxError(f"the states differ in more than {MAX_CHANGES} paths")
     return sorted(found, key=lambda one: walk_order(one.path))
 
 
-def _compared(
+def changes_below(
     store: TreeStore, path: str, before: Node | None, after: Node | None
 ) -> Iterator[Change]:
+    """The changes of one root, or of what lies at one path, in no order."""
     pending = [(path, before, after)]
     while pending:
         here, old, new = pending.pop()

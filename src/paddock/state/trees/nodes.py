@@ -38,7 +38,8 @@ class NodeKind(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Node:
     """One name in a directory. `digest` is that of a file's bytes or of a directory's object, and
-    empty for a file that was too large to be read. `is_kept`: the bytes are in the store."""
+    empty for a version of a file that was not read. `is_split`: the file is stored in parts, and
+    the digest is that of their list. `is_kept`: the bytes are in the store."""
 
     name: str
     kind: NodeKind
@@ -48,6 +49,7 @@ class Node:
     target: str = ""
     is_opaque: bool = False
     is_kept: bool = True
+    is_split: bool = False
 
     def is_like(self, other: Node) -> bool:
         """Whether both mean the same, wherever the bytes are."""
@@ -85,6 +87,8 @@ def line_of(node: Node) -> bytes:
         fields["is_opaque"] = True
     if not node.is_kept:
         fields["is_kept"] = False
+    if node.is_split:
+        fields["is_split"] = True
     return canonical(fields)
 
 
@@ -147,6 +151,7 @@ def _parse(fields: Any, *, is_root: bool = False) -> Node:
         target=_get_text(fields, "target") if kind is NodeKind.SYMLINK else "",
         is_opaque=_typed(fields.get("is_opaque", False), bool),
         is_kept=_typed(fields.get("is_kept", True), bool),
+        is_split=_typed(fields.get("is_split", False), bool),
     )
     if not _is_sane(node, is_root=is_root):
         raise ValueError(f"{str(fields)[:200]!r} cannot be")

@@ -21,6 +21,7 @@ from paddock.model.errors import IntegrityError
 from paddock.state.copying import CHUNK_BYTES, write_at
 from paddock.state.descent import FILE_FLAGS
 from paddock.state.entries import DIGEST
+from paddock.state.trees.large_files import write_sparse
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN, _PACKED = b"0", b"1"
@@ -60,9 +61,10 @@ class Objects:
         with self._new_file() as (fd, path):
             write_at(fd, _PLAIN, 0)
             for chunk in data:
-                write_at(fd, chunk, 1 + size)
+                write_sparse(fd, chunk, 1 + size)
                 state.update(chunk)
                 size += len(chunk)
+            os.ftruncate(fd, 1 + size)
             digest = state.hexdigest()
             is_new = not self.has(digest)
             if is_new:
@@ -106,17 +108,24 @@ class Objects:
     def sweep(self, used: set[str], *, older_than_s: float) -> int:
         """Removes older objects that are not in `used`, and what crashed writers left; gives the
         bytes. Only while nobody writes."""
-        freed, latest = 0, time.time() - older_than_s
+        freed = 0
         self._known.clear()
+        for path, size in self.unused(used, older_than_s=older_than_s):
+            os.unlink(path)
+            freed += size
+        return freed
+
+    def unused(self, used: set[str], *, older_than_s: float) -> Iterator[tuple[str, int]]:
+        """Paths and sizes of what `sweep` removes. What vanishes meanwhile is left out."""
+        latest = time.time() - older_than_s
         places = [f"{self._root}/{home}" for home in os.listdir(self._root)]
         for place in (*places, self._staging):
             with os.scandir(place) as found:
                 for one in found:
-                    st = one.stat(follow_symlinks=False)
-                    if one.name not in used and st.st_mtime <= latest:
-                        os.unlink(one.path)
-                        freed += st.st_size
-        return freed
+                    with contextlib.suppress(FileNotFoundError):
+                        st = one.stat(follow_symlinks=False)
+                        if one.name not in used and st.st_mtime <= latest:
+                            yield one.path, st.st_size
 
     def _unchecked(self, digest: str) -> Iterator[bytes]:
         if DIGEST.fullmatch(digest) is None:

@@ -5,7 +5,7 @@ is touched. Reads the store and what a scan has seen; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from paddock.model.values import dataclass
 from paddock.state.trees.nodes import Node, NodeKind
@@ -52,6 +52,19 @@ class Sealing:
 
 
 Deed = Removal | Making | Writing | Sealing
+
+
+def deed_parts(deed: Deed) -> tuple[str, ...]:
+    """The path that a deed changes, below its root."""
+    match deed:
+        case Removal():
+            return (*deed.parents, deed.name)
+        case Sealing():
+            return deed.path
+        case Making() | Writing():
+            return (*deed.parents, deed.node.name)
+        case _:
+            assert_never(deed)
 
 
 def plan(

@@ -6,24 +6,35 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import open_file
+from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
 from paddock.state.trees.objects import Objects
-from paddock.state.trees.scanning import MAX_ENTRIES, Scan, SeenDir, TakenFile, is_same
+from paddock.state.trees.scanning import (
+    MAX_ENTRIES,
+    UNTRUSTED,
+    Scan,
+    Seen,
+    SeenDir,
+    TakenFile,
+    find_seen,
+    is_same,
+)
 
-# A larger file is known by its digest only, and a still larger one by its size: to read it at each
-# step would be a way to stop the run.
-MAX_KEPT_BYTES = 64 << 20
-MAX_HASHED_BYTES = 256 << 20
-# What one run may add to the store: as much in files, and as much in directories. Without room for
-# a file it is known by its digest; without room for a directory nothing is recorded any more.
-MAX_RUN_BYTES = 2 << 30
+# A file with more bytes than this is read once at a step, also if it changes meanwhile, and all
+# such files together only so far: to read them at every step would be a way to stop the run. What
+# is not read is known by its size. The last state is always read.
+MAX_READ_OFTEN_BYTES = 256 << 20
+MAX_REREAD_BYTES = 32 << 30
+# Of directories, beyond what may be stored. After that nothing is recorded but the last state.
+MAX_DIRECTORY_BYTES = 256 << 20
 # Read at once; larger files are read in pieces.
 _SMALL_BYTES = 1 << 20
 _TRIES = 3
@@ -33,28 +44,48 @@ MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a m
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """One state: its digest, the paths that changed since the last one (each begins with the name
-    of its root), how many entries there are, and whether that is all of them."""
+    of its root), how many entries there are, whether that is all of them, and, of the final one,
+    how many files are not in the store."""
 
     tree: str
     changed: tuple[str, ...]
     total: int
     is_whole: bool = True
+    unstored: int = 0
 
 
 class Recorder:
     """Records the same directories as often as wanted; what has not changed is not read again."""
 
-    def __init__(self, objects: Objects | None, roots: Mapping[str, Path]) -> None:
-        """Without a store it only finds out what the state is."""
+    def __init__(
+        self,
+        objects: Objects | None,
+        roots: Mapping[str, Path],
+        *,
+        mapped: Callable[[], Collection[str]] | None = None,
+        may_store: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Without a store it only finds out what the state is. `mapped` gives the paths that are
+        mapped shared at the moment; without it nobody is expected to have any. `may_store` is
+        asked before something new is stored; without it everything is."""
+        self._mapped = mapped
         self.roots = dict(roots)
         self.seen = {name: SeenDir() for name in roots}
-        self._keeper = FileKeeper(objects)
+        self._keeper = FileKeeper(objects, may_store)
         self._last = ("", False)
         self._turn = threading.Lock()  # actions in flight together are recorded one by one
 
-    def record(self) -> Recorded:
-        """The state now. OSError when a root is gone or the store cannot be written."""
+    def record(self, *, is_final: bool = False) -> Recorded:
+        """The state now. The final one is stored in full, whatever was stored before. OSError when
+        a root is gone, the store cannot be written, or nothing more may be stored in it."""
         with self._turn:
+            if is_final:
+                self._keeper.is_final = True
+                for one in self._unstored():
+                    one.changed_ns = UNTRUSTED
+                return replace(self._record(), unstored=sum(1 for _ in self._unstored()))
+            if self._keeper.is_full:
+                raise used_up()
             return self._record()
 
     def unchanged(self) -> Recorded | None:
@@ -65,13 +96,34 @@ class Recorder:
         if not tree or was_cut or total > MAX_AT_ONCE or not self._turn.acquire(blocking=False):
             return None
         try:
+            if self._mapped is not None and total:
+                return None  # to find out who maps what takes as long as an agent wants
             if all(is_same(root, self.seen[name]) for name, root in self.roots.items()):
                 return Recorded(tree, (), total)
             return None
         finally:
             self._turn.release()
 
+    def _unstored(self) -> Iterator[Seen]:
+        """The files of which not all bytes are in the store."""
+        pending = list(self.seen.values())
+        while pending:
+            one = pending.pop()
+            pending += one.below.values()
+            yield from (seen for seen in one.nodes.values() if not seen.node.is_kept)
+
+    def _distrust_mapped(self) -> None:
+        """Has files read again that are mapped shared. The kernel stamps a mapped page when it is
+        first written, and again only after it has been written back: until then the stamp of a
+        file says nothing about its bytes."""
+        if self._mapped is None or not any(one.entries for one in self.seen.values()):
+            return
+        for path in self._mapped():
+            if (one := find_seen(self.seen, path)) is not None:
+                one.changed_ns = UNTRUSTED
+
     def _record(self) -> Recorded:
+        self._distrust_mapped()
         changed: list[str] = []
         room, is_cut = MAX_ENTRIES, False
         for name, root in self.roots.items():
@@ -97,21 +149,26 @@ class Recorder:
 
 
 class FileKeeper:
-    """Reads files that may be changing, and keeps what it read where there is a store."""
+    """Reads files that may be changing, and stores what it read where there is a store."""
 
-    def __init__(self, objects: Objects | None) -> None:
+    def __init__(self, objects: Objects | None, may_store: Callable[[int], bool] | None) -> None:
         self._objects = objects
-        self._room = self._directory_room = MAX_RUN_BYTES
+        self._may_store = may_store
+        self._unread_bytes = MAX_REREAD_BYTES
+        self._directory_bytes = MAX_DIRECTORY_BYTES
+        self.is_final = False  # the last state is stored whatever it takes
+        self.is_full = False  # not even a directory could be stored
 
     def take_object(self, data: bytes) -> str:
-        if self._objects is None:
-            return hashlib.sha256(data).hexdigest()
-        digest, is_new = self._objects.put(data)
-        if is_new:
-            self._directory_room -= len(data)
-        if self._directory_room < 0:
-            raise OSError(errno.EDQUOT, "the run has used up its share of the store")
-        return digest
+        digest, is_stored = self._put(data)
+        if is_stored or self._objects is None:
+            return digest
+        # Without directories nothing would be known of a state, not even the digests of its files.
+        self._directory_bytes -= len(data)
+        if self._directory_bytes < 0:
+            self.is_full = True
+            raise used_up()
+        return self._objects.put(data)[0]
 
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None:
         """None when it is gone, or no regular file any more."""
@@ -127,37 +184,84 @@ class FileKeeper:
         """What was read while nothing changed; after some tries whatever was read."""
         before = os.fstat(fd)
         for _ in range(_TRIES):
-            digest, size, is_kept = self._read(fd, before.st_size)
+            content = self._read(fd, before)
             after = os.fstat(fd)
-            is_steady = _stamp(before) == _stamp(after) and size == after.st_size
-            if is_steady:
+            is_steady = _stamp(before) == _stamp(after) and content.size == after.st_size
+            if is_steady or content.size > MAX_READ_OFTEN_BYTES:
                 break
             before = after
-        return TakenFile(after, digest, size, is_kept, is_steady)
+        return TakenFile(
+            after, content.digest, content.size, content.is_kept, is_steady, content.is_split
+        )
 
-    def _read(self, fd: int, size: int) -> tuple[str, int, bool]:
-        """Digest, size and whether the bytes are kept. What is hashed is what is kept."""
-        if size <= _SMALL_BYTES:
-            return self._read_small(fd, size)
-        if size > MAX_HASHED_BYTES:
-            return "", size, False
-        if self._objects is None:  # as it would be kept, so that both give the same digest
-            return *_hashed(fd, size), size <= MAX_KEPT_BYTES
-        if size > min(MAX_KEPT_BYTES, self._room):
-            return *_hashed(fd, size), False
-        digest, taken, is_new = self._objects.put_chunks(_pieces(fd, size))
-        if is_new:
-            self._room -= taken
-        return digest, taken, True
+    def _read(self, fd: int, st: os.stat_result) -> _Content:
+        """Return what is hashed is what is stored, so a digest never belongs to other bytes."""
+        if st.st_size <= _SMALL_BYTES:
+            data = os.pread(fd, st.st_size, 0) if st.st_size else b""
+            digest, is_kept = self._put(data)
+            return _Content(digest, len(data), is_kept)
+        if st.st_size <= SPLIT_ABOVE:
+            return self._read_whole(fd, st.st_size)
+        return self._read_in_parts(fd, st)
 
-    def _read_small(self, fd: int, size: int) -> tuple[str, int, bool]:
-        data = os.pread(fd, size, 0) if size else b""
-        if self._objects is None or size > self._room:
-            return hashlib.sha256(data).hexdigest(), len(data), self._objects is None
-        digest, is_new = self._objects.put(data)
-        if is_new:
-            self._room -= len(data)
-        return digest, len(data), True
+    def _read_whole(self, fd: int, size: int) -> _Content:
+        digest, taken = _hashed(fd, size)
+        if self._objects is None or self._objects.has(digest):
+            return _Content(digest, taken, True)
+        if not self._may(taken):
+            return _Content(digest, taken, False)
+        # Read once more: it may have changed meanwhile, and then this is what it is.
+        digest, taken, _ = self._objects.put_chunks(_pieces(fd, size))
+        return _Content(digest, taken, True)
+
+    def _read_in_parts(self, fd: int, st: os.stat_result) -> _Content:
+        unread = _Content("", st.st_size, False)
+        allocated = min(st.st_size, st.st_blocks * 512)
+        if allocated > MAX_READ_OFTEN_BYTES and not self.is_final:
+            self._unread_bytes -= allocated
+            if self._unread_bytes < 0:
+                return unread
+        is_kept = True
+
+        def put(data: bytes) -> str:
+            nonlocal is_kept
+            digest, is_stored = self._put(data)
+            is_kept &= is_stored
+            return digest
+
+        try:
+            listed, size = split(fd, st.st_size, put)
+        except TooManyParts:
+            return unread
+        digest = put(listed)
+        return _Content(digest, size, is_kept, is_split=True)
+
+    def _put(self, data: bytes) -> tuple[str, bool]:
+        """The digest of some bytes, and whether they are in the store, if there is one."""
+        digest = hashlib.sha256(data).hexdigest()
+        if self._objects is None or self._objects.has(digest):
+            return digest, True
+        if not self._may(len(data)):
+            return digest, False
+        return self._objects.put(data)[0], True
+
+    def _may(self, size: int) -> bool:
+        return self.is_final or self._may_store is None or self._may_store(size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What was read of a file, and whether its bytes are in the store."""
+
+    digest: str
+    size: int
+    is_kept: bool
+    is_split: bool = False
+
+
+def used_up() -> OSError:
+    """The error for a state that has no room in the record any more."""
+    return OSError(errno.EFBIG, "the run's record budget is used up")
 
 
 def _stamp(st: os.stat_result) -> tuple[int, int, int]:

@@ -1,9 +1,9 @@
 """A stored state written over directories that hold nearly the same: only what differs is touched.
 
-A file whose bytes differ is written in place, so that whoever has it open sees the new bytes. The
-directories are an agent's and may hold anything, so nothing is followed and every change goes
-through the descriptor of its directory. Nobody else may write meanwhile; if somebody did, the
-state is not what it should be at the end, and that is said.
+What a process holds open stays as it is (`held`), and is named in the result. Every other file
+whose bytes differ is written in place. The directories are an agent's and may hold anything, so
+nothing is followed and every change goes through the descriptor of its directory. Nobody else may
+write meanwhile; if somebody did, the state is not what it should be at the end, and that is said.
 """
 
 from __future__ import annotations
@@ -13,20 +13,39 @@ import functools
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from paddock.model.errors import Conflict, HostCannot
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
-from paddock.state.copying import write_at
+from paddock.state.copying import digest_of
 from paddock.state.descent import FILE_FLAGS, Descent, open_file, shown
-from paddock.state.trees.finished import Around, Finished
+from paddock.state.diskspace import full_disk
+from paddock.state.trees.held import (
+    NOTHING_HELD,
+    HeldFiles,
+    HeldFilter,
+    NotWrittenByAgent,
+    full_path,
+    is_unwritten,
+)
+from paddock.state.trees.known_states import node_at
+from paddock.state.trees.large_files import SPLIT_ABOVE, write_sparse
 from paddock.state.trees.nodes import Node, NodeKind, Tree
-from paddock.state.trees.planning import Deed, Making, Removal, Sealing, Writing, plan
+from paddock.state.trees.planning import (
+    Deed,
+    Making,
+    Removal,
+    Sealing,
+    Writing,
+    deed_parts,
+    plan,
+)
 from paddock.state.trees.recorder import Recorder
-from paddock.state.trees.scanning import OPAQUE
+from paddock.state.trees.scanning import OPAQUE, find_seen
 from paddock.state.treewalk import remove
 from paddock.state.writeback import Owner
 
@@ -44,17 +63,33 @@ _NAMED = 5
 class Restored:
     """What was changed, by path; each begins with the name of its root. `written`: files that got
     other bytes or another mode where they are; `made` and `removed`: names that came and went;
-    `sealed`: directories that got another mode or mark."""
+    `sealed`: directories that got another mode or mark. `kept`: what stays other than it was
+    recorded, because processes hold it or may still be at work on it."""
 
     written: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     sealed: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()  # that should be there, but whose bytes were not kept
+    lost: tuple[str, ...] = ()  # that should be there, but whose bytes were not stored
+    kept: tuple[str, ...] = ()
 
     @property
     def changed(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.removed, *self.made, *self.written, *self.sealed)))
+
+
+class NotStored(HostCannot):
+    """A state needs versions of files of which only the digest or the size is known."""
+
+    def __init__(self, paths: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        named = ", ".join(shown(full_path(*one)) for one in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        super().__init__(
+            f"the version that is needed of {named}{more} was not stored: it did not fit into the"
+            " run's record budget",
+            hint="choose another step, or record with a larger `record: {budget: ...}`",
+        )
+        self.paths = tuple(paths)
 
 
 def lay_out(store: TreeStore, tree: str, roots: Mapping[str, Path]) -> Restored:
@@ -79,34 +114,60 @@ def restore(
     owner: Owner | None,
     recorder: Recorder | None,
     keep: frozenset[str],
-    around: Around | None = None,
+    held: HeldFiles = NOTHING_HELD,
+    first: str | None = None,
 ) -> Restored:
     """`recorder` is one that knows the roots already: what it has seen is not read again. `keep`
-    are paths that stay whatever the state says, such as mount points. With `around` others are at
-    work on the files: only what nobody has under way is put back.
+    are paths that stay whatever the state says, such as mount points. `held` is what processes
+    have open; `first` is the state that they began with.
 
-    Refused before anything is changed (`HostCannot`): a state that is not whole, and one that
-    needs bytes that were not kept. `Conflict` when somebody else wrote meanwhile.
+    Refused before anything is changed (`HostCannot`): a state that is not whole, one that needs
+    bytes that were not stored, and one that needs bytes in an open file that its process did not
+    write (`NotWrittenByAgent`). `Conflict` when somebody else wrote meanwhile.
     """
     recorder = recorder or Recorder(None, roots)
     now = recorder.record().tree
     if now == tree:
         return Restored()
     wanted = store.tree(tree)
-    deeds = _deeds(store, wanted, recorder, keep)
-    if around is not None:
-        deeds = _chosen(deeds, Finished(store, now, tree, around))
+    every = _deeds(store, wanted, recorder, keep)
+    chooser = HeldFilter(held, recorder.seen)
+    deeds, kept = chooser.divide(every)
     _check_possible(store, wanted, recorder, deeds)
+    _check_own_work(store, first, recorder, every, frozenset(filter(chooser.is_held, kept)))
     for name, some in deeds.items():
         _Restorer(store, recorder.roots[name], owner).run(some)
-    if recorder.record().tree != tree and around is None:
-        left = [one for some in _deeds(store, wanted, recorder, keep).values() for one in some]
+    if recorder.record().tree != tree:
+        again = HeldFilter(held, recorder.seen).divide(_deeds(store, wanted, recorder, keep))[0]
+        left = [one for some in again.values() for one in some]
         if left:
             raise Conflict(
                 f"the files were changed while they were restored: {_path('', left[0])}",
                 hint="the sandbox must stand still",
             )
-    return _told(deeds)
+    return replace(_told(deeds), kept=tuple(map(shown, kept)))
+
+
+def _check_own_work(
+    store: TreeStore,
+    first: str | None,
+    recorder: Recorder,
+    deeds: Mapping[str, list[Deed]],
+    held: frozenset[str],
+) -> None:
+    """A held file that is left alone must be the agent's own work."""
+    if first is None or not held:
+        return
+    for root, some in deeds.items():
+        for deed in some:
+            parts = deed_parts(deed)
+            path = full_path(root, parts)
+            if path not in held or isinstance(deed, Sealing):
+                continue
+            seen = find_seen(recorder.seen, path)
+            now = None if seen is None else seen.node
+            if is_unwritten(deed, now, node_at(store, first, root, parts)):
+                raise NotWrittenByAgent(root, parts, now)
 
 
 def _deeds(
@@ -116,27 +177,30 @@ def _deeds(
     for name, node in wanted.roots.items():
         prefix = f"{name}/"
         own = (one.removeprefix(prefix).split("/") for one in keep if one.startswith(prefix))
-        found[name] = plan(store, node, recorder.seen.get(name), frozenset(map(tuple, own)))
+        deeds = plan(store, node, recorder.seen.get(name), frozenset(map(tuple, own)))
+        found[name] = [one for one in deeds if not _is_same_unsplit(one, recorder.roots[name])]
     return found
 
 
-def _chosen(deeds: Mapping[str, list[Deed]], is_finished: Finished) -> dict[str, list[Deed]]:
-    return {
-        name: [one for one in some if _is_chosen(name, one, is_finished)]
-        for name, some in deeds.items()
-    }
-
-
-def _is_chosen(root: str, deed: Deed, is_finished: Finished) -> bool:
-    match deed:
-        case Removal():
+def _is_same_unsplit(deed: Deed, root: Path) -> bool:
+    """Whether a large file has the bytes that it should have, by a digest from before such files
+    were stored in parts: those had no more than the digest of their bytes."""
+    if not isinstance(deed, Writing) or deed.has_same_bytes:
+        return False
+    node = deed.node
+    if node.is_kept or node.is_split or not node.digest or node.size <= SPLIT_ABOVE:
+        return False
+    with Descent(root, lift=True) as descent:
+        descent.go_to(deed.parents)
+        fd = open_file(node.name, descent.fd, lift=True)
+        if fd is None:
             return False
-        case Sealing():
-            return not deed.is_other  # it gives back what was lifted to get in
-        case Making() | Writing():
-            return is_finished(root, (*deed.parents, deed.node.name))
-        case _:
-            assert_never(deed)
+        try:
+            st = os.fstat(fd)
+            is_like = (st.st_size, st.st_mode & 0o777) == (node.size, node.mode)
+            return is_like and digest_of(fd, node.size) == node.digest
+        finally:
+            os.close(fd)
 
 
 def _check_possible(
@@ -148,14 +212,13 @@ def _check_possible(
         names = ", ".join(sorted(wanted.roots.keys() ^ recorder.roots.keys()))
         raise HostCannot(f"the state has other roots than the sandbox: {names}")
     lost = [
-        _path(name, one) for name, some in deeds.items() for one in some if _is_lost(store, one)
+        (name, deed_parts(one))
+        for name, some in deeds.items()
+        for one in some
+        if _is_lost(store, one)
     ]
     if lost:
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        raise HostCannot(
-            f"files were too large to be kept: {', '.join(lost[:_NAMED])}{more}",
-            hint="choose a step before they were written",
-        )
+        raise NotStored(lost)
 
 
 def _is_lost(store: TreeStore, deed: Deed) -> bool:
@@ -176,6 +239,8 @@ class _Restorer:
                 try:
                     self._do(descent, deed)
                 except OSError as error:
+                    if is_out_of_space(error):
+                        raise full_disk(self._root, error) from None
                     raise HostCannot(
                         f"cannot restore {_path('', deed)}: {error.strerror or error}"
                     ) from None
@@ -279,12 +344,12 @@ class _Restorer:
             os.close(fd)
 
     def _fill(self, fd: int, node: Node) -> None:
-        """The bytes are checked while they are read, so a damaged one ends the restore."""
-        at = 0
-        for chunk in self._store.open_blob(node):
-            write_at(fd, chunk, at)
-            at += len(chunk)
-        os.ftruncate(fd, at)
+        """The bytes are checked while they are read, so a damaged one ends the restore. Holes stay
+        holes, so nothing may be left of what was there before."""
+        os.ftruncate(fd, 0)
+        for offset, data in self._store.pieces(node):
+            write_sparse(fd, data, offset)
+        os.ftruncate(fd, node.size)
 
     def _set_mode(self, dir_fd: int, node: Node) -> None:
         if node.kind is NodeKind.FIFO:
@@ -312,15 +377,7 @@ def _set_opaque(place: int | str, *, is_opaque: bool) -> None:
 
 
 def _path(root: str, deed: Deed) -> str:
-    match deed:
-        case Removal():
-            parts = (*deed.parents, deed.name)
-        case Sealing():
-            parts = deed.path
-        case Making() | Writing():
-            parts = (*deed.parents, deed.node.name)
-        case _:
-            assert_never(deed)
+    parts = deed_parts(deed)
     return shown("/".join((root, *parts) if root else parts) or "its top")
 
 

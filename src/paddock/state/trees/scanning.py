@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from paddock.model.errors import InvalidInput
+from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import link_target
@@ -31,7 +33,7 @@ MAX_ENTRIES = 500_000
 OPAQUE = "user.overlay.opaque"
 # CLOCK_REALTIME_COARSE, for which Python has no name: the clock that file systems stamp with.
 _FILE_CLOCK = 5
-_UNTRUSTED = -1  # no stamp is ever like it
+UNTRUSTED = -1  # no stamp is ever like it
 
 
 class Keeping(Protocol):
@@ -52,6 +54,7 @@ class TakenFile:
     size: int
     is_kept: bool
     is_steady: bool
+    is_split: bool = False
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Seen:
 class SeenDir:
     """One directory at the last scan. `names` are all of a listing, also what is not kept."""
 
-    changed_ns: int = _UNTRUSTED
+    changed_ns: int = UNTRUSTED
     inode: int = 0
     names: list[str] = field(default_factory=list)
     nodes: dict[str, Seen] = field(default_factory=dict)
@@ -124,7 +127,7 @@ class Scan:
             self._forget(descent, name, seen)
         seen.names = names
         seen.inode = st.st_ino
-        seen.changed_ns = st.st_ctime_ns if is_trusted else _UNTRUSTED
+        seen.changed_ns = st.st_ctime_ns if is_trusted else UNTRUSTED
         return bool(gone)
 
     def _forget(self, descent: Descent, name: str, seen: SeenDir) -> bool:
@@ -168,7 +171,9 @@ class Scan:
     def _read_file(self, descent: Descent, name: str) -> Seen | None:
         try:
             taken = self._keeping.take_file(name, descent.fd)
-        except OSError:  # not that it is gone: that it may not or cannot be read
+        except OSError as error:  # not that it is gone: that it may not or cannot be read
+            if is_out_of_space(error):
+                raise  # it is the store that has no room, and nothing must look as if it had
             self.is_cut = True
             return None
         if taken is None:
@@ -180,12 +185,13 @@ class Scan:
             size=taken.size,
             digest=taken.digest,
             is_kept=taken.is_kept,
+            is_split=taken.is_split,
         )
         return self._seen(taken.status, node, is_steady=taken.is_steady)
 
     def _seen(self, st: os.stat_result, node: Node, *, is_steady: bool = True) -> Seen:
         is_trusted = is_steady and st.st_ctime_ns < self._now
-        changed_ns = st.st_ctime_ns if is_trusted else _UNTRUSTED
+        changed_ns = st.st_ctime_ns if is_trusted else UNTRUSTED
         return Seen(os.fsencode(node.name), changed_ns, st.st_ino, node, line_of(node))
 
     def _enter(self, descent: Descent, name: str, seen: SeenDir) -> bool:
@@ -246,6 +252,20 @@ class Scan:
 
     def _tell(self, path: str) -> None:
         self.changed.append(f"{self._prefix}/{path}" if path else self._prefix)
+
+
+def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
+    """What is known of the file at a path that begins with the name of its root; None if it was
+    not there, or is a directory. The root with the longest name is the one that is mounted last."""
+    for root in sorted(seen, key=len, reverse=True):
+        if not path.startswith(f"{root}/"):
+            continue
+        directory: SeenDir | None = seen[root]
+        *parents, name = path.removeprefix(f"{root}/").split("/")
+        for part in parents:
+            directory = None if directory is None else directory.below.get(part)
+        return None if directory is None else directory.nodes.get(name)
+    return None
 
 
 def is_same(root: Path, seen: SeenDir) -> bool:

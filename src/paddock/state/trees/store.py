@@ -6,19 +6,21 @@ How a state comes into the store lives in `recorder`, how it comes out in `resto
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.model.errors import Conflict, IntegrityError, NotFound
+from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import shown
 from paddock.state.storelock import StoreLock
 from paddock.state.trees.diffing import Change, changes_between
+from paddock.state.trees.large_files import PART_BYTES, read_list
 from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read_tree
 from paddock.state.trees.objects import Objects
 
 if TYPE_CHECKING:
-    from paddock.state.trees.finished import Around
+    from paddock.state.trees.held import HeldFiles
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
     from paddock.state.writeback import Owner
@@ -40,11 +42,19 @@ class TreeStore:
         with self._lock.shared():
             yield
 
-    def recorder(self, roots: Mapping[str, Path]) -> Recorder:
-        """Records directories into this store; each root has a name, such as `home`."""
+    def recorder(
+        self,
+        roots: Mapping[str, Path],
+        *,
+        mapped: Callable[[], Collection[str]] | None = None,
+        may_store: Callable[[int], bool] | None = None,
+    ) -> Recorder:
+        """Records directories into this store; each root has a name, such as `home`. `mapped` gives
+        the paths that processes have mapped for writing; `may_store` says whether so many bytes
+        more fit into what may be stored."""
         from paddock.state.trees.recorder import Recorder
 
-        return Recorder(self.objects, roots)
+        return Recorder(self.objects, roots, mapped=mapped, may_store=may_store)
 
     def tree(self, digest: str) -> Tree:
         return read_tree(self.objects.read(digest))
@@ -96,13 +106,36 @@ class TreeStore:
         return node.is_kept and bool(node.digest) and self.objects.has(node.digest)
 
     def open_blob(self, node: Node) -> Iterator[bytes]:
-        """The bytes of a file in pieces; NotFound if it was too large to be kept."""
+        """The bytes of a file in pieces; NotFound if that version was not stored."""
+        at = 0
+        for offset, data in self.pieces(node):
+            yield from _zeros(offset - at)
+            yield data
+            at = offset + len(data)
+        yield from _zeros(node.size - at)
+
+    def pieces(self, node: Node) -> Iterator[tuple[int, bytes]]:
+        """The bytes of a file by offset, without those that are zeros because they lie in a hole.
+        NotFound if that version was not stored."""
         if not self.is_kept(node):
             raise NotFound(
-                f"the bytes of {shown(node.name)} were not kept",
-                hint="it was larger than what is kept of a file or of a run",
+                f"this version of {shown(node.name)} was not stored",
+                hint="it did not fit into the run's record budget; the last one always is",
             )
-        return self.objects.chunks(node.digest)
+        if not node.is_split:
+            at = 0
+            for chunk in self.objects.chunks(node.digest):
+                yield at, chunk
+                at += len(chunk)
+            return
+        parts, size = read_list(self.objects.read(node.digest))
+        if size != node.size:
+            raise IntegrityError(f"the list of the parts of {shown(node.name)} is not its own")
+        for part in parts:
+            data = self.objects.read(part.digest, PART_BYTES)
+            if len(data) != part.length:
+                raise IntegrityError(f"object {part.digest} has another length than its list says")
+            yield part.offset, data
 
     def diff(self, before: str, after: str) -> list[Change]:
         """What is other in the second state. Equal directories are not even read."""
@@ -116,13 +149,24 @@ class TreeStore:
         owner: Owner | None = None,
         recorder: Recorder | None = None,
         keep: frozenset[str] = frozenset(),
-        around: Around | None = None,
+        held: HeldFiles | None = None,
+        first: str | None = None,
     ) -> Restored:
-        """Makes the roots exactly that state, and changes only what is other; with `around` only
-        what nobody has under way. See `restoring` and `finished`."""
+        """Makes the roots that state, and changes only what is other and not held by a process.
+        See `restoring` and `held`."""
+        from paddock.state.trees.held import NOTHING_HELD
         from paddock.state.trees.restoring import restore
 
-        return restore(self, tree, roots, owner=owner, recorder=recorder, keep=keep, around=around)
+        return restore(
+            self,
+            tree,
+            roots,
+            owner=owner,
+            recorder=recorder,
+            keep=keep,
+            held=held or NOTHING_HELD,
+            first=first,
+        )
 
     def verify(self, tree: str) -> int:
         """Checks every byte of a state; gives the number of entries. `IntegrityError` names the
@@ -132,7 +176,7 @@ class TreeStore:
             for path, node in self.entries(tree):
                 count, last = count + 1, path
                 if node.kind is NodeKind.FILE and node.is_kept and node.digest not in checked:
-                    self._check(node.digest)
+                    self._check(node)
                     checked.add(node.digest)
         except IntegrityError as error:
             raise IntegrityError(f"{shown(last)}: {error.message}") from None
@@ -144,14 +188,23 @@ class TreeStore:
         with self._lock.exclusive_if_free() as is_free:
             if not is_free:
                 raise Conflict("the store of trees is in use", hint="try again when no run is left")
-            needed: set[str] = set()
-            for tree in used:
-                self._need(tree, needed)
-            return self.objects.sweep(needed, older_than_s=older_than_s)
+            return self.objects.sweep(self._needed(used), older_than_s=older_than_s)
 
-    def _check(self, digest: str) -> None:
-        for _ in self.objects.chunks(digest):
+    def unused_bytes(self, used: Iterable[str], *, older_than_s: float = _GRACE_S) -> int:
+        """What `gc` would free if nobody used the store; others may use it meanwhile."""
+        with self._lock.shared():
+            found = self.objects.unused(self._needed(used), older_than_s=older_than_s)
+            return sum(size for _, size in found)
+
+    def _check(self, node: Node) -> None:
+        for _ in self.pieces(node) if node.is_split else self.objects.chunks(node.digest):
             pass
+
+    def _needed(self, trees: Iterable[str]) -> set[str]:
+        needed: set[str] = set()
+        for tree in trees:
+            self._need(tree, needed)
+        return needed
 
     def _need(self, tree: str, needed: set[str]) -> None:
         if tree in needed:
@@ -168,3 +221,12 @@ class TreeStore:
                     pending.append(one if isinstance(one, str) else one.digest)
                 elif one.digest:
                     needed.add(one.digest)
+                    if one.is_split and one.is_kept:
+                        parts, _ = read_list(self.objects.read(one.digest))
+                        needed.update(part.digest for part in parts)
+
+
+def _zeros(count: int) -> Iterator[bytes]:
+    while count > 0:
+        yield bytes(min(count, CHUNK_BYTES))
+        count -= CHUNK_BYTES

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from paddock.model.plural import many
 from paddock.model.values import dataclass
 from paddock.world.fidelity.compare import Comparison
 
@@ -45,15 +46,15 @@ class Fidelity:
 
     def lines(self, most: int = _SHOWN) -> Iterable[str]:
         """For people: the worst first."""
-        count = sum(one.requests for one in self.endpoints)
-        yield f"{self.service} against {self.against}: {self.score:.0f} of 100 ({count} requests)"
+        count = many(sum(one.requests for one in self.endpoints), "request")
+        yield f"{self.service} against {self.against}: {self.score:.0f} of 100 ({count})"
         for one in sorted(self.endpoints, key=lambda one: (one.score, one.name)):
             yield f"{one.score:5.0f}  {one.name} ({one.requests})"
         for one in sorted(self.endpoints, key=lambda one: (one.score, one.name)):
             for _, text, times in one.differences[:most]:
                 yield f"{one.name}: {text}" + (f" ({times} times)" if times > 1 else "")
             if len(one.differences) > most:
-                yield f"{one.name}: and {len(one.differences) - most} more differences"
+                yield f"{one.name}: and {many(len(one.differences) - most, 'more difference')}"
 
     def as_json(self) -> dict[str, Any]:
         return {

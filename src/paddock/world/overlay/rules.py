@@ -80,14 +80,17 @@ def is_write(
     spellings = (path, canonical(path), loose, _EXTENSION.sub("", loose))
     if any(route.matches(seen, spellings) for route in writes):
         return True
+    is_plain = path == canonical(path) and "%" not in path and ";" not in path
+    is_declared = is_plain and any(one.matches({method}, (path,)) for one in reads)
     if is_endpoint(loose):
-        return effect_of(really, loose, query, body) is not Effect.READ
+        is_json = body is None or media_of(headers) == "application/json"
+        asked = effect_of(really, loose, query, body, is_declared=is_declared and is_json)
+        return asked is not Effect.READ
     if really in _SAFE:
         return False
-    is_plain = path == canonical(path) and "%" not in path and ";" not in path
-    if not is_plain or really != method or _is_overridden(headers, body):
+    if really != method or _is_overridden(headers, body):
         return True
-    return not any(one.matches({method}, (path,)) for one in reads)
+    return not is_declared
 
 
 def _is_overridden(headers: Headers, body: Any) -> bool:

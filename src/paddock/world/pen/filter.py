@@ -8,7 +8,14 @@ import os
 import tempfile
 from functools import cache
 
-from paddock.fence.container.seccomp import NUMBERS, REFUSALS, Condition, load_library
+from paddock.fence.container.seccomp import (
+    HOST_WIDE,
+    HOST_WIDE_MEMORY,
+    NUMBERS,
+    REFUSALS,
+    Condition,
+    load_library,
+)
 from paddock.model.errors import HostCannot
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -29,6 +36,8 @@ def program(*, is_unix_allowed: bool = False) -> bytes:
         for refusal in REFUSALS:
             for call in refusal.calls:
                 _refuse(library, context, call, refusal.code)
+        for one in HOST_WIDE + HOST_WIDE_MEMORY:
+            _refuse(library, context, one.call, one.code, *one.conditions())
         _refuse_flags(library, context)
         _refuse_families(library, context, {_UNIX} if is_unix_allowed else set())
         return _exported(library, context)

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import IO
 
-from paddock.fence.container.rootfs import bubblewrap
+from paddock.fence.container import bubblewrap
 from paddock.model.values import dataclass
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
@@ -81,8 +81,9 @@ def spawn(
     with contextlib.ExitStack() as held:
         data = {target: _memory(held, text) for target, text in names(kept.walls).items()}
         rules = _memory(held, calls.program(is_unix_allowed=kept.walls.is_unix_allowed))
-        walls = replace(kept.walls, reads=(*kept.walls.reads, *kept.python.reads))
-        inner = arguments(walls, bubblewrap(), data, rules)
+        reads = (*kept.walls.reads, *kept.python.reads)
+        walls = replace(kept.walls, reads=reads, links=kept.python.links)
+        inner = arguments(walls, bubblewrap.find(), data, rules)
         env = _environment(kept) | {name: str(fd) for name, fd in fds.items()}
         plan = {
             "control": control, "words": kept.words, "env": env, "cwd": kept.cwd,

@@ -36,6 +36,7 @@ class Walls:
     own: Path  # bound to OWN
     project: Path | None = None  # readable, but for keys and dot files
     reads: tuple[Path, ...] = ()  # more that is readable, at its own place
+    links: tuple[tuple[Path, str], ...] = ()  # names of its own, and where each leads
     files: tuple[tuple[Path, str], ...] = ()  # single files that it shares with the host
     is_unix_allowed: bool = False  # only where no socket of the host can be seen
     uid: int | None = None  # of the host, to become: only root can, and only where it may read all
@@ -57,10 +58,16 @@ def arguments(walls: Walls, bwrap: str, data: dict[str, int], filter_fd: int) ->
     words += _project(walls.project, empty_file(walls))
     for path in walls.reads:
         words += ["--ro-bind", str(path), str(path)]
+    shown = (*walls.reads, *([walls.project] if walls.project else []))
+    for link, aim in walls.links:
+        if not any(link.is_relative_to(tree) for tree in shown):
+            words += ["--symlink", aim, str(link)]
     words += ["--ro-bind", str(_package()), f"{CODE}/paddock"]
     words += ["--bind", str(walls.own), OWN]
     for source, target in walls.files:
         words += ["--bind", str(source), target]
+    # Pseudo-terminals are the whole host's, and a stand-in needs none.
+    words += ["--size", "4096", "--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     # /dev is memory without a limit otherwise; its /dev/shm stays writable and is counted.
     words += ["--remount-ro", "/dev", "--size", str(_TMP_BYTES), "--perms", "1777"]
     words += ["--tmpfs", _SHARED, "--remount-ro", "/", "--seccomp", str(filter_fd)]

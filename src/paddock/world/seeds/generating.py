@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.model.errors import HostCannot
 from paddock.model.values import dataclass
+from paddock.model.version import install_command
 from paddock.world.context import Context, token
 from paddock.world.seeds.documents import Document, Intake
 from paddock.world.seeds.making import Maker
@@ -28,7 +29,7 @@ def generate(
     try:
         import faker  # noqa: F401
     except ImportError:
-        hint = "pip install 'paddock[world]'"
+        hint = install_command("world")
         raise HostCannot("made-up data needs Faker, which is not installed", hint=hint) from None
     recipes = [parse_recipe(words, context.seed, where) for words, where in parts]
     kitchen = _Kitchen(intake, context)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.doors.network.addresses import address_from, end_of, is_metadata, why_not_public
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("first", "last", "what"),
     [
         ("0.0.0.0", "0.255.255.255", "unspecified"),
@@ -50,7 +51,7 @@ def test_a_special_range_is_not_the_internet(first: str, last: str, what: str) -
     assert why_not_public(ip_address(last)) == what
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         "1.1.1.1",
@@ -79,7 +80,7 @@ def test_an_address_beside_a_special_range_is_the_internet(address: str) -> None
     assert why_not_public(ip_address(address)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         "169.254.169.254",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from paddock.doors.network import carrying
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.dial import Dialer
+from paddock.journal.secret_search import Needle, Needles
 from unit.doors.network.doorway import (
     HOST,
     KEY,
@@ -394,3 +396,64 @@ def test_a_body_that_cannot_be_looked_into_does_not_pass(tmp_path: Path) -> None
             assert (await way.ask("GET /a")).status == 502
 
     asyncio.run(play())
+
+
+def test_a_value_that_comes_back_from_another_host_is_covered(tmp_path: Path) -> None:
+    """It was sent to its own host, which may have told the other one."""
+
+    async def play() -> None:
+        said = f"you are <{VALUE}> &#{ord(VALUE[0])};{VALUE[1:]}".encode()
+        head = f"HTTP/1.1 200 OK\r\nX-Told: {VALUE}\r\nContent-Length: {len(said)}\r\n\r\n"
+        async with origin(lambda _: head.encode() + said) as server:
+            allowed = ["other.example:80", "api.example:443"]
+            network = {"allow": allowed, "hosts": {"other.example": server.place}}
+            elsewhere = {"KEY": {"from": "env:K", "to": ["api.example"]}}
+            async with doorway(tmp_path, network, secrets=elsewhere) as way:
+                client = await way.dial("other.example")
+                request = "GET / HTTP/1.1\r\nHost: other.example\r\nRange: bytes=0-9\r\n\r\n"
+                await client.send(request.encode())
+                told = await client.told()
+                assert VALUE not in told.head
+                assert VALUE[1:].encode() not in told.body
+                assert len(told.body) == len(said)
+                assert "range" not in server.seen[0].head.lower()
+
+    asyncio.run(play())
+
+
+def test_a_head_with_many_escapes_is_searched_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand connections can come to the end of their heads in the same turn of the loop."""
+    threads: list[int] = []
+    needles_first, needles_suspects = Needles.first, Needles.suspects
+
+    def note(raw: bytes) -> None:
+        if len(raw) > 1000:
+            threads.append(threading.get_ident())
+
+    def first(self: Needles, raw: bytes) -> str | None:
+        note(raw)
+        return needles_first(self, raw)
+
+    def suspects(self: Needles, raw: bytes) -> tuple[Needle, ...]:
+        note(raw)
+        return needles_suspects(self, raw)
+
+    def answer(asked: Asked) -> bytes:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: "
+        return head + b"%5c" * 2000 + b"\r\n\r\nok"
+
+    async def play() -> None:
+        async with origin(answer) as server:
+            network = {**staged(server), "allow": [f"{HOST}:80", "other.example:443"]}
+            secret = {"KEY": {**KEY["KEY"], "to": ["other.example"]}}
+            async with doorway(tmp_path, network, secrets=secret) as way:
+                monkeypatch.setattr(Needles, "first", first)
+                monkeypatch.setattr(Needles, "suspects", suspects)
+                told = await way.ask("GET /a\nX: " + "%5c" * 2000)
+                assert told.status == 200
+
+    asyncio.run(play())
+    assert len(threads) == 2  # of the request and of the answer
+    assert threading.get_ident() not in threads

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paddock.doors.network import model_actions, requests
 from paddock.doors.network.upstreams import Line, Place
 from unit.doors.network.doorway import (
     HOST,
@@ -30,6 +31,11 @@ JSON = "Content-Type: application/json"
 ASK = {"id": "ask", "match": {"kind": "http", "method": ["POST", "HEAD", "GET"]}, "decide": "ask"}
 
 
+def _graphql(server: Server) -> dict[str, Any]:
+    """A network with a declared GraphQL endpoint."""
+    return {**staged(server), "graphql": [f"{HOST}/graphql"]}
+
+
 def _said(way: Doorway, number: int = 0) -> dict[str, Any]:
     step = way.steps("http")[number]
     assert step.proposed is not None
@@ -47,13 +53,16 @@ def _said(way: Doorway, number: int = 0) -> dict[str, Any]:
         ("POST /graphql?query=%7Ba%7D", b'{"query":"mutation{drop}"}'),
         ("POST /graphql?query=%7Ba%7D", b'{"query":"{a}","query":"mutation{drop}"}'),
         ("GET /graphql?query=%7Ba%7D", b'{"query":"mutation{drop}"}'),
+        ("POST /graphql", b'{"query":"{a}","delete":true}'),
+        ("POST /graphql", b'[{"query":"{a}"}]'),
+        ("POST /orders/5/cancel/graphql", b'{"query":"{a}"}'),
     ],
 )
 def test_a_body_that_says_query_does_not_make_a_write_a_read(
     tmp_path: Path, head: str, body: bytes
 ) -> None:
     async def play() -> None:
-        async with origin() as server, doorway(tmp_path, staged(server), stage="observe") as way:
+        async with origin() as server, doorway(tmp_path, _graphql(server), stage="observe") as way:
             told = await way.ask(f"{head}\n{JSON}", body)
             assert (told.status, server.seen) == (403, [])
             assert _said(way)["effect"] == "write"
@@ -63,9 +72,20 @@ def test_a_body_that_says_query_does_not_make_a_write_a_read(
 
 def test_a_body_that_no_rule_can_read_does_not_make_a_read_of_the_address(tmp_path: Path) -> None:
     async def play() -> None:
-        async with origin() as server, doorway(tmp_path, staged(server), stage="observe") as way:
+        async with origin() as server, doorway(tmp_path, _graphql(server), stage="observe") as way:
             plain = "POST /graphql?query=%7Ba%7D\nContent-Type: text/plain"
             assert (await way.ask(plain, b'{"query":"mutation{drop}"}')).status == 403
+            form = "POST /graphql\nContent-Type: application/x-www-form-urlencoded"
+            assert (await way.ask(form, b"query=%7Ba%7D")).status == 403
+            assert server.seen == []
+
+    asyncio.run(play())
+
+
+def test_a_post_to_an_endpoint_that_nobody_declared_is_a_write(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with origin() as server, doorway(tmp_path, staged(server), stage="observe") as way:
+            assert (await way.ask(f"POST /graphql\n{JSON}", b'{"query":"{a}"}')).status == 403
             assert server.seen == []
 
     asyncio.run(play())
@@ -73,7 +93,7 @@ def test_a_body_that_no_rule_can_read_does_not_make_a_read_of_the_address(tmp_pa
 
 def test_a_query_of_an_endpoint_for_queries_is_a_read(tmp_path: Path) -> None:
     async def play() -> None:
-        async with origin() as server, doorway(tmp_path, staged(server), stage="observe") as way:
+        async with origin() as server, doorway(tmp_path, _graphql(server), stage="observe") as way:
             assert (await way.ask(f"POST /graphql\n{JSON}", b'{"query":"{a}"}')).status == 200
             assert (await way.ask("GET /graphql?query=%7Ba%7D")).status == 200
             assert (await way.ask("GET /things")).status == 200
@@ -327,5 +347,85 @@ def test_allowed_refused_and_broken_requests_raise_no_alert(tmp_path: Path) -> N
             assert (await way.ask("DELETE /a")).status == 403
             assert f"Authorization: Bearer {VALUE}" in server.seen[0].head
             assert way.alerts == []
+
+    asyncio.run(play())
+
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": [{"type": ["text"], "text": "a"}]}]}
+
+
+def test_a_question_to_a_model_with_odd_types_in_it_is_a_step(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with origin() as server, doorway(tmp_path, staged(server)) as way:
+            head = f"POST /v1/chat/completions\n{JSON}"
+            assert (await way.ask(head, json.dumps(CHAT).encode())).status == 200
+            (step,) = await way.settled("model")
+            assert step.settled is not None
+
+    asyncio.run(play())
+
+
+def test_a_request_that_our_reader_fails_on_is_a_step_that_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise TypeError("unhashable type: 'list'")
+
+    async def play() -> None:
+        async with origin() as server, doorway(tmp_path, staged(server)) as way:
+            head = f"POST /v1/chat/completions\n{JSON}"
+            monkeypatch.setattr(model_actions, "describe_request", fail)
+            assert (await way.ask(head, json.dumps(CHAT).encode())).status == 403
+            monkeypatch.setattr(requests, "parse", fail)
+            assert (await way.ask(head, b"{}")).status == 403
+            assert (server.seen, way.deciders("http")) == ([], ["protocol", "protocol"])
+
+    asyncio.run(play())
+
+
+QUESTION = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}).encode()
+COMPLETIONS = f"POST /v1/chat/completions\n{JSON}"
+
+
+def _fault(**words: Any) -> dict[str, Any]:
+    return {"id": "busy", "match": {"kind": "http"}, "fault": {"status": 429}, **words}
+
+
+@pytest.mark.parametrize("words", [{}, {"faults": [_fault(step=1000)]}])
+def test_a_fault_that_does_not_strike_leaves_a_question_one_step(
+    tmp_path: Path, words: dict[str, Any]
+) -> None:
+    async def play() -> None:
+        async with origin() as server, doorway(tmp_path, staged(server), **words) as way:
+            assert (await way.ask(COMPLETIONS, QUESTION)).status == 200
+            await way.settled("model")
+            assert (len(way.steps("model")), len(way.steps("http"))) == (1, 0)
+
+    asyncio.run(play())
+
+
+def test_a_fault_on_requests_strikes_a_question_as_the_step_that_it_is(tmp_path: Path) -> None:
+    async def play() -> None:
+        faults = [_fault(first=1)]
+        async with origin() as server, doorway(tmp_path, staged(server), faults=faults) as way:
+            statuses = [(await way.ask(COMPLETIONS, QUESTION)).status for _ in range(2)]
+            await way.settled("model", 2)
+            assert (statuses, len(server.seen)) == ([429, 200], 1)
+            assert (len(way.steps("model")), len(way.steps("http"))) == (2, 0)
+            first = way.steps("model")[0]
+            assert first.decided is not None
+            assert first.decided.body["fault"]["id"] == "busy"
+
+    asyncio.run(play())
+
+
+def test_an_answer_that_a_fault_on_requests_spoils_is_that_of_the_question(tmp_path: Path) -> None:
+    async def play() -> None:
+        faults = [_fault(fault={"after": 504})]
+        async with origin() as server, doorway(tmp_path, staged(server), faults=faults) as way:
+            assert (await way.ask(COMPLETIONS, QUESTION)).status == 504
+            assert len(server.seen) == 1
+            await way.settled("model")
+            assert (len(way.steps("model")), len(way.steps("http"))) == (1, 0)
 
     asyncio.run(play())

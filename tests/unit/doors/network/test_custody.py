@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +61,22 @@ def test_a_compression_that_is_none_is_not_repeated_to_the_agent() -> None:
     with pytest.raises(BadMessage) as caught:
         decoder_of(Response(200, b"", headers, NoBody(), "1.1"))
     assert "sk_live" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_light"), [(b"x" * 10_000, True), (b"%5c" * 1000, False), (b"x" * 20_000, False)]
+)
+def test_a_search_leaves_the_loop_where_it_takes_long(
+    tmp_path: Path, data: bytes, *, is_light: bool
+) -> None:
+    """Data that are long or have many escapes: many connections could each bring a piece in the
+    same turn of the loop."""
+    threads: list[int] = []
+
+    def search(data: bytes) -> bytes:
+        threads.append(threading.get_ident())
+        return data
+
+    work = Custody(make_keeper(tmp_path, terms_of("KEY"))).work
+    assert asyncio.run(work.search(search, data)) == data
+    assert (threads == [threading.get_ident()]) == is_light

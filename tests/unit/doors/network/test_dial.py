@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.doors.network import dial, lookups
 from paddock.doors.network.dial import Dialer, DialError, Failure, Refused, is_own
 from paddock.model.hosts import HostPattern
@@ -66,7 +67,7 @@ def refusal(network: NetworkTerms, *addresses: str, host: str = HOST, port: int 
     return caught.value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         "127.0.0.1",

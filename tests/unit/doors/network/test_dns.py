@@ -16,9 +16,10 @@ import dns.rcode
 import dns.rdatatype
 import dns.reversename
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.doors.network import dns as door
 from paddock.doors.network.conn import Conn
 from paddock.doors.network.dns import DnsAnswerer, serve_tcp, serve_udp
@@ -142,7 +143,7 @@ def test_the_case_of_a_name_does_not_matter_and_comes_back_as_asked(spelling: st
     assert server.judge.asked == [("api.example.com", "A")]
 
 
-@pytest.mark.parametrize("qtype", ["AAAA", "HTTPS", "SVCB", "TXT", "NULL", "MX", "SRV", "CNAME",
+@for_each("qtype", ["AAAA", "HTTPS", "SVCB", "TXT", "NULL", "MX", "SRV", "CNAME",
                                    "ANY", "AXFR", "NS", "SOA", "DNSKEY", "TYPE65280"])  # fmt: skip
 def test_an_allowed_name_has_no_other_records_than_its_address(qtype: str) -> None:
     server = Server("api.example.com")
@@ -225,7 +226,7 @@ def test_any_other_address_has_no_name(name: str) -> None:
     assert server.judge.asked == [(name.rstrip("."), "PTR")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "labels",
     [
         [b"api.example", b"com"],  # a dot that is part of a label
@@ -364,7 +365,6 @@ def test_nothing_but_edns_may_follow_the_question(rest: bytes, count: int) -> No
     assert not server.judge.asked
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=600))
 @example(bytes(4096))
 @example(b"\0\0\0\0\0\1\0\0\0\0\0\1" + b"\0" * 200)
@@ -375,7 +375,6 @@ def test_no_bytes_make_it_fail_or_say_much(data: bytes) -> None:
 LABELS = st.lists(st.binary(min_size=1, max_size=63), max_size=8)
 
 
-@settings(max_examples=300, deadline=None)
 @given(LABELS, st.integers(0, 65535), st.integers(0, 65535), st.binary(max_size=100))
 def test_no_question_makes_it_fail_or_say_much(
     labels: list[bytes], qtype: int, qclass: int, rest: bytes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ssl
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.doors.network.hello import (
     MAX_HELLO_BYTES,
     BadHello,
@@ -109,7 +110,7 @@ def test_tls_is_known_by_two_bytes(data: bytes, verdict: bool | None) -> None:
     assert is_tls(data) is verdict
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"\x16\x03\x01\x00\x05aaaaa",
@@ -150,7 +151,6 @@ def test_long_hello_within_the_limit_is_read() -> None:
 
 
 @LOUD
-@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=600))
 def test_any_bytes_end_in_a_value_or_a_known_error(data: bytes) -> None:
     for start in (b"", b"\x16\x03\x01", b"\x16\x03\x01" + vector(data)):
@@ -158,7 +158,6 @@ def test_any_bytes_end_in_a_value_or_a_known_error(data: bytes) -> None:
 
 
 @LOUD
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damaged_hello_ends_in_a_value_or_a_known_error(data: st.DataObject) -> None:
     whole = bytearray(crafted(server_names(NAME.encode()), (16, vector(vector(b"h2", 1)))))

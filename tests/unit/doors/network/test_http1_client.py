@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.doors.network.conn import Conn, ConnIdle, ConnLost
 from paddock.doors.network.exchange import BadMessage, Buffered, Headers, Request
 from paddock.doors.network.http1_client import Http1Upstream
@@ -113,7 +114,7 @@ def test_header_that_would_be_more_than_one_is_not_sent(extra: tuple[bytes, byte
     assert got.sent == b""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "target"),
     [
         ("GET", "/a b"),
@@ -158,7 +159,7 @@ def test_body_of_another_length_than_announced_is_not_sent_as_one(
     played(play)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "body", "is_reusable"),
     [
         (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", b"ok", True),

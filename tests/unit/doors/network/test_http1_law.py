@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from fuzz import http1_fuzz
 from fuzz.http1_fuzz import check_answer, check_request, make_answer, make_request, pieces
 
-_few = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ_S = 30.0
+_few = settings(suppress_health_check=list(HealthCheck))
 _parts = st.lists(st.sampled_from([*http1_fuzz.SPICES, *http1_fuzz.HEADERS, b"\r\n"]), max_size=12)
 
 
@@ -48,3 +49,8 @@ def test_plain_messages_pass_so_that_the_law_is_not_empty() -> None:
 def test_law_notices_a_second_request() -> None:
     with pytest.raises(AssertionError):
         http1_fuzz.read_strictly(http1_fuzz.SECOND * 2)
+
+
+@pytest.mark.thorough
+def test_other_random_messages_of_each_run_keep_the_law() -> None:
+    assert http1_fuzz.main(FUZZ_S) > 0

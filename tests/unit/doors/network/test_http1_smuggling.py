@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import for_each
 from unit.doors.network.wires import Recorder, answered, asked, seen, status_of
 
 HOST = b"Host: example.com\r\n"
@@ -108,7 +109,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_request_that_can_be_read_in_two_ways_is_refused(name: str) -> None:
     status, raw = REFUSED[name]
     recorder = Recorder()
@@ -118,7 +119,7 @@ def test_request_that_can_be_read_in_two_ways_is_refused(name: str) -> None:
     assert recorder.seen == []
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_it_is_refused_byte_by_byte_as_well(name: str) -> None:
     recorder = Recorder()
     raw = REFUSED[name][1][:600]
@@ -152,7 +153,7 @@ def test_body_that_looks_like_a_request_is_a_body() -> None:
     assert one.body == SECOND
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 64, 10_000])
+@for_each("size", [1, 2, 3, 4, 5, 7, 64, 10_000])
 def test_chunks_full_of_line_ends_end_where_they_say(size: int) -> None:
     body = b"\r\n\r\n0\r\n\r\n\r\r\n\n" * 50
     raw = CHUNKED + b"%x\r\n" % len(body) + body + b"\r\n0\r\nX-Sum: 1\r\n\r\n" + SECOND
@@ -225,7 +226,7 @@ BAD_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_ANSWERS)
+@for_each("name", BAD_ANSWERS)
 def test_answer_that_can_be_read_in_two_ways_is_the_servers_fault(name: str) -> None:
     got = asked(BAD_ANSWERS[name])
     assert getattr(got.error, "status", None) == 502, got

@@ -28,9 +28,10 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.doors.network import http2
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Exchange, Headers
@@ -124,7 +125,7 @@ BAD_HEADS: dict[str, Headers] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_HEADS)
+@for_each("what", BAD_HEADS)
 def test_bad_head_ends_its_stream_and_the_others_live(what: str) -> None:
     seen: list[Any] = []
     faults: list[BadMessage] = []
@@ -159,8 +160,8 @@ def test_connect_is_refused(head: Headers) -> None:
     attack(talk)
 
 
-@pytest.mark.parametrize("length", [b"3", b"9", b"+4", b"4, 4", b"-1", b"0x4", b"9" * 30])
-@pytest.mark.parametrize("has_trailers", [True, False])
+@for_each("length", [b"3", b"9", b"+4", b"4, 4", b"-1", b"0x4", b"9" * 30])
+@for_each("has_trailers", [True, False])
 def test_body_of_another_length_than_announced_is_never_whole(
     length: bytes, has_trailers: bool
 ) -> None:
@@ -219,7 +220,6 @@ _values = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.tuples(_names, _values), max_size=4),
     st.lists(st.tuples(_names, _values), max_size=4),
@@ -292,7 +292,7 @@ FLOODS: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", FLOODS)
+@for_each("what", FLOODS)
 def test_flood_ends_the_connection(what: str) -> None:
     async def talk(client: RawClient) -> None:
         await client.send_bytes(FLOODS[what]())
@@ -398,7 +398,7 @@ def test_more_streams_than_agreed_on_are_not_begun() -> None:
     attack(talk, count)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" + bytes(100),
@@ -433,7 +433,6 @@ def test_what_is_no_http2_ends_the_connection_and_nothing_else(said: bytes) -> N
     asyncio.run(run())
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -14,6 +14,7 @@ import h2.events
 import pytest
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 
+from cases import for_each
 from paddock.doors.network.conn import ConnLost
 from paddock.doors.network.exchange import (
     BadMessage,
@@ -345,7 +346,7 @@ def _status(headers: Headers, data: bytes | None = None) -> Answer:
 OK = (b":status", b"200")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         [(b"content-type", b"text/html")],

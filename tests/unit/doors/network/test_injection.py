@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock.doors.network.exchange import Headers
+from cases import for_each
+from paddock.doors.network.exchange import BadMessage, Headers
 from paddock.doors.network.injection import Injected, Injector, place_of
 from paddock.doors.network.secrets import Revoked
 from paddock.model.errors import InvalidInput
@@ -87,6 +88,21 @@ def test_body_of_json_is_filled_and_stays_json(tmp_path: Path) -> None:
     assert (b"content-length", str(len(sent.body)).encode()) in sent.headers
     assert bench.injector.needs_body(API)
     assert not bench.injector.needs_body(ELSEWHERE)
+
+
+@pytest.mark.parametrize("is_body", [False, True])
+def test_a_long_value_does_not_make_a_request_huge(tmp_path: Path, *, is_body: bool) -> None:
+    """A megabyte of placeholders for a value of eight kilobytes would be sent as 240 of them."""
+    terms = terms_of("KEY", API, "body" if is_body else None)
+    keeper = make_keeper(tmp_path, terms, values={"KEY": "x" * 8192})
+    many = keeper.environment()["KEY"].encode() * 1000
+    kind = (b"content-type", b"application/json")
+    injector = Injector(keeper)
+    with pytest.raises(BadMessage):
+        if is_body:
+            injector.apply([kind], "/", b'["%b"]' % many, API)
+        else:
+            injector.apply([kind, (b"x", many)], "/", None, API)
 
 
 def test_body_of_a_form_is_filled_and_stays_a_form(tmp_path: Path) -> None:
@@ -212,7 +228,7 @@ def test_cache_of_hosts_is_bounded(tmp_path: Path) -> None:
     assert bench.injector._slots_of.cache_info().currsize <= 1024
 
 
-@pytest.mark.parametrize(
+@for_each(
     "placed",
     [
         "header:",
@@ -237,7 +253,7 @@ def test_place_that_is_none_is_refused(placed: str) -> None:
         place_of(placed)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     headers=st.lists(st.tuples(st.just(b"x"), st.binary(max_size=30)), max_size=4),
     placed=st.sampled_from([None, "header:Authorization=Bearer", "basic:u", "query:key", "body"]),

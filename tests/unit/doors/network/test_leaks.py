@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from cases import for_each
 from paddock.doors.network.leaks import Leaks
 from paddock.state.home import Home
 from paddock.state.revocations import revoke
@@ -52,7 +53,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("spelling", SPELLINGS)
 def test_placeholder_is_found_in_this_spelling_wherever_it_stands(
     bench: Bench, spelling: str
 ) -> None:
@@ -65,7 +66,7 @@ def test_placeholder_is_found_in_this_spelling_wherever_it_stands(
     assert look([], "/", b"\xff\0 " + shown.encode() + b" \x80", ELSEWHERE) == "KEY"
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("spelling", SPELLINGS)
 def test_placeholder_is_found_in_a_stream_cut_anywhere(bench: Bench, spelling: str) -> None:
     data = b"see " + SPELLINGS[spelling](bench.placeholder).encode() + b" end"
     for at in range(len(data) + 1):

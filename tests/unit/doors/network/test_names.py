@@ -197,4 +197,4 @@ class TableLaws(RuleBasedStateMachine):
 
 
 TestTableLaws = TableLaws.TestCase
-TestTableLaws.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestTableLaws.settings = settings(stateful_step_count=40)

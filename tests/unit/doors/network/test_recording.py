@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.doors.network.exchange import Buffered, Headers, Request
-from paddock.doors.network.kept import MAX_ANSWER, MAX_KEPT, Room
+from paddock.doors.network.kept import MAX_ANSWER, MAX_KEPT
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.requests import (
     MAX_LONG,
@@ -60,7 +60,7 @@ def answering(body: bytes, *fields: str) -> Any:
 
 
 @pytest.mark.parametrize("size", [10, MAX_KEPT + 1, MAX_ANSWER, MAX_ANSWER + 1])
-def test_an_answer_is_kept_whole_up_to_its_bound(tmp_path: Path, size: int) -> None:
+def test_an_answer_is_kept_whole_however_long_it_is(tmp_path: Path, size: int) -> None:
     async def play() -> None:
         body = (b"0123456789abcde\n" * (size // 16 + 1))[:size]
         async with (
@@ -70,9 +70,15 @@ def test_an_answer_is_kept_whole_up_to_its_bound(tmp_path: Path, size: int) -> N
             assert (await way.ask("GET /a")).body == body
             result = await settled(way)
             assert result["bytes"] == size
-            is_whole = size <= MAX_ANSWER
-            assert result.get("is_cut", False) is not is_whole
-            assert result["body"].encode() == (body if is_whole else body[:MAX_KEPT])
+            assert "is_cut" not in result
+            if size <= MAX_ANSWER:
+                assert result["body"].encode() == body
+                return
+            (step,) = way.steps("http")
+            assert step.settled is not None
+            blobs = [one for one in step.settled.blobs if one.form == "bytes"]
+            pieces = [Reader(way.run).blob(one.sha256, one.size_bytes) for one in blobs]
+            assert (len(pieces), b"".join(pieces)) == (len(result["pieces"]), body)
 
     asyncio.run(play())
 
@@ -80,13 +86,14 @@ def test_an_answer_is_kept_whole_up_to_its_bound(tmp_path: Path, size: int) -> N
 def test_a_run_that_is_full_keeps_digests_and_goes_on(tmp_path: Path) -> None:
     async def play() -> None:
         async with (
-            origin(answering(b"x" * 500)) as server,
+            origin(answering(b"x" * (2 * MAX_ANSWER))) as server,
             doorway(tmp_path, staged(server)) as way,
         ):
-            way.door.services.room = Room(100)
-            assert (await way.ask("GET /a")).body == b"x" * 500
+            way.gate.writing.journal.budget.limit = 300 << 10
+            assert len((await way.ask("GET /a")).body) == 2 * MAX_ANSWER
             result = await settled(way)
-            assert (result["body"], result["is_cut"], result["bytes"]) == ("", True, 500)
+            assert (result["is_cut"], result["cut_by"]) == (True, "budget")
+            assert result["bytes"] == 2 * MAX_ANSWER
 
     asyncio.run(play())
 

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.doors.network.exchange import Buffered, Headers, NoBody, Request
+from cases import for_each
+from paddock.doors.network import requests
+from paddock.doors.network.exchange import Body, Buffered, Headers, NoBody, Request
+from paddock.doors.network.heavy_work import HeavyWork
+from paddock.doors.network.held_bodies import HeldBodies
 from paddock.doors.network.requests import (
     MAX_READ_BODY,
+    BodyTerms,
     Origin,
     Proposal,
     parse,
     propose,
+    read_ahead,
     reads_body,
     shown_headers,
 )
@@ -93,7 +104,7 @@ def test_a_body_of_several_parts_is_read_whole_and_passed_on_whole() -> None:
     assert proposal.read == b'{"a": [1, 2]}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b'{"amount": 1, "amount": 9999}',
@@ -189,3 +200,82 @@ def test_json_that_reads_in_one_way_is_what_was_sent(value: dict[str, Any]) -> N
 )
 def test_an_origin_is_spelled_as_clients_do(origin: Origin, authority: str) -> None:
     assert origin.authority == authority
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" + b"1," * 20_000 + b"1]",
+        b"[" + b"{}," * 20_000 + b"{}]",
+        b"{" + b",".join(b'"%d":0' % number for number in range(20_001)) + b"}",
+        b"[" * 20_000 + b"]" * 20_000,
+        b'"' + b"\\u0041" * 20_001 + b'"',
+        b'["' + b"%41" * 20_001 + b'"]',
+    ],
+    ids=["numbers", "objects", "keys", "lists", "escapes", "percent"],
+)
+def test_a_body_that_takes_long_to_look_at_is_not_looked_at(raw: bytes) -> None:
+    assert parse("json", raw) is None
+
+
+def test_a_long_text_is_looked_at_whatever_is_in_it() -> None:
+    text = 'def f(a, b):\n    return [a, {"b": b}]  # 100%, "so" & \\ so\n' * 10_000
+    assert parse("json", json.dumps({"text": text}).encode()) == {"text": text}
+
+
+def test_a_long_body_that_no_rule_reads_is_hashed_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many of them can come to their end in the same turn of the loop."""
+    threads: list[int] = []
+    measured = requests.measured
+
+    def noted(raw: bytes | None) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return measured(raw)
+
+    monkeypatch.setattr(requests, "measured", noted)
+    headers = [(b"content-type", b"multipart/form-data; boundary=a")]
+    request = _request(headers=headers, body=b"\n--a\r" * 100_000)
+
+    async def proposed() -> Proposal:
+        return await propose(request, ORIGIN, terms=BodyTerms(work=HeavyWork()))
+
+    action = asyncio.run(proposed()).action
+    assert action.arguments["body_bytes"] == 500_000
+    assert threading.get_ident() not in threads
+
+
+def test_a_body_that_is_read_ahead_is_measured_and_passed_on_whole() -> None:
+    async def read() -> tuple[Proposal, bytes]:
+        proposal = await propose(_request(body=_Chunked(b"one", b"two")), ORIGIN)
+        with HeldBodies().open() as held:
+            await read_ahead(proposal, held)
+        return proposal, b"".join([part async for part in _parts(proposal.body)])
+
+    proposal, passed_on = asyncio.run(read())
+    digest = hashlib.sha256(b"onetwo").hexdigest()
+    assert proposal.action.context["sent"] == {"bytes": 6, "sha256": digest}
+    assert passed_on == b"onetwo"
+
+
+def test_a_client_that_waits_for_its_answer_is_not_waited_for() -> None:
+    class _Waiting(_Chunked):
+        async def read(self) -> bytes:
+            return await super().read() or await asyncio.Future()
+
+    async def read() -> Proposal:
+        grpc = [(b"content-type", b"application/grpc")]
+        request = replace(_request(headers=grpc, body=_Waiting(b"one")), version="2")
+        proposal = await propose(request, ORIGIN)
+        with HeldBodies().open() as held:
+            await read_ahead(proposal, held)
+        assert await proposal.body.read() == b"one"
+        return proposal
+
+    assert "sent" not in asyncio.run(read()).action.context
+
+
+async def _parts(body: Body) -> AsyncIterator[bytes]:
+    while part := await body.read():
+        yield part

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.doors.network import secret_sources
 from paddock.doors.network.secret_sources import load
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
@@ -179,11 +180,11 @@ def test_missing_keyring_package_is_said_with_the_way_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(HostCannot, match="pip install keyring"):
+    with pytest.raises(HostCannot, match=r"pip install 'paddock-sandbox\[keyring\]'"):
         load(terms("keyring:a/b"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "why"),
     [
         ("", "fewer than 6"),

@@ -26,7 +26,6 @@ from paddock.doors.network.stale import (
 )
 from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving
 from unit.doors.network.wires import answered
-from unit.policy.cases import relaxed
 
 BODY = json.dumps({"id": "ch_1", "amount": 500, "list": [1, 2, 3]}).encode()
 GET = b"GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n"
@@ -142,7 +141,6 @@ def test_a_malformed_answer_is_whole_and_no_json(
         response.json()
 
 
-@relaxed
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import select
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ from paddock.doors.network.dial import Dialer
 from paddock.doors.network.exchange import Request
 from paddock.doors.network.upstreams import Line, Place, Upstreams
 from paddock.policy.network_words import network_of
+from polling import is_readable
 from unit.doors.network.doorway import HOST, Server, listening, origin
 
 PLAIN = Place("http", HOST, 80)
@@ -131,7 +131,7 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
         place = f"127.0.0.1:{late.getsockname()[1]}"
         async with listening(_hold, tls) as new, _upstreams(place, ca) as upstreams:
             opening = asyncio.ensure_future(upstreams.take(SECURE))
-            while not select.select([late], [], [], 0)[0]:  # noqa: ASYNC110
+            while not is_readable(late.fileno(), 0):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             upstreams.dialer.network = _terms(f"127.0.0.1:{new}")
             upstreams.renew(lambda host, port: True)

@@ -46,6 +46,15 @@ class Peer:
         return data
 
 
+def hook(function: Callable[[bytes], Any]) -> Callable[[bytes], Awaitable[Any]]:
+    """What is asked about a message, as a coroutine."""
+
+    async def asked(data: bytes) -> Any:
+        return function(data)
+
+    return asked
+
+
 Play = Callable[[Peer, Peer], Awaitable[None]]
 
 
@@ -135,7 +144,7 @@ def test_refused_message_never_reaches_the_server_and_ends_with_1008() -> None:
         assert (await client.get()).code == 1008
         assert (await server.get()).code == 1008
 
-    counts = played(play, inspect=lambda data: b"secret" not in data)
+    counts = played(play, inspect=hook(lambda data: b"secret" not in data))
     assert counts.closed_by == "policy"
 
 
@@ -147,7 +156,7 @@ def test_inspection_that_fails_lets_nothing_pass() -> None:
         await client.send(TextMessage("hello"))
         assert (await server.get()).code == 1011
 
-    assert played(play, inspect=broken).closed_by == "error"
+    assert played(play, inspect=hook(broken)).closed_by == "error"
 
 
 @pytest.mark.parametrize("at", [-3, 0, 3, 5])
@@ -169,7 +178,7 @@ def test_word_across_the_bound_of_a_long_message_is_seen(at: int) -> None:
         await asyncio.gather(listen(), send(), return_exceptions=True)
         assert b"secret" not in b"".join(got)
 
-    assert played(play, inspect=lambda part: b"secret" not in part).closed_by == "policy"
+    assert played(play, inspect=hook(lambda part: b"secret" not in part)).closed_by == "policy"
 
 
 @pytest.mark.parametrize("text", ["ä" * INSPECTED_BYTES, "x" + "€" * INSPECTED_BYTES])
@@ -181,7 +190,7 @@ def test_long_text_is_scrubbed_and_whole_at_the_other_end(text: str) -> None:
         assert got == text + "***" + text
         await _bye(client, server)
 
-    played(play, scrub=lambda data: data.replace(b"key", b"***"))
+    played(play, scrub=hook(lambda data: data.replace(b"key", b"***")))
 
 
 def test_frame_that_is_not_masked_ends_both_with_1002() -> None:

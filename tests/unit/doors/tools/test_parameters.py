@@ -15,10 +15,11 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Un
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from cases import for_each
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.parameters import Parameters
 from paddock.model.errors import InvalidInput
@@ -125,7 +126,7 @@ VALUES: list[tuple[Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "given_value", "expected"), VALUES, ids=str)
+@for_each(("kind", "given_value", "expected"), VALUES, ids=str)
 def test_argument_of_each_type_arrives_as_that_type(
     kind: Any, given_value: Any, expected: Any
 ) -> None:
@@ -147,7 +148,7 @@ WRONG: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "value"), WRONG, ids=str)
+@for_each(("kind", "value"), WRONG, ids=str)
 def test_argument_of_another_type_is_refused(kind: Any, value: Any) -> None:
     def f(x):  # type: ignore[no-untyped-def]
         return x
@@ -256,7 +257,7 @@ def takes_any_number(*args: int) -> None: ...
 def takes_any_names(**kwargs: int) -> None: ...
 
 
-@pytest.mark.parametrize(
+@for_each(
     "function",
     [
         takes_broken,
@@ -284,7 +285,7 @@ def test_type_hint_that_cannot_be_resolved_is_named() -> None:
         parameters(f)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     ["{", "[]", "null", '"a"', '{"x": NaN}', '{"x": 1,}', "\ud800", '{"x": "\\ud800"}', 5, b"{}"],
 )
@@ -333,7 +334,6 @@ def test_arguments_in_another_form_are_not_what_was_decided_on() -> None:
         found.call({"amount": 1, "mode": "x", "more": 1})
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abcdefgh", min_size=1), unique=True, max_size=20))
 def test_set_is_the_same_in_any_order(items: list[str]) -> None:
     def f(x: set[str]) -> set[str]:
@@ -360,7 +360,6 @@ def test_type_that_reads_its_own_words_differently_is_refused() -> None:
         parameters(f).read({"x": {"value": 1}})
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {
@@ -392,7 +391,6 @@ def test_what_is_read_is_what_the_function_gets_and_reads_again_as_the_same(
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | TEXT, st.lists))
 def test_schema_and_reader_agree_on_what_is_an_argument(value: Any) -> None:
     def f(x: list[int] | str | None = None) -> None: ...

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fence.container import inside, rootfs
+from cases import for_each
+from paddock.fence.container import bubblewrap, inside
 from paddock.fence.guest import agreed
-from paddock.state.home import Home
+from paddock.state.home import Home, remove_tree
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def test_etc_holds_no_file_that_the_host_does_not_show_to_everybody(home: Home) 
         assert (Path("/etc") / name).stat().st_mode & 0o004, f"{name} is private to the host"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["shadow", "gshadow", "sudoers", "ssh", "ssl/private", "machine-id", "fstab", "crontab",
      "hostid", "krb5.keytab", "NetworkManager", "wireguard", "environment"],
@@ -190,7 +191,7 @@ def test_brought_interpreter_starts_in_a_root_that_has_nothing_else(home: Home) 
     place = "/.paddock/python"
     loader = next(p.name for p in (brought / "lib").glob("ld-*"))
     python = [f"{place}/lib/{loader}", "--library-path", f"{place}/lib", f"{place}/bin/python3"]
-    box = [rootfs.bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--clearenv",
+    box = [bubblewrap.find(), "--unshare-user", "--unshare-pid", "--unshare-net", "--clearenv",
            "--ro-bind", str(brought), place, "--dev", "/dev", "--"]  # fmt: skip
     words = [*box, *python, "-I", "-S", "-B", "-c", program]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -210,12 +211,19 @@ def test_brought_interpreter_has_no_packages_of_the_host(home: Home) -> None:
 
 
 def test_what_is_built_is_used_again(home: Home) -> None:
-    inside.synthetic_etc.cache_clear()
     first = inside.synthetic_etc(home)
-    stamp = first.stat().st_mtime_ns
-    inside.synthetic_etc.cache_clear()
+    os.utime(first, (0, 0))
+    number = first.stat().st_ino
     assert inside.synthetic_etc(home) == first
-    assert first.stat().st_mtime_ns == stamp
+    assert first.stat().st_ino == number
+    assert first.stat().st_mtime > 0  # the use is noted: `paddock gc` leaves it
+
+
+def test_what_was_removed_meanwhile_is_built_again(home: Home) -> None:
+    """By `paddock gc`, say, while a process that had used it goes on."""
+    first = inside.synthetic_etc(home)
+    remove_tree(first)
+    assert (inside.synthetic_etc(home) / "passwd").exists()
 
 
 _BUILD = """

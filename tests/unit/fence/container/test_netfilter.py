@@ -87,9 +87,13 @@ def test_refusal_is_what_is_left(installed: dict[str, object]) -> None:
         "ip6 daddr ::1 accept",
         "ct state established,related accept",
     ]
-    assert rules[3].startswith("limit rate 50/second burst 100 packets log group 1 snaplen 64")
+    logged = "limit rate 50/second burst 100 packets log group 1 snaplen 320"
+    assert rules[3].startswith(f"meta l4proto tcp {logged}")
     assert rules[4].endswith("reject with tcp reset")
-    assert rules[5].startswith("reject")
+    assert rules[5].startswith(f"udp dport 53 {logged}")
+    assert rules[6].startswith("udp dport 53 reject")
+    assert rules[7].startswith(logged)
+    assert rules[8].startswith("reject")
 
 
 def test_records_are_kept_of_connections_to_the_door_alone(installed: dict[str, object]) -> None:

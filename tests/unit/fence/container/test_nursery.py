@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +15,9 @@ import pytest
 from paddock.fence.container.agreed import FIRST_UID, UID_COUNT
 from paddock.fence.container.nursery import Nursery
 from paddock.state.privilege import is_privileged
+from polling import is_readable
+
+_PATIENCE_S = 60.0
 
 NO_PROGRAM = "/no/such/bubblewrap"
 # Of the last sandbox that a machine would have, so that none has it now.
@@ -47,7 +50,7 @@ class Guest:
 
     def end(self) -> str:
         """Waits for it; gives its last words."""
-        select.select([self.pidfd], [], [])
+        assert is_readable(self.pidfd, _PATIENCE_S)
         os.close(self.pidfd)
         with open(self._errors, "rb") as file:
             return file.read().decode()
@@ -90,6 +93,27 @@ def test_killed_nursery_is_started_anew_for_the_next_guest(nursery: Nursery) -> 
     os.waitpid(killed, 0)
     assert Guest(nursery).end()
     assert nursery._pid != killed
+
+
+def test_request_that_a_killed_nursery_had_read_is_not_made_again(nursery: Nursery) -> None:
+    """Two guests with the same sockets would each take words that are for the other."""
+    assert nursery._sock is not None
+    first_pid = nursery._pid
+    nursery._sock.close()
+    os.waitpid(first_pid, 0)
+    nursery._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def read_and_end() -> None:
+        with theirs:
+            theirs.recv(1 << 16)
+
+    reading = threading.Thread(target=read_and_end)
+    reading.start()
+    with pytest.raises(OSError, match="try again"):
+        Guest(nursery)
+    reading.join()
+    assert nursery._pid != first_pid
+    Guest(nursery).end()
 
 
 def test_nursery_ends_when_its_keeper_hangs_up() -> None:

@@ -18,7 +18,7 @@ from paddock.fence.container.plan import (
     masked,
     stages,
 )
-from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, SOURCE_FD, STAGE
+from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, PROGRAM_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
 
 LAYER = Source(layer="box1", owner=(7, 7), is_readonly=False)
@@ -49,8 +49,8 @@ def plan(**more: Any) -> Plan:
 
 def steps(made: Plan) -> list[tuple[str, ...]]:
     """The command line as a list of options, each with its own words."""
-    words = arguments(made, "/x/bwrap")
-    assert words[0] == "/x/bwrap"
+    words = arguments(made)
+    assert words[0] == "bwrap"
     found, at = [], 1
     while words[at] != "--":
         size = 1 + ARITY.get(words[at], 0)
@@ -60,7 +60,7 @@ def steps(made: Plan) -> list[tuple[str, ...]]:
 
 
 def program(made: Plan) -> list[str]:
-    words = arguments(made, "/x/bwrap")
+    words = arguments(made)
     return words[words.index("--") + 1 :]
 
 
@@ -69,7 +69,7 @@ def program(made: Plan) -> list[str]:
 
 def test_bubblewrap_makes_no_namespace_but_that_of_its_mounts() -> None:
     """The guest has made the others, and moves into this one. One more would hide it from there."""
-    assert not any(word.startswith(("--unshare", "--userns")) for word in arguments(plan(), "b"))
+    assert not any(word.startswith(("--unshare", "--userns")) for word in arguments(plan()))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_bubblewrap_has_no_environment_keeps_no_privilege_and_waits_for_its_gues
 
 
 def test_descriptors_of_bubblewrap_are_apart() -> None:
-    own = [0, 1, 2, INFO_FD, GO_FD, PIDNS_FD]
+    own = [0, 1, 2, INFO_FD, GO_FD, PIDNS_FD, PROGRAM_FD]
     assert len(set(own)) == len(own)
     assert max(own) < SOURCE_FD
 
@@ -163,7 +163,7 @@ def test_every_tmpfs_has_a_size() -> None:
 
 def test_masks_are_the_guests_and_not_bubblewraps() -> None:
     """Both would be two mounts on one place, of which the second hides nothing more."""
-    assert not any(word.startswith("/proc/") for word in arguments(plan(), "/x/bwrap"))
+    assert not any(word.startswith("/proc/") for word in arguments(plan()))
 
 
 def test_what_this_kernel_lets_everybody_read_is_what_is_masked() -> None:
@@ -253,7 +253,7 @@ def test_path_of_a_user_is_bound_by_the_descriptor_that_was_checked() -> None:
 
 
 def test_plan_that_is_not_staged_names_no_stage() -> None:
-    assert not any(STAGE in word for word in arguments(plan(), "/x/bwrap"))
+    assert not any(STAGE in word for word in arguments(plan()))
 
 
 def test_layer_is_staged_first_and_each_source_once() -> None:

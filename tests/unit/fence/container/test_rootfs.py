@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.fence.base import Place
 from paddock.fence.container import inside, rootfs
 from paddock.fence.container.agreed import LAYER_OWNER
@@ -72,10 +73,10 @@ def test_missing_source_is_refused_and_the_place_it_was_looked_for_is_named(
     assert str(tmp_path / "no") in said
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path", ["/", "//", "/..", "/usr/..", "/proc", "/proc/self/root", "/sys/kernel", "/dev/shm"]
 )
-@pytest.mark.parametrize("mode", ["read", "write", "overlay"])
+@for_each("mode", ["read", "write", "overlay"])
 def test_root_and_kernel_of_the_host_are_refused_however_they_are_spelt(
     world: World, path: str, mode: str
 ) -> None:

@@ -26,6 +26,17 @@ STARTS_TWO = (
     f"two = [subprocess.Popen([sys.executable, '-c', {WAITS!r}]) for _ in range(2)]\n"
     "for one in two: one.wait()"
 )
+# The child of a vfork holds its parent up until it executes a program or ends. It runs a function
+# of C, because it shares the parent's memory.
+VFORKS = (
+    "import ctypes, signal, sys\n"
+    "libc = ctypes.CDLL(None)\n"
+    "print('up', flush=True)\n"
+    "CLONE_VM, CLONE_VFORK = 0x100, 0x4000\n"
+    "stack = ctypes.create_string_buffer(1 << 16)\n"
+    "top = ctypes.c_void_p(ctypes.addressof(stack) + (1 << 16) - 64)\n"
+    "libc.clone(libc.sleep, top, CLONE_VM | CLONE_VFORK | signal.SIGCHLD, 3)\n"
+)
 
 
 @contextmanager
@@ -53,6 +64,12 @@ async def test_lines_of_work_are_counted(program: str, said: int, count: int) ->
     with below(program, said) as pid:
         await settled(pid, 5)
         assert lines_of_work(pid) == count
+
+
+async def test_the_parent_of_a_vfork_is_no_line_of_work() -> None:
+    with below(VFORKS) as pid:
+        await settled(pid, 0.3)
+        assert lines_of_work(pid) == 1
 
 
 async def test_one_that_computes_is_at_work_and_one_that_waits_is_not() -> None:

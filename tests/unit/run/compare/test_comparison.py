@@ -436,3 +436,18 @@ def test_records_of_any_shape_are_compared(home: Path) -> None:
         home, "b", odd[::-1], setting=setting, opened={"lineage": {"run": 4, "at": "x"}}
     )
     json.dumps(compare([here, there]).as_json())
+
+
+def test_a_request_that_is_a_step_around_its_question_is_no_difference(home: Path) -> None:
+    """Runs of earlier versions have it with every fault of the file, whether it struck or not."""
+    request_around = request("POST", "/v1/messages")
+    around = replace(request_around, result={"model_step": 3})
+    assert both(home, USUAL, [around, *USUAL]).is_same
+
+
+@pytest.mark.parametrize("change", [{"verdict": "ask"}, {"fault": {"id": "lost"}}])
+def test_a_request_around_a_question_that_was_not_let_pass_is_compared(
+    home: Path, change: dict[str, Any]
+) -> None:
+    around = replace(request("POST", "/v1/messages"), result={"model_step": 3}, **change)
+    assert not both(home, USUAL, [around, *USUAL]).is_same

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from paddock.doors.network.measures import stable_place
 from paddock.model.action import Kind
 from unit.run.matching.samples import FORM, Sent
 
@@ -22,6 +23,14 @@ class Mutant(NamedTuple):
 Place = tuple[str | int, ...]
 _ADDED = ("x-extra", "cookie", "if-match")
 _UNHEARD = ("user-agent", "traceparent", "x-stainless-lang", "content-length", "accept-encoding")
+
+
+# In place of what a client makes up for each request, something else that it could have made up.
+_MADE_UP = {
+    "amz-sdk-invocation-id": "0cc175b9-c0f1-46b6-831c-399e26977266",
+    "grpc-timeout": "4871m",
+}
+_SIGNED = {"5e" * 32: "7f" * 32, "20240102": "20240103"}
 
 
 def mutants(sent: Sent) -> Iterator[Mutant]:
@@ -64,6 +73,9 @@ def _address(sent: Sent) -> Iterator[Mutant]:
     yield changed("the version of HTTP", "h2", http_version="HTTP/2")
     yield changed("query", "added", query=f"{query}&z=1" if query else "z=1")
     yield from (changed("query", name, query=one) for name, one in _queries(query))
+    for was, to in _SIGNED.items():
+        if query is not None and was in query:
+            yield changed("what a client makes up", to, query=query.replace(was, to))
 
 
 def _queries(query: str | None) -> Iterator[tuple[str, str | None]]:
@@ -99,10 +111,19 @@ def _headers(sent: Sent) -> Iterator[Mutant]:
         yield changed("header", f"{name} added", {**sent.headers, name: "1"})
     for name in _UNHEARD:
         yield changed("a header that no server acts upon", name, {**sent.headers, name: "9"})
+    made_up = {name: one for name, one in _MADE_UP.items() if name in sent.headers}
+    for name, value in made_up.items():
+        yield changed("what a client makes up", name, {**sent.headers, name: value})
     for at, value in sent.keyed.items():
         flipped = {**sent.keyed, at: "0" + value[1:]}
-        yield Mutant("credential", f"{at} changed", replace(sent, keyed=flipped))
-        yield Mutant("credential", f"{at} removed", replace(sent, keyed={}))
+        is_signed = stable_place(at) in sent.keyed
+        of = "what a client makes up" if is_signed else "credential"
+        if not at.endswith(stable_place("")):
+            yield Mutant(of, f"{at} changed", replace(sent, keyed=flipped))
+            yield Mutant("credential", f"{at} removed", replace(sent, keyed={}))
+        else:  # another key, or another scope: the signature is another one as well
+            both = {one: "0" + text[1:] for one, text in sent.keyed.items()}
+            yield Mutant("credential", f"{at} changed", replace(sent, keyed=both))
     more = {**sent.keyed, "headers.cookie": "cd" * 16}
     yield Mutant("credential", "added", replace(sent, keyed=more))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from paddock.doors.network.measures import stable_place
 from paddock.doors.network.requests import parse
 from paddock.journal.bodies import as_json
 from paddock.journal.canonical import canonical_text
@@ -185,6 +186,25 @@ SAMPLES: dict[str, Sent] = {
             "tools": [TOOL],
         },
         {"x-api-key": "***", "anthropic-version": "2023-06-01", "anthropic-beta": "b-1"},
+    ),
+    "signed": http(
+        "PUT",
+        "/reports/a.bin",
+        query="X-Amz-Credential=AKIA%2F20240102%2Feu%2Fs3%2Faws4_request&X-Amz-Expires=60"
+        f"&X-Amz-Date=20240102T030405Z&X-Amz-Signature={'5e' * 32}&partNumber=1",
+        headers={
+            "authorization": "***",
+            "amz-sdk-invocation-id": "8f14e45f-ceea-467f-9575-4e4ff2c7a8d1",
+            "amz-sdk-request": "attempt=1; max=5",
+            "grpc-timeout": "4998m",
+            "x-amz-content-sha256": "ab" * 32,
+        },
+        raw=b"content",
+        content="application/octet-stream",
+        keyed={
+            "headers.authorization": "cd" * 16,
+            stable_place("headers.authorization"): "ef" * 16,
+        },
     ),
     "tool": Sent(Kind.TOOL, "send_mail", {"to": ["a@x.example"], "subject": "Hi", "urgent": 2}),
     "exec": Sent(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.beside import beside_of
 from paddock.run.matching.besides import marked
@@ -130,7 +131,7 @@ def test_a_question_to_a_model_is_never_beside(sent: Sent) -> None:
     assert [row.step for row in past_of(sent).missing()] == [1]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_no_tool_program_or_request_elsewhere_is_beside(name: str) -> None:
     assert past_of(A).beside(proposed(SAMPLES[name])) is None
 

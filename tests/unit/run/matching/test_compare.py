@@ -8,16 +8,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.journal.canonical import canonical_text
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.compare import MAX_DIFFERENCES, compare
-from paddock.run.matching.headers import IGNORED
 from paddock.run.matching.moments import Moments
 from paddock.run.matching.rows import ABSENT, Difference
 from paddock.run.matching.rules import STRICT, Rules, vary_of
 from paddock.run.matching.showing import both_views, side_by_side
 from paddock.run.matching.view import row_view
+from paddock.run.matching.volatile import NOT_COMPARED
 from unit.run.matching.samples import SAMPLES, Sent, http, proposed, recorded
 
 THEN, NOW = 1_704_164_645.0, 1_790_000_000.0  # 2024-01-02T03:04:05Z, 2026-09-21T14:13:20Z
@@ -33,7 +34,7 @@ def sent(value: Any, **more: Any) -> Sent:
     return http("POST", body={"value": value}, **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("was", "comes"),
     [
         ("2024-01-02T03:04:05Z", "2026-09-21T14:13:20Z"),
@@ -54,7 +55,7 @@ def test_a_time_of_the_run_may_be_a_time_of_the_replay(was: Any, comes: Any) -> 
     assert differences(sent(was), sent(comes)) != ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("was", "comes"),
     [
         ("2024-01-02T03:05:05Z", "2026-09-21T14:13:20Z"),  # after the run
@@ -89,7 +90,7 @@ def test_a_time_in_query_and_path_and_header_may_vary_but_not_in_the_host() -> N
     assert [one.at for one in differences(was, comes, MOMENTS)] == ["host"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "was", "comes"),
     [
         ("body.value=uuid", *UUIDS),
@@ -114,7 +115,7 @@ def test_what_is_declared_may_vary(rule: str, was: Any, comes: Any) -> None:
     assert compare(proposed(sent(was)), proposed(sent(was)), rules) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "was", "comes"),
     [
         ("body.value=uuid", UUIDS[0], "not one"),
@@ -161,7 +162,7 @@ def test_a_masked_leaf_is_compared_by_its_hash() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         "*=any",
@@ -193,13 +194,13 @@ def test_the_boundary_of_a_multipart_body_is_made_up_by_the_client() -> None:
     assert [one.at for one in differences(was, other)] == ["headers.content-type"]
 
 
-@pytest.mark.parametrize("name", sorted(one for one in IGNORED if not one.endswith("*")))
+@for_each("name", sorted(one for one in NOT_COMPARED if not one.endswith("*")))
 def test_an_ignored_header_has_a_reason_and_is_not_compared(name: str) -> None:
-    assert IGNORED[name]
+    assert NOT_COMPARED[name]
     assert differences(http(headers={name: "1"}), http()) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["idempotency-key", "authorization", "accept", "anthropic-version", "x-tenant", "x-trace",
      "cookie", "if-match", "range", "x-b3", "x-request-id"],
@@ -286,12 +287,12 @@ def test_both_views_mark_what_differs_and_leave_out_long_equal_stretches() -> No
     assert len(shown.splitlines()) < 60
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_every_sample_can_be_shown(name: str) -> None:
     assert "recorded" in both_views(row_view(recorded(SAMPLES[name])), proposed(http()))
 
 
-@pytest.mark.parametrize("name", sorted(IGNORED))
+@for_each("name", sorted(NOT_COMPARED))
 def test_the_page_names_every_header_that_is_not_compared(name: str) -> None:
     page = Path(__file__).parents[4] / "docs" / "replay-matching.md"
     assert f"`{name}`" in page.read_text()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.beside import USUAL, beside_of
 from paddock.run.matching.past import Past
@@ -23,6 +24,7 @@ DECLARED = {
     "a header that no server acts upon",
     "the number or the real file of a program",
     "1 as 1.0 where no bytes are sent",
+    "what a client makes up",
 }
 # Of what goes on beside, the classes that make something else of it, and those that lead to another
 # place, of which it gets no answer. Any other is let pass.
@@ -42,12 +44,12 @@ BEFORE, AFTER = http(path="/before"), http(path="/after")
 SIDES = ("recorded", "proposed")
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_unchanged_sample_matches(name: str) -> None:
     assert isinstance(_replayed(SAMPLES[name], SAMPLES[name]), Match)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_every_mutant_but_the_declared_diverges_at_its_step(name: str) -> None:
     survivors = Counter(
         f"{mutant.of}: {mutant.name} ({side})"
@@ -57,7 +59,7 @@ def test_every_mutant_but_the_declared_diverges_at_its_step(name: str) -> None:
     assert not survivors
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_no_further_mutant_is_let_pass_where_something_goes_on_beside(name: str) -> None:
     survivors = Counter(
         f"{mutant.of}: {mutant.name} ({side})"
@@ -92,7 +94,7 @@ def _of(mutant: Mutant) -> str:
     return "the spelling of a path" if mutant.name == "escaped" else mutant.of
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@for_each("name", SAMPLES)
 def test_every_declared_mutant_matches(name: str) -> None:
     """Otherwise the list says more than is true."""
     killed = [
@@ -110,12 +112,12 @@ def test_there_are_more_than_a_thousand_mutants_and_every_declared_class_occurs(
     assert {one[0] for one in of} >= DECLARED
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(SAMPLES, 2)))
+@for_each(("one", "other"), list(itertools.permutations(SAMPLES, 2)))
 def test_no_sample_is_taken_for_another(one: str, other: str) -> None:
     assert _is_found(_replayed(SAMPLES[one], SAMPLES[other]))
 
 
-@pytest.mark.parametrize("at", range(1, len(SAMPLES)))
+@for_each("at", range(1, len(SAMPLES)))
 def test_two_dependent_calls_that_change_places_diverge_by_order(at: int) -> None:
     calls = list(SAMPLES.values())
     swapped = [*calls[: at - 1], calls[at], calls[at - 1], *calls[at + 1 :]]
@@ -123,7 +125,7 @@ def test_two_dependent_calls_that_change_places_diverge_by_order(at: int) -> Non
     assert (diverged.kind, diverged.step) == (DivergedBy.ORDER, at + 1)
 
 
-@pytest.mark.parametrize("at", range(1, len(SAMPLES) + 1))
+@for_each("at", range(1, len(SAMPLES) + 1))
 def test_a_call_that_is_left_out_is_found(at: int) -> None:
     calls = list(SAMPLES.values())
     diverged = _first_divergence(calls, [*calls[: at - 1], *calls[at:]])
@@ -132,7 +134,7 @@ def test_a_call_that_is_left_out_is_found(at: int) -> None:
     assert (diverged.kind, diverged.step) == expected
 
 
-@pytest.mark.parametrize("at", range(1, len(SAMPLES) + 1))
+@for_each("at", range(1, len(SAMPLES) + 1))
 def test_a_call_that_comes_twice_is_found_unless_it_asks_for_a_name(at: int) -> None:
     calls = list(SAMPLES.values())
     twice = [*calls[:at], *calls[at - 1 :]]
@@ -146,7 +148,7 @@ def test_a_call_that_comes_twice_is_found_unless_it_asks_for_a_name(at: int) -> 
     assert (diverged.kind, diverged.step) == expected
 
 
-@pytest.mark.parametrize("at", range(len(SAMPLES) + 1))
+@for_each("at", range(len(SAMPLES) + 1))
 def test_a_call_that_was_never_made_is_found_where_it_comes(at: int) -> None:
     calls = list(SAMPLES.values())
     more = [*calls[:at], http("DELETE", "/v1/everything"), *calls[at:]]

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.model.action import Kind
+from paddock.run.matching.candidates import told_by_body
+from paddock.run.matching.moments import Moments
 from paddock.run.matching.past import Past
 from paddock.run.matching.rows import Diverged, DivergedBy, Early, Live, Match, Row
 from paddock.run.matching.rules import Rules, vary_of
@@ -113,6 +115,14 @@ def test_a_step_whose_answer_was_cut_has_no_answer() -> None:
     assert diverged.kind is DivergedBy.UNKEPT
 
 
+def test_a_step_that_was_not_kept_whole_says_so_before_what_differs() -> None:
+    diverged = Past([recorded(A, 1, is_whole=False)]).propose(proposed(B))
+    assert isinstance(diverged, Diverged)
+    assert diverged.kind is DivergedBy.UNKEPT
+    assert "budget" in diverged.differences[0].recorded
+    assert len(diverged.differences) > 1
+
+
 def test_the_agent_itself_matches_though_it_was_never_settled() -> None:
     agent = Sent(Kind.EXEC, "agent", {"argv": ["agent"], "cwd": "/", "program": "/agent"})
     past = Past([recorded(agent, 1, settled_n=None, is_contained=True), recorded(A, 2)])
@@ -190,6 +200,18 @@ def test_after_the_last_step_of_the_past_everything_is_live() -> None:
     assert past.propose(proposed(call("new"))) == Live()
     assert past.refused(proposed(question("no.example"))) == Live()
     assert past.missing() == ()
+
+
+def test_a_program_that_the_others_wait_for_is_taken_out_of_its_turn() -> None:
+    """Threads in a process whose interpreter is held by the start of a program ask for nothing."""
+    program = Sent(Kind.EXEC, "tool", {"program": "/bin/tool", "argv": ["tool"], "cwd": "/"})
+    past = Past([*rows(A, B), recorded(program, 3, is_contained=True)])
+    past.answered(taken(past, A))
+    assert isinstance(past.propose(proposed(program)), Early)
+    match = past.propose(proposed(program), is_stuck=True)
+    assert isinstance(match, Match) and match.row.step == 3
+    assert taken(past, B).step == 2
+    assert isinstance(Past(rows(A, B)).propose(proposed(B), is_stuck=True), Early)
 
 
 def test_a_step_of_the_future_waits_while_the_past_is_not_over() -> None:
@@ -369,3 +391,48 @@ def test_what_nobody_waited_for_is_missed_when_it_does_not_come() -> None:
     past = Past([left, recorded(B, 2)])
     past.answered(taken(past, B))
     assert [row.step for row in past.missing()] == [1]
+
+
+UPLOAD = http("POST", "/upload", headers={"transfer-encoding": "chunked"})
+
+
+def uploads(*digests: str) -> list[Row]:
+    """Requests under way together, with one head; their bodies streamed by."""
+    sent = [{"bytes": 4, "sha256": digest} for digest in digests]
+    alike = together(*[UPLOAD] * len(digests))
+    return [replace(row, sent=one) for row, one in zip(alike, sent, strict=True)]
+
+
+def test_requests_with_one_head_are_told_apart_by_their_bodies() -> None:
+    alike = uploads("lamp", "desk")
+    past = Past(alike)
+    assert [row.step for row in told_by_body(alike)] == [1, 2]
+    for digest, step in (("desk", 2), ("lamp", 1)):
+        view = replace(proposed(UPLOAD), sent={"bytes": 4, "sha256": digest})
+        match = past.propose(view)
+        assert isinstance(match, Match) and match.row.step == step
+
+
+def test_a_body_that_no_step_had_is_held_against_the_first_with_its_head() -> None:
+    view = replace(proposed(UPLOAD), sent={"bytes": 4, "sha256": "sofa"})
+    match = Past(uploads("lamp", "desk")).propose(view)
+    assert isinstance(match, Match) and match.row.step == 1
+
+
+def test_bodies_need_not_be_known_where_all_are_the_same() -> None:
+    assert told_by_body(uploads("lamp", "lamp")) == []
+    assert told_by_body(rows(A, B)) == []
+
+
+def test_an_upload_may_have_the_present_moment_in_its_text_and_its_checksum() -> None:
+    def record(text: str, checksum: str) -> dict[str, object]:
+        body = f"1e\r\n{text}\r\n0\r\nx-amz-checksum-crc32:{checksum}\r\n\r\n"
+        return {"bytes": len(body), "sha256": checksum, "body": body}
+
+    past = Past([], Rules(moments=Moments.of_run(1e9, 1e9 + 10, (2e9, 2e9 + 10))))
+    then = record("made at 2001-09-09T01:46:42Z", "zkhinQ==")
+    now = record("made at 2033-05-18T03:33:22Z", "oviG8A==")
+    assert past.is_same_body(then, now)
+    assert not past.is_same_body(then, record("made at 2040-05-18T03:33:22Z", "oviG8A=="))
+    assert not past.is_same_body(then, record("lost at 2033-05-18T03:33:22Z", "oviG8A=="))
+    assert not past.is_same_body({**then, "is_cut": True}, {**now, "is_cut": True})

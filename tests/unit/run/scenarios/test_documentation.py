@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from cases import for_each
 from paddock.policy.match_schema import UnlessShape
 from paddock.run.scenarios.asking import WORDS
 from paddock.run.scenarios.reading import read_scenario
@@ -30,18 +29,18 @@ KEYS = sorted({one.alias or name for shape in SHAPES for name, one in shape.mode
 NAMES = sorted(name for name in vars(RunResult) if not name.startswith("_"))
 
 
-@pytest.mark.parametrize("key", [*KEYS, *AXES])
+@for_each("key", [*KEYS, *AXES])
 def test_the_page_of_scenarios_names_every_key(key: str) -> None:
     assert re.search(rf"`{key}`|\b{key}:", SCENARIOS), f"docs/scenarios.md does not name `{key}`"
 
 
-@pytest.mark.parametrize("name", [*WORDS, *NAMES, *StepSeen.__slots__])
+@for_each("name", [*WORDS, *NAMES, *StepSeen.__slots__])
 def test_the_page_of_the_plugin_names_every_word_and_result(name: str) -> None:
     assert re.search(rf"`{name}\b", PYTEST), f"docs/pytest.md does not name `{name}`"
 
 
 def test_the_first_example_is_a_scenario(tmp_path: Path) -> None:
-    found = re.search(r"```yaml\n(# refund.scenario.yaml.*?)```", SCENARIOS, re.DOTALL)
+    found = re.search(r"```yaml refund.scenario.yaml\n(.*?)```", SCENARIOS, re.DOTALL)
     assert found
     scenario = read_scenario(found[1], tmp_path / "refund.scenario.yaml")
-    assert scenario.name == "refund a duplicate charge"
+    assert scenario.name == "refund one of two charges"

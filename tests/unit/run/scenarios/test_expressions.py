@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.expressions import (
@@ -26,7 +27,7 @@ def holds(source: str) -> bool:
     return world_condition(source, list(WORLD)).holds(WORLD)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     [
         "api.stripe.com.refunds.exists(r, r.amount == 1200)",

@@ -173,7 +173,7 @@ def test_cost_above_the_limit_fails(tmp_path: Path) -> None:
     cost = {"input_tokens": 90, "output_tokens": 10, "usd_micros": 60_000}
     result = ran(tmp_path, Crossed(ask_model("hi"), cost=cost))
     found = judged(result, cost={"max_usd": 0.05, "max_tokens": 99})
-    assert [one.found for one in found] == ["100", "$0.06 for 1 calls"]
+    assert [one.found for one in found] == ["100", "$0.06 for 1 call"]
 
 
 def test_a_price_that_is_not_known_is_no_pass(tmp_path: Path) -> None:
@@ -220,6 +220,18 @@ def test_verdicts_are_counted_by_name(tmp_path: Path) -> None:
     one = the_one(judged(ran(tmp_path, *crossed), verdicts={"gave_up": 0}))
     assert (one.where, one.step) == ("expect.verdicts.gave_up", 3)
     assert not judged(RunResult(tmp_path / "runs" / "r"), verdicts={"gave-up": 1, "bad": 0})
+
+
+def test_faults_that_struck_nothing_fail_where_one_must(tmp_path: Path) -> None:
+    one = the_one(judged(ran(tmp_path, Crossed(search("a"))), faults={"min": 1}))
+    assert (one.where, one.found) == ("expect.faults", "no fault struck anything")
+    assert one.look("r") == "paddock verdicts r"
+
+
+def test_faults_that_struck_are_counted(tmp_path: Path) -> None:
+    result = ran(tmp_path, Crossed(search("a")), Crossed(search("b")))  # it strikes at step 3
+    assert not judged(result, faults={"min": 1})
+    assert the_one(judged(result, faults=0)).found == "1: slow-search 1 time"
 
 
 def test_files_that_were_not_recorded_are_no_pass(tmp_path: Path) -> None:

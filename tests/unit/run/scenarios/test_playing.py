@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from paddock.cli.testing_text import result_lines, results_json
 from paddock.model.errors import HostCannot
 from paddock.run.scenarios.judging import Failure
 from paddock.run.scenarios.junit import junit_xml
@@ -184,3 +185,29 @@ def test_a_page_runs_nothing_that_an_agent_wrote(tmp_path: Path) -> None:
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "1 passed" in page and "paddock show run2 --step 3" in page
+
+
+def _struck(tmp_path: Path, *strikes: dict[str, int]) -> CaseResult:
+    chance = {"id": "rare", "match": {"kind": "http"}, "fault": {"status": 500}, "rate": 0.1}
+    sure = {"id": "lost", "match": {"kind": "http"}, "fault": {"status": 500}, "first": 1}
+    prepared = case(tmp_path, "with faults", faults=[chance, sure])
+    attempts = [Attempt(n, 0.1, f"run{n}", faults=one) for n, one in enumerate(strikes, 1)]
+    return CaseResult(prepared.case, tuple(attempts), faults=tuple(prepared.order.policy.faults))
+
+
+def test_a_case_says_which_of_its_faults_never_struck(tmp_path: Path) -> None:
+    assert _struck(tmp_path, {}, {}).unstruck == ("rare", "lost")
+    assert _struck(tmp_path, {"rare": 1}).unstruck == ("lost",)
+    # Chance may pass one by, as long as something was struck.
+    assert _struck(tmp_path, {}, {"lost": 1}).unstruck == ()
+
+
+def test_that_no_fault_struck_is_told_everywhere(tmp_path: Path) -> None:
+    result = _struck(tmp_path, {})
+    said = "faults that never struck: rare, lost"
+    assert f"warning  with faults: {said}" in "\n".join(result_lines([result]))
+    assert results_json([result])["cases"][0]["faults_never_struck"] == ["rare", "lost"]
+    assert said in results_page([result])
+    (found,) = ElementTree.fromstring(junit_xml([result])).iter("testcase")
+    assert said in (found.findtext("system-err") or "")
+    assert any(one.get("name") == "faults-never-struck" for one in found.iter("property"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.problems import PolicyError
 from paddock.run.scenarios.reading import read_scenario, scenario_of
@@ -113,7 +114,7 @@ def test_without_an_exit_status_only_a_good_end_is_expected(project: Path) -> No
     assert scenario.expect.exits == (0,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "words"),
     [
         ("version: 1", "version: 2", [":1:", "is not known"]),
@@ -143,7 +144,7 @@ def test_without_an_exit_status_only_a_good_end_is_expected(project: Path) -> No
         ("alerts: []", "alerts: [Egress Denied]", ["not the name of an alert"]),
         ("invariants: hold", "invariants: holds", ["hold"]),
         ("rate: {min: 0.9}", "rate: {min: 0.99}", ["40 runs cannot show", "write repeat: 381"]),
-        ("rate: {min: 0.9}", "rate: {min: 1}", ["less than 1"]),
+        ("rate: {min: 0.9}", "rate: {min: 1}", ["below 1"]),
         ("rate: {min: 0.9}", "rate: {}", ["write min: 0.9"]),
         ("api.stripe.com: payments", "api.stripe.com: payment", ["did you mean payments?"]),
         ("after: 504", "aftr: 504", ["faults[0].fault.aftr", "did you mean after?"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import CommandNotStarted, InvalidInput
 from paddock.run.surroundings import Surroundings, find
 from unit.run.surroundings.conftest import User, program
 
@@ -28,13 +28,13 @@ def test_program_of_the_system_needs_nothing_but_the_project(user: User) -> None
 
 
 def test_command_that_is_not_there_is_refused_with_where_it_was_looked_for(user: User) -> None:
-    with pytest.raises(InvalidInput, match=r"'no-such' was not found(?s:.*)/usr/bin, /bin"):
+    with pytest.raises(CommandNotStarted, match=r"no-such: it was not found(?s:.*)/usr/bin, /bin"):
         user.find("no-such")
 
 
 def test_file_that_is_no_program_is_refused_with_what_to_do(user: User) -> None:
     (user.project / "agent.py").write_text("print(1)")
-    with pytest.raises(InvalidInput, match=r"no program(?s:.*)chmod"):
+    with pytest.raises(CommandNotStarted, match=r"no program(?s:.*)chmod"):
         user.find("./agent.py")
 
 
@@ -119,7 +119,7 @@ def test_interpreter_of_a_script_is_found_by_its_first_line(user: User) -> None:
 def test_interpreter_of_a_script_is_looked_up_as_env_would(user: User) -> None:
     lisp = program(user.home / "lisp" / "lisp")
     program(user.project / "agent", "#!/usr/bin/env -S A=1 lisp --x\n")
-    with pytest.raises(InvalidInput, match="'lisp' was not found"):
+    with pytest.raises(CommandNotStarted, match="lisp: it was not found"):
         user.find("./agent")
     user.put_first_on_path(user.home / "lisp")
     assert targets(user.find("./agent")) == [str(lisp)]
@@ -153,7 +153,7 @@ def test_program_that_is_a_link_to_a_key_is_refused(user: User) -> None:
 def test_links_in_a_circle_are_no_program(user: User) -> None:
     (user.project / "a").symlink_to("b")
     (user.project / "b").symlink_to("a")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(CommandNotStarted):
         user.find("./a")
 
 
@@ -195,7 +195,7 @@ def test_link_in_the_project_to_a_file_that_is_no_program_is_refused(user: User)
     (user.home / "private.txt").write_text("SECRET")
     (user.home / "private.txt").chmod(0o755)
     (user.project / "agent").symlink_to(user.home / "private.txt")
-    with pytest.raises(InvalidInput, match="no program"):
+    with pytest.raises(CommandNotStarted, match="no program"):
         user.find("./agent")
 
 

@@ -124,6 +124,91 @@ def test_base_that_is_named_by_a_link_is_there_under_both_names(user: User) -> N
     assert {str(prefix), f"{store}/cpython-3.12"} <= set(targets(user.find("python")))
 
 
+def _venv_by_hand(root: Path, home: Path, python: Path) -> None:
+    """What `venv`, `virtualenv` and uv write, with a package in it."""
+    site_of(root).mkdir(parents=True)
+    (site_of(root) / "own_module.py").write_text("print('of the environment')")
+    (root / "bin").mkdir()
+    (root / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
+    (root / "bin" / "python").symlink_to(python)
+
+
+def _link_of_the_prefix(top: Path, prefix: Path) -> Path:
+    """uv: a name for each minor version, which leads to the newest of it."""
+    (top / "cpython-minor").symlink_to(prefix)
+    return top / "cpython-minor" / "bin" / VERSION
+
+
+def _link_in_a_bin(top: Path, prefix: Path) -> Path:
+    """uv and others: ~/.local/bin/python3.12, from which `python3.12 -m venv` was called."""
+    bin_ = top / ".local" / "bin"
+    bin_.mkdir(parents=True)
+    (bin_ / VERSION).symlink_to(_link_of_the_prefix(top, prefix))
+    (bin_ / "other").write_text("not for the agent")
+    return bin_ / VERSION
+
+
+def _link_of_the_bin(top: Path, prefix: Path) -> Path:
+    (top / "pythons").symlink_to(prefix / "bin")
+    return top / "pythons" / VERSION
+
+
+def _prefix_of_links(top: Path, prefix: Path) -> Path:
+    """conda, stow: each part of the prefix is a link of its own."""
+    (top / "current").mkdir()
+    for name in ("bin", "lib"):
+        (top / "current" / name).symlink_to(prefix / name)
+    return top / "current" / "bin" / VERSION
+
+
+def _link_in_the_project(top: Path, prefix: Path) -> Path:
+    (top / "work" / "project" / "python").symlink_to(prefix)
+    return top / "work" / "project" / "python" / "bin" / VERSION
+
+
+def _environment_of_an_environment(top: Path, prefix: Path) -> Path:
+    outer = top / "outer"
+    _venv_by_hand(outer, prefix / "bin", _link_of_the_prefix(top, prefix))
+    return outer / "bin" / "python"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [_link_of_the_prefix, _link_in_a_bin, _link_of_the_bin, _prefix_of_links,
+     _link_in_the_project, _environment_of_an_environment],
+    ids=lambda layout: layout.__name__.strip("_"),
+)  # fmt: skip
+def test_environment_keeps_its_packages_however_its_base_is_linked(
+    user: User, run_inside: Callable[..., str], layout: Callable[[Path, Path], Path], base: str
+) -> None:
+    python = layout(user.home, Path(base).parent.parent)
+    _venv_by_hand(user.project / ".venv", python.parent, python)
+    code = "import own_module, ssl, sys; print(sys.prefix); import subprocess as s"
+    code += "; s.run([sys.executable, '-c', 'import own_module'], check=True)"
+    found = user.find("python", "-c", code)
+    words = run_inside(found).splitlines()
+    assert sorted(words) == sorted([str(user.project / ".venv"), *["of the environment"] * 2])
+    assert found.argv[0] == "python"
+    assert not any("other" in mount.target for mount in found.mounts)
+
+
+def test_link_is_shown_without_what_lies_beside_it(
+    user: User, run_inside: Callable[..., str], base: str
+) -> None:
+    python = _link_in_a_bin(user.home, Path(base).parent.parent)
+    _venv_by_hand(user.project / ".venv", python.parent, python)
+    found = user.find("python", "-c", f"import os; print(os.listdir({str(python.parent)!r}))")
+    assert run_inside(found) == f"{[VERSION]}\n"
+
+
+def test_link_in_the_home_itself_does_not_open_the_home(user: User, base: str) -> None:
+    (user.home / VERSION).symlink_to(base)
+    _venv_by_hand(user.project / ".venv", user.home, user.home / VERSION)
+    found = user.find("python")
+    assert not any(mount.target == str(user.home) for mount in found.mounts)
+    assert any(str(user.home / VERSION) in text for text in found.omitted)
+
+
 def test_shim_of_pyenv_gives_way_to_the_version_that_it_stands_for(user: User) -> None:
     root = user.home / ".pyenv"
     for number in ("3.11.2", "3.11.10", "3.12.1"):

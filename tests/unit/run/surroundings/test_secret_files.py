@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.run.surroundings import secret_files as module
 from paddock.run.surroundings.secret_files import is_secret_name, may_tell, secret_files
@@ -17,7 +19,7 @@ from paddock.run.surroundings.secret_files import is_secret_name, may_tell, secr
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [".env", ".ENV", ".env.local", ".env.production", "prod.env", "server.key", "id_rsa",
      "id_ed25519_work", ".netrc", ".npmrc", ".pypirc", ".aws", ".ssh", "credentials.json",
@@ -27,10 +29,10 @@ def test_name_of_a_secret_is_known(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [".env.example", ".env.sample", ".env.template", "id_rsa.pub", "env.py", "environment.yml",
-     "keyboard.py", "key", "package.json", "service.json", ".envoy", "turkey.md"],
+     "keyboard.py", ".env_example", "key", "package.json", "service.json", ".envoy", "turkey.md"],
 )  # fmt: skip
 def test_other_name_is_left_alone(name: str) -> None:
     assert not is_secret_name(name)
@@ -132,3 +134,113 @@ def test_deeper_than_can_be_searched_is_refused_and_not_shown(tmp_path: Path) ->
     deep.mkdir(parents=True)
     with pytest.raises(InvalidInput, match="more than can be searched"):
         secret_files(str(tmp_path))
+
+
+BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n" * 4
+KEY = f"-----BEGIN PRIVATE KEY-----\n{BODY}-----END PRIVATE KEY-----\n"
+ESCAPED = KEY.replace("\n", "\\n")
+
+
+@for_each(
+    ("name", "content"),
+    [
+        ("deploy", KEY),
+        ("short", "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIA==\n-----END EC PRIVATE KEY-----\n"),
+        ("notes.txt", f"the key\n{KEY}"),
+        ("conf/app.yaml", "tls: |\n  " + KEY.replace("\n", "\n  ")),
+        ("settings.py", f'KEY = """{KEY}"""\n'),
+        ("a.json", f'{{"private_key": "{ESCAPED}"}}'),
+        ("account.json", '{"type": "service_account", "project_id": "p", "private_key": "x"}'),
+        ("user.json", '{"type": "authorized_user", "refresh_token": "1//0g"}'),
+        ("old", KEY.replace("PRIVATE", "ENCRYPTED PRIVATE").replace("\n", "\r\n")),
+        ("ssh-backup", KEY.replace("PRIVATE KEY", "OPENSSH PRIVATE KEY")),
+        ("mail.asc", KEY.replace("PRIVATE KEY", "PGP PRIVATE KEY BLOCK")),
+        ("keys.txt", "AGE-SECRET-KEY-1" + "Q" * 58 + "\n"),
+        ("wg0.conf", "[Interface]\nPrivateKey = " + "a" * 43 + "=\n"),
+        ("jwk", '{"kty": "EC", "d": "' + "a" * 43 + '", "x": "b"}'),
+        ("vpn.ovpn", f"client\n<key>\n{KEY}</key>\n"),
+        ("start.sh", 'export KEY="' + KEY.replace("\n", " ") + '"\n'),
+        ("joined", KEY.replace("\n", "")),
+        ("padded", KEY.replace("\n", "  \n")),
+        ("secret.k8s", "tls.key: " + base64.b64encode(KEY.encode()).decode() + "\n"),
+        ("large.log", "x" * (1 << 20) + "\n" + KEY),
+    ],
+)
+def test_private_key_is_known_by_its_content(tmp_path: Path, name: str, content: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    assert secret_files(str(tmp_path)) == (name,)
+    file.unlink()
+
+
+@for_each(
+    ("name", "content"),
+    [
+        ("notepad", KEY.encode("utf-16")),
+        ("rsa.der", bytes.fromhex("308204a2 020100 02820101") + b"k" * 1182),
+        ("pkcs8", bytes.fromhex("308204bd 020100 300d06092a864886f70d010101") + b"k" * 1190),
+        ("ed25519.der", bytes.fromhex("302e 020100 300506032b6570 0422 0420") + b"k" * 32),
+        ("ec.der", bytes.fromhex("3077 020101 0420") + b"k" * 113),
+        ("locked.der", bytes.fromhex("30820509 303306092a864886f70d01050d") + b"k" * 1270),
+    ],
+)
+def test_private_key_is_known_in_other_encodings(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert secret_files(str(tmp_path)) == (name,)
+    (tmp_path / name).unlink()
+
+
+def test_file_that_only_speaks_of_keys_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "check.py").write_text(
+        "if '-----BEGIN PRIVATE KEY-----' in text: '-----END '\n" * 9
+    )
+    (tmp_path / "README.md").write_text(KEY.replace(BODY, "...\n"))
+    (tmp_path / "public.txt").write_text(KEY.replace("PRIVATE", "PUBLIC"))
+    (tmp_path / "jwks.json").write_text('{"kty": "RSA", "n": "' + "a" * 90 + '", "e": "AQAB"}')
+    (tmp_path / "ca.crt").write_text(KEY.replace("PRIVATE KEY", "CERTIFICATE"))
+    (tmp_path / "ca.der").write_bytes(bytes.fromhex("30820300 308201e8 a003020102") + b"c" * 700)
+    encoded = base64.b64encode(KEY.replace("PRIVATE KEY", "CERTIFICATE").encode()).decode()
+    (tmp_path / "ca.yaml").write_text(f"ca.crt: {encoded}\n")
+    (tmp_path / "help.md").write_text("A -----BEGIN PRIVATE KEY----- line begins a private key.\n")
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "model.py").write_text("class Token: password = None\n")
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://pypi.example/simple\n")
+    (tmp_path / ".bundle").mkdir()
+    (tmp_path / ".bundle" / "config").write_text('---\nBUNDLE_PATH: "vendor"\n')
+    assert secret_files(str(tmp_path)) == ()
+
+
+def test_search_for_keys_takes_no_longer_than_the_file_is_long(tmp_path: Path) -> None:
+    """Each of these took minutes with a search that goes back."""
+    (tmp_path / "marks").write_bytes(b"-----BEGIN PRIVATE KEY-----\n" * 30000)
+    (tmp_path / "lines").write_bytes(b"PrivateKey" + b"\n" * 1_000_000)
+    (tmp_path / "spaces").write_bytes(b"PrivateKey" + b" " * 1_000_000 + b'"kty"')
+    (tmp_path / "kty").write_bytes(b'"kty"' * 200_000)
+    assert secret_files(str(tmp_path)) == ()
+
+
+@for_each(
+    ("path", "content"),
+    [
+        (".cargo/credentials.toml", "x"), (".gem/credentials", "x"), (".composer/auth.json", "x"),
+        ("auth.json", '{"http-basic": {}}'), (".terraformrc", "x"), ("credentials.tfrc.json", "x"),
+        ("prod.tfstate", "x"), ("a.tfvars.json", "x"), ("rclone.conf", "x"), (".vault-token", "x"),
+        (".config/rclone/rclone.conf", "x"), (".config/gh/hosts.yml", "x"), (".mylogin.cnf", "x"),
+        ("pip.conf", "index-url = https://u:p@pypi.example/simple"), ("kaggle.json", "{}"),
+        ("gradle.properties", "nexusPassword=x"), (".m2/settings.xml", "<password>x</password>"),
+        (".bundle/config", "BUNDLE_GEMS__EXAMPLE__COM: u:p"), ("host.keytab", "x"), ("k.p8", "x"),
+        (".npmrc.bak", "x"), ("a.tfstate.17.backup", "x"), (".env_prod", "x"), (".env~", "x"),
+        (".ivy2/.credentials", "password=x"), (".config/git/credentials", "https://u:p@h.test"),
+        (".claude/.credentials.json", "{}"), (".rclone.conf", "x"), ("credentials.csv", "x"),
+    ],
+)  # fmt: skip
+def test_credentials_of_package_managers_and_clouds_are_hidden(
+    tmp_path: Path, path: str, content: str
+) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    hidden = secret_files(str(tmp_path))
+    assert any(path == one or path.startswith(f"{one}/") for one in hidden), hidden
+    file.unlink()

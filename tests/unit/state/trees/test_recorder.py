@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
+import mmap
 import os
 import socket
 import stat
@@ -236,48 +237,86 @@ def test_large_directory_is_cut_into_pieces_and_reads_back(
     assert len(list(objects(store))) == stored + 5
 
 
-def test_file_past_the_bound_is_known_by_digest_only(
-    recorder: Recorder, home: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recording, "MAX_KEPT_BYTES", 3 << 20)
-    monkeypatch.setattr(recording, "MAX_HASHED_BYTES", 6 << 20)
-    (home / "large").write_bytes(b"x" * (4 << 20))
-    (home / "huge").write_bytes(b"x" * (7 << 20))
-    tree = recorder.record().tree
-    large, huge = (store.find(tree, "home", name) for name in ("large", "huge"))
-    assert large.digest == hashlib.sha256(b"x" * (4 << 20)).hexdigest()
-    assert (large.is_kept, store.is_kept(large)) == (False, False)
-    assert (huge.is_kept, huge.digest, huge.size) == (False, "", 7 << 20)
+class Budget:
+    """So many bytes may be stored."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, size: int) -> bool:
+        is_enough = size <= self.left
+        self.left -= size if is_enough else 0
+        return is_enough
 
 
-def test_run_keeps_no_more_than_its_share(
-    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_earlier_versions_are_stored_within_a_budget_and_the_last_one_always(
+    store: TreeStore, home: Path
 ) -> None:
-    monkeypatch.setattr(recording, "MAX_RUN_BYTES", 2000)
-    recorder = store.recorder({"home": home})
+    budget = Budget(6000)
+    recorder = store.recorder({"home": home}, may_store=budget.take)
+    versions = []
     for number in range(4):
-        (home / f"part{number}").write_bytes(bytes([number]) * 800)
-    tree = recorder.record().tree
-    kept = [store.is_kept(store.find(tree, "home", f"part{n}")) for n in range(4)]
-    assert sum(kept) == 2
+        (home / "file").write_bytes(bytes([number]) * 2000)
+        time.sleep(TICK_S)
+        versions.append(store.find(recorder.record().tree, "home", "file"))
+    assert [store.is_kept(one) for one in versions] == [True, True, False, False]
+    last = store.find(recorder.record(is_final=True).tree, "home", "file")
+    assert (last.digest, store.is_kept(last)) == (versions[-1].digest, True)
 
 
-def test_run_whose_directories_fill_its_share_is_recorded_no_more(
-    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_states_that_have_no_room_are_refused_and_the_last_one_is_recorded(
+    store: TreeStore, home: Path
 ) -> None:
-    monkeypatch.setattr(recording, "MAX_RUN_BYTES", 5000)
-    recorder = store.recorder({"home": home})
-    with pytest.raises(OSError, match="share"):
+    recorder = store.recorder({"home": home}, may_store=Budget(1000).take)
+    recorder._keeper._directory_bytes = 5000
+    with pytest.raises(OSError, match="record budget is used up"):
         for number in range(100):
             (home / f"file{number}").touch()
             recorder.record()
+    with pytest.raises(OSError, match="record budget is used up"):
+        recorder.record()
+    tree = recorder.record(is_final=True).tree
+    assert store.verify(tree) > 5
 
 
-def test_terabyte_of_nothing_is_not_read(recorder: Recorder, home: Path, store: TreeStore) -> None:
+def test_large_files_that_change_at_each_step_are_read_so_far_and_the_last_one_always(
+    recorder: Recorder, home: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "SPLIT_ABOVE", 1 << 20)
+    monkeypatch.setattr(recording, "MAX_READ_OFTEN_BYTES", 2 << 20)
+    recorder._keeper._unread_bytes = 7 << 20
+    digests = []
+    for number in range(3):
+        (home / "large").write_bytes(bytes([number + 1]) * (3 << 20))
+        time.sleep(TICK_S)
+        digests.append(store.find(recorder.record().tree, "home", "large").digest)
+    assert [bool(one) for one in digests] == [True, True, False]
+    last = store.find(recorder.record(is_final=True).tree, "home", "large")
+    assert b"".join(store.open_blob(last)) == b"\3" * (3 << 20)
+
+
+def test_full_store_is_an_error_and_no_shorter_list_of_files(
+    recorder: Recorder, home: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(data: bytes) -> tuple[str, bool]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store.objects, "put", full)
+    with pytest.raises(OSError, match="No space left"):
+        recorder.record()
+
+
+def test_exabyte_of_nothing_costs_nothing(recorder: Recorder, home: Path, store: TreeStore) -> None:
     with open(home / "sparse", "wb") as file:
-        file.truncate(1 << 40)
-    tree = recorder.record().tree
-    assert store.find(tree, "home", "sparse").size == 1 << 40
+        file.truncate(1 << 43)
+        file.seek(1 << 42)
+        file.write(b"in the middle")
+    tree = recorder.record(is_final=True).tree
+    node = store.find(tree, "home", "sparse")
+    assert (node.size, store.is_kept(node)) == (1 << 43, True)
+    ((offset, data),) = store.pieces(node)
+    assert offset == 1 << 42 and data.startswith(b"in the middle")
+    assert sum(os.stat(one).st_size for one in objects(store)) < 1 << 20
 
 
 def test_tree_deeper_than_the_bound_is_cut_and_says_so(store: TreeStore, deep_tree: Path) -> None:
@@ -469,3 +508,16 @@ def test_nobody_waits_for_a_record_that_is_being_made(recorder: Recorder) -> Non
     with recorder._turn:
         assert recorder.unchanged() is None
     assert recorder.unchanged() is not None
+
+
+def test_what_is_written_through_a_shared_map_is_noticed(store: TreeStore, home: Path) -> None:
+    """The kernel stamps the file at the first write only."""
+    recorder = store.recorder({"home": home}, mapped=lambda: ["home/a.txt", "home/none"])
+    (home / "a.txt").write_bytes(bytes(4096))
+    with open(home / "a.txt", "r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
+        mapped[0] = 1
+        time.sleep(TICK_S)
+        first = recorder.record()
+        mapped[0] = 2
+        assert recorder.unchanged() is None
+        assert recorder.record().tree != first.tree

@@ -163,12 +163,11 @@ def test_what_is_to_be_kept_is_not_removed(store: TreeStore, home: Path) -> None
     assert (home / "mnt" / "point").is_dir()
 
 
-def test_bytes_that_were_not_kept_are_named_before_anything_is_changed(
-    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch, describe: Describe
+def test_bytes_that_were_not_stored_are_named_before_anything_is_changed(
+    store: TreeStore, home: Path, describe: Describe
 ) -> None:
-    monkeypatch.setattr(recording, "MAX_KEPT_BYTES", 1 << 20)
     (home / "large").write_bytes(b"x" * (2 << 20))
-    tree = store.recorder({"home": home}).record().tree
+    tree = store.recorder({"home": home}, may_store=lambda size: size < 1 << 20).record().tree
     assert store.restore(tree, {"home": home}).changed == ()
     (home / "large").unlink()
     (home / "a.txt").unlink()
@@ -176,6 +175,20 @@ def test_bytes_that_were_not_kept_are_named_before_anything_is_changed(
     with pytest.raises(HostCannot, match="home/large"):
         store.restore(tree, {"home": home})
     assert describe(home) == before
+
+
+def test_large_file_that_an_older_version_knew_by_its_digest_is_recognised(
+    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "SPLIT_ABOVE", 1 << 20)
+    (home / "large").write_bytes(b"x" * (2 << 20))
+    tree = store.recorder({"home": home}, may_store=lambda size: size < 1 << 20).record().tree
+    monkeypatch.setattr(recording, "SPLIT_ABOVE", 1 << 20)
+    (home / "a.txt").write_text("other")
+    assert store.restore(tree, {"home": home}).changed == ("home/a.txt",)
+    (home / "large").write_bytes(b"y" * (2 << 20))
+    with pytest.raises(HostCannot, match="home/large was not stored"):
+        store.restore(tree, {"home": home})
 
 
 def test_state_that_is_not_whole_is_refused(
@@ -296,8 +309,7 @@ operations = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(operations, operations, st.integers(0, 2))
 def test_any_state_can_be_had_back_from_any_other(
     tmp_path: Path, describe: Describe, first: Any, then: Any, ways: int

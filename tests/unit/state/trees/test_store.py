@@ -8,9 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import Conflict, IntegrityError, NotFound
 from paddock.state.trees.nodes import (
     Node,
@@ -94,7 +95,7 @@ def test_forged_name_is_refused(store: TreeStore, name: str) -> None:
         read_directory(line)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b'{"kind":"file","name":"a","mode":420,"size":1,"digest":"../../etc/passwd"}',
@@ -134,7 +135,6 @@ nodes = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(nodes, max_size=5))
 def test_nodes_read_back_as_they_were_written(some: list[Node]) -> None:
     assert read_directory(b"\n".join(map(line_of, some))) == some

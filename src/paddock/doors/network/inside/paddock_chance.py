@@ -23,6 +23,8 @@ from _thread import _local, get_ident
 # digits, decimal ones, 12 hexadecimal ones. The first program has only the seed.
 NAME = "PADDOCK_SEED"
 _MAX_ANCESTORS = 100
+_BLOCK = 32  # bytes of one SHA-256
+_LARGE = 8 * _BLOCK  # what is drawn beyond this comes from one SHAKE128, as fast as the kernel's
 _ENVS_AT = 5  # among the arguments of fork_exec, in every version
 _real_urandom = os.urandom
 
@@ -43,13 +45,26 @@ class Stream:
         self.key = key
         self.blocks = 0
         self.given = {}  # how many keys of each kind
+        self._start = sha256(key + b"5:bytes")  # of every block: what `derived` begins with
 
     def take(self, size):
-        parts = []
-        for number in range(self.blocks, self.blocks + (size + 31) // 32):
-            parts.append(derived(self.key, b"bytes", number))
-        self.blocks += len(parts)
-        return b"".join(parts)[:size]
+        if size > _LARGE:
+            return self._take_large(size)
+        taken = b""
+        while len(taken) < size:
+            # The same as `derived(self.key, b"bytes", self.blocks)`, in half the time.
+            digits = b"%d" % self.blocks
+            hashed = self._start.copy()
+            hashed.update(b"%d:%b" % (len(digits), digits))
+            taken += hashed.digest()
+            self.blocks += 1
+        return taken[:size]
+
+    def _take_large(self, size):
+        from hashlib import shake_128  # loads OpenSSL, which few programs need for this
+
+        number, self.blocks = self.blocks, self.blocks + 1
+        return shake_128(derived(self.key, b"large", number)).digest(size)
 
     def next_key(self, kind):
         self.given[kind] = number = self.given.get(kind, 0) + 1
@@ -70,11 +85,14 @@ class Place:
         self.unknown = 0
 
     def stream(self):
-        task = _running_task()
+        task = _running_task() if "asyncio" in sys.modules else None
         return self.of_thread() if task is None else self._of_task(task)
 
     def of_thread(self):
-        stream = getattr(self.local, "stream", None)
+        try:
+            stream = self.local.stream
+        except AttributeError:
+            stream = None
         if stream is None:
             stream = self.local.stream = self._begun()
         return stream

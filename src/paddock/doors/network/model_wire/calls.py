@@ -136,27 +136,27 @@ def call_of(
     return ToolCall(key, clean(id), clean(name), arguments, is_readable)
 
 
-def object_in(holder: Any, key: str) -> dict[str, Any]:
-    """An object that may be missing."""
-    value = _holder(holder).get(key)
-    if value is None:
-        return {}
-    return _holder(value)
+def object_in(within: Any, key: str) -> dict[str, Any]:
+    """Return an object that may be missing. Servers also write an empty value for none."""
+    value = holder(within).get(key)
+    return holder(value) if value else {}
 
 
-def objects_in(holder: Any, key: str) -> list[dict[str, Any]]:
-    """An array of objects that may be missing."""
-    value = _holder(holder).get(key)
-    if value is None:
+def objects_in(within: Any, key: str) -> list[dict[str, Any]]:
+    """Return an array of objects that may be missing. A text in its place has no parts."""
+    value = holder(within).get(key)
+    if not value or isinstance(value, str):
         return []
     if not isinstance(value, list) or len(value) > 16 * MAX_CALLS:
         raise Unreadable(f"{key} of the answer is no list")
-    return [_holder(one) for one in value]
+    return [{} if one is None or isinstance(one, str) else holder(one) for one in value]
 
 
 def number_in(holder: Mapping[str, Any], key: str, default: int | None = None) -> int:
     """A position in a list."""
-    value = holder.get(key, default)
+    value = holder.get(key)
+    if value is None:
+        value = default
     if type(value) is not int or not 0 <= value <= 1 << 16:
         raise Unreadable(f"{key} of the answer is no position")
     return value
@@ -189,7 +189,11 @@ def calls_of(wire: Wire) -> Calls:
             assert_never(never)
 
 
-def _holder(value: Any) -> dict[str, Any]:
+def holder(value: Any) -> dict[str, Any]:
+    """Return an object of the answer. Its type is a text: to JavaScript, a list of one text can be
+    that text."""
     if not isinstance(value, dict):
         raise Unreadable("the answer has something else where an object belongs")
+    if not isinstance(value.get("type"), str | None):
+        raise Unreadable("the type of a part of the answer is no text")
     return value

@@ -43,6 +43,8 @@ class ChatCalls:
         completed: list[ToolCall] = []
         for choice in objects_in(data, "choices"):
             number = number_in(choice, "index", 0)
+            self._drop_empty(number, object_in(choice, "delta"))
+            _drop_empty_legacy(object_in(choice, "message"))
             if _holds_calls(object_in(choice, "message")):
                 raise Unreadable("a tool call stands where a stream has none")
             touched += self._pieces(number, object_in(choice, "delta"))
@@ -65,9 +67,11 @@ class ChatCalls:
     def note_body(self, body: dict[str, Any]) -> Noted:
         touched: list[Hashable] = []
         for number, choice in enumerate(objects_in(body, "choices")):
+            _drop_empty_legacy(object_in(choice, "delta"))
             if _holds_calls(object_in(choice, "delta")):
                 raise Unreadable("a tool call stands where only a stream has one")
             message = object_in(choice, "message")
+            self._drop_empty(number, message)
             for position, piece in enumerate(objects_in(message, "tool_calls")):
                 touched.append(self._piece(number, position, piece))
             touched += self._legacy(number, message)
@@ -97,6 +101,17 @@ class ChatCalls:
                 self._has_spoken.add(number)
             self._take_out(number, message, keys, verdicts)
             self._restate(number, choice, verdicts)
+
+    def _drop_empty(self, number: int, holder: dict[str, Any]) -> None:
+        """Leave out calls with nothing in them, which some servers send with every answer. What is
+        let through unchanged still has them."""
+        if (number, _LEGACY) not in self._calls:
+            _drop_empty_legacy(holder)
+        pieces = objects_in(holder, "tool_calls")
+        if not any(key[0] == number for key in self._calls):  # else it may be a piece of one
+            kept = [piece for piece in pieces if not _is_empty_call(piece)]
+            if len(kept) < len(pieces):
+                holder["tool_calls"] = kept
 
     def _pieces(self, number: int, delta: dict[str, Any]) -> Iterator[Hashable]:
         for piece in objects_in(delta, "tool_calls"):
@@ -216,6 +231,18 @@ class ChatCalls:
 
 def _holds_calls(holder: dict[str, Any]) -> bool:
     return bool(holder.get("tool_calls") or holder.get("function_call"))
+
+
+def _drop_empty_legacy(holder: dict[str, Any]) -> None:
+    call = object_in(holder, "function_call")
+    if call and not any(call.values()):
+        del holder["function_call"]
+
+
+def _is_empty_call(piece: dict[str, Any]) -> bool:
+    """Return whether a piece names no call and has no arguments."""
+    inner = (*object_in(piece, "function").values(), *object_in(piece, "custom").values())
+    return not piece.get("id") and not any(inner)
 
 
 def _is_empty(data: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from paddock.doors.network.model_wire.answer import ToolCall
-from paddock.doors.network.model_wire.calls import NOTHING, Noted, calls_of
+from paddock.doors.network.model_wire.calls import NOTHING, Noted, calls_of, holder
 from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable, dump, load
 from paddock.doors.network.model_wire.sse import Event, EventReader, written
 from paddock.doors.network.model_wire.wire import Wire
@@ -155,8 +155,7 @@ class AnswerEditor:
         return _Held(event.raw, noted, frozenset(noted.needed))
 
     def _held(self, raw: bytes, data: Any, name: str | None) -> _Held:
-        if not isinstance(data, dict):
-            raise Unreadable("the answer has something else where an object belongs")
+        data = holder(data)
         noted = self._calls.note(data) if self._is_stream else self._calls.note_body(data)
         return _Held(raw, noted, frozenset(noted.needed), data, name)
 

@@ -36,11 +36,15 @@ def text_in(content: Any) -> str:
     return "\n".join(found)
 
 
+def _is_image(kind: Any) -> bool:
+    return isinstance(kind, str) and kind in _IMAGES
+
+
 def tally(content: Any) -> int:
     """How many images are in a message, in the results of tools too."""
     found = 0
     level = items(content)
     for _ in range(4):  # an image lies at most in a result in a message
-        found += sum(mapping(part).get("type") in _IMAGES for part in level)
+        found += sum(_is_image(mapping(part).get("type")) for part in level)
         level = [below for part in level for below in items(mapping(part).get("content"))]
     return found

@@ -32,6 +32,11 @@ class AnswerReader:
         """Whether a part of it could not be read; what came before it is kept."""
         return self._problem is not None
 
+    @property
+    def held_bytes(self) -> int:
+        """Return how much of a stream waits for the rest of its event."""
+        return self._reader.held_bytes
+
     def feed(self, chunk: bytes) -> None:
         """The next bytes."""
         if self._problem is not None:

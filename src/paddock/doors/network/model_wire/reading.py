@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.policy.json_bounds import Bounds, bound
+from paddock.policy.json_bounds import Bounds, bound, has_few_values
 
 MAX_BODY = 8 << 20  # of an answer that is not streamed, and of all that is held of a stream
+MAX_VALUES = 1_000_000  # of an answer: one with probabilities has hundreds for each token
 MAX_ARGUMENTS = 1 << 20  # characters in the arguments of one call
 _ARGUMENTS = Bounds(nodes=10_000, characters=MAX_ARGUMENTS)
 
@@ -19,6 +20,8 @@ class Unreadable(Exception):
 
 def load(data: bytes | str) -> Any:
     """The JSON value; `Unreadable` for anything else, a key that is named twice among it."""
+    if isinstance(data, bytes) and not has_few_values(data, MAX_VALUES):
+        raise Unreadable(f"a part of the answer has more than {MAX_VALUES} values")
     try:
         return _strict.decode(data if isinstance(data, str) else data.decode())
     except (ValueError, RecursionError):

@@ -175,7 +175,7 @@ class ResponsesCalls:
         message = self._stand_in(key, verdicts)
         events = [] if key in self._shown else opening_events(message, index)
         self._shown.add(key)
-        if data["type"] == "response.output_item.done":
+        if data.get("type") == "response.output_item.done":
             events.append(closing_event(message, index))
         return events
 

@@ -1,4 +1,10 @@
-"""Server-sent events, framed without loss: each event keeps the bytes that it came in."""
+"""Server-sent events, framed without loss: each event keeps the bytes that it came in.
+
+The standard ends a line at CR, LF or CRLF. Clients differ. Those that use Python's `str.splitlines`
+(httpx and what is built on it) also end one at VT, FF, FS, GS, RS, NEL, U+2028 and U+2029; some
+read bytes as Latin-1 first; simple ones take every `data` line for an event of its own. An event in
+which one of them could find something that another does not find is `Unreadable`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,9 @@ from paddock.model.values import dataclass
 KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
 _LINE = re.compile(rb"\r\n|\n|\r")
 _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+# In UTF-8 the byte 85 is the second one of NEL and of other characters; in Latin-1 it is NEL.
+_OTHER_BREAK = re.compile(rb"[\x0b\x0c\x1c-\x1e\x85]|\xe2\x80[\xa8\xa9]")
+_FIELD = re.compile(rb"\s*(?:data|event|id|retry)\s*(?::|\Z)", re.IGNORECASE)
 _KNOWN = frozenset({b"data", b"event", b"id", b"retry", b""})
 _BOM = b"\xef\xbb\xbf"
 
@@ -35,6 +44,11 @@ class EventReader:
         self._buffer = bytearray()
         self._seen = 0  # bytes at the front in which no event ends
         self._at_start = True
+
+    @property
+    def held_bytes(self) -> int:
+        """Return how much waits for the rest of its event."""
+        return len(self._buffer)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The raw events that this chunk completes. `Unreadable` for one that is too large."""
@@ -92,6 +106,7 @@ def _event(raw: bytes, lines: list[bytes]) -> Event:
     name: str | None = None
     data: list[bytes] = []
     for line in lines:
+        _check_other_breaks(line)
         field, _, value = line.partition(b":")
         if field not in _KNOWN:
             raise Unreadable("the stream has a line that is no part of an event")
@@ -100,4 +115,27 @@ def _event(raw: bytes, lines: list[bytes]) -> Event:
             data.append(value)
         elif field == b"event":
             name = value.decode("utf-8", "replace")
+    _check_single_lines(data)
     return Event(raw, name, b"\n".join(data) if data else None)
+
+
+def _check_other_breaks(line: bytes) -> None:
+    """Raise Unreadable if a client that splits lines at more characters finds another field."""
+    for found in _OTHER_BREAK.finditer(line):
+        if _FIELD.match(line, found.end()) is not None:
+            raise Unreadable("some clients would find another event in a line of the stream")
+
+
+def _check_single_lines(data: list[bytes]) -> None:
+    """Raise Unreadable if one of several lines of data is a whole object for a simple client."""
+    lines = [line for line in data if line.strip()]
+    if len(lines) > 1 and any(
+        line.strip().startswith(b"[DONE]") or _is_object(line) for line in lines
+    ):
+        raise Unreadable("some clients would find several events in one of the stream")
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether a line could be a JSON object by itself."""
+    stripped = line.strip()
+    return stripped.startswith(b"{") and stripped.endswith(b"}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 from paddock.model.errors import InvalidInput
+from paddock.model.version import install_command
 from paddock.world.context import Context
 from paddock.world.pen import interpreter
 from paddock.world.pen.launch import Kept, Limits, own_directory, run_once
@@ -44,6 +46,9 @@ class App(LocalService):
             raise InvalidInput(f"app: {self.target!r} is not of the form package.module:attribute")
         if not isinstance(self.context.options.get("options", {}), dict):
             raise InvalidInput("options: expected words with values")
+        if "python" not in self.context.options and find_spec("uvicorn") is None:
+            hint = install_command("world")
+            raise InvalidInput("app needs uvicorn, which is not installed", hint=hint)
         self.kept()
 
     @property

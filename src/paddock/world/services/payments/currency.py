@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
+from paddock.model.money import CURRENCIES, ZERO_DECIMAL
 from paddock.world.services.payments.errors import Refusal
 from paddock.world.services.payments.params import Params, lacking
 
 MOST = 99_999_999
-# fmt: off
-ZERO_DECIMAL = frozenset({
-    "bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "ugx", "vnd", "vuv",
-    "xaf", "xof", "xpf",
-})
-CURRENCIES = ZERO_DECIMAL | {
-    "aed", "afn", "all", "amd", "ang", "aoa", "ars", "aud", "awg", "azn", "bam", "bbd", "bdt",
-    "bgn", "bmd", "bnd", "bob", "brl", "bsd", "bwp", "byn", "bzd", "cad", "cdf", "chf", "cny",
-    "cop", "crc", "cve", "czk", "dkk", "dop", "dzd", "egp", "etb", "eur", "fjd", "fkp", "gbp",
-    "gel", "gip", "gmd", "gtq", "gyd", "hkd", "hnl", "htg", "huf", "idr", "ils", "inr", "isk",
-    "jmd", "kes", "kgs", "khr", "kyd", "kzt", "lak", "lbp", "lkr", "lrd", "lsl", "mad", "mdl",
-    "mkd", "mmk", "mnt", "mop", "mur", "mvr", "mwk", "mxn", "myr", "mzn", "nad", "ngn", "nio",
-    "nok", "npr", "nzd", "pab", "pen", "pgk", "php", "pkr", "pln", "qar", "ron", "rsd", "rub",
-    "sar", "sbd", "scr", "sek", "sgd", "shp", "sle", "sos", "srd", "std", "szl", "thb", "tjs",
-    "top", "try", "ttd", "twd", "tzs", "uah", "usd", "uyu", "uzs", "wst", "xcd", "yer", "zar",
-    "zmw",
-}
-# fmt: on
 _LEAST = {"usd": 50, "eur": 50, "aud": 50, "cad": 50, "chf": 50, "gbp": 30, "jpy": 50, "mxn": 1000}
 _SIGNS = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddock.model.money import CURRENCIES
 from paddock.world.services.payments import invoice_items, paying
 from paddock.world.services.payments.books import Books
-from paddock.world.services.payments.currency import CURRENCIES
 from paddock.world.services.payments.errors import Conflict, Refusal
 from paddock.world.services.payments.lists import PAGING, list_object, listing
 from paddock.world.services.payments.params import Params

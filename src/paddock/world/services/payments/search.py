@@ -16,12 +16,13 @@ MAX_QUERY = 2000
 MAX_CLAUSES = 10
 MAX_SEARCHED = 10_000  # documents that one search looks at, the newest first: others wait for it
 _AT_ONCE = 500
-# Quoted parts are possessive: a query of backslashes is refused as fast as any other.
+# A character of a quoted part can be read in one way only (with a backslash or without), so that a
+# query of backslashes is refused as fast as any other.
 _CLAUSE = re.compile(
     r"""\s*(?P<negated>-)?(?P<field>[a-z_]+(?:\.[a-z0-9_]+)*)
-        (?:\[(?P<quote>["'])(?P<key>(?:\\.|(?!(?P=quote))[^\\])*+)(?P=quote)\])?
+        (?:\[(?P<quote>["'])(?P<key>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\])?
         \s*(?P<sign>:|~|>=|<=|>|<|=)\s*
-        (?:(?P<marks>["'])(?P<text>(?:\\.|(?!(?P=marks))[^\\])*+)(?P=marks)|(?P<bare>[A-Za-z0-9_.@+-]+))
+        (?:(?P<marks>["'])(?P<text>(?:\\.|(?!(?P=marks))[^\\])*)(?P=marks)|(?P<bare>[A-Za-z0-9_.@+-]+))
         (?:\s+(?P<joint>AND|OR|and|or)\s|\s*$|\s+)""",
     re.VERBOSE,
 )

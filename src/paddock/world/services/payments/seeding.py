@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paddock.model.errors import InvalidInput
+from paddock.model.money import CURRENCIES
 from paddock.world.service import Seed
 from paddock.world.services.payments import (
     cards,
@@ -20,7 +21,7 @@ from paddock.world.services.payments import (
     releases,
 )
 from paddock.world.services.payments.books import Books
-from paddock.world.services.payments.currency import CURRENCIES, MOST
+from paddock.world.services.payments.currency import MOST
 
 _DAY_S = 86_400
 _VISA = cards.BY_NAME["visa"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from paddock.model.errors import InvalidInput
+from paddock.model.money import CURRENCIES
 from paddock.world.context import Context
 from paddock.world.service import ASGIApp, Seed, Service
 from paddock.world.services.payments import (
@@ -26,7 +27,6 @@ from paddock.world.services.payments import (
 )
 from paddock.world.services.payments.application import Application
 from paddock.world.services.payments.books import Books
-from paddock.world.services.payments.currency import CURRENCIES
 from paddock.world.services.payments.idempotency import KIND
 from paddock.world.services.payments.overview import overview
 from paddock.world.services.payments.routes import Route, Router

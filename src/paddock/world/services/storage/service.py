@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from paddock.model.errors import InvalidInput
+from paddock.model.version import install_command
 from paddock.world.context import Context
 from paddock.world.pen.options import PEN_OPTIONS
 from paddock.world.reading import read_bounded
@@ -53,7 +54,7 @@ class Storage(App):
         try:
             import moto  # type: ignore[import-not-found,import-untyped,unused-ignore] # noqa: F401
         except ImportError:
-            hint = "pip install 'paddock[world]'"
+            hint = install_command("world")
             raise InvalidInput("storage needs moto, which is not installed", hint=hint) from None
         self.kept()
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import for_each
 from paddock.doors.network.model_wire.answer import Usage
 from paddock.doors.network.model_wire.prices import PRICES, Price, cost_of
 
 MILLION = Usage(input=1_000_000, output=1_000_000)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "usage", "micros"),
     [
         ("gpt-4o", MILLION, 12_500_000),
@@ -35,7 +34,7 @@ def test_cost_is_that_of_the_list(model: str, usage: Usage, micros: int) -> None
     assert cost_of(model, usage) == micros
 
 
-@pytest.mark.parametrize(
+@for_each(
     "model",
     [
         "",

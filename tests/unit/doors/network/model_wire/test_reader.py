@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.doors.network.model_wire.answer import Answer, Usage
@@ -44,7 +44,6 @@ def read(wire: Wire, *chunks: bytes, is_stream: bool = True) -> Answer:
 
 @ALL
 @given(size=st.integers(1, 500))
-@settings(max_examples=15, deadline=None)
 def test_stream_is_read_in_full_however_it_is_cut(api: str, size: int) -> None:
     stream = STREAMS[api]()
     chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
@@ -77,7 +76,6 @@ def test_body_says_the_same_as_the_stream(api: str) -> None:
 
 @ALL
 @given(noise=st.binary(max_size=200), place=st.integers(0, 1 << 16))
-@settings(max_examples=50, deadline=None)
 def test_noise_never_raises_and_what_is_kept_can_be_written(
     api: str, noise: bytes, place: int
 ) -> None:
@@ -125,7 +123,6 @@ json_values = st.recursive(
 
 @ALL
 @given(value=json_values)
-@settings(max_examples=50, deadline=None)
 def test_json_of_any_shape_never_raises(api: str, value: object) -> None:
     text = json.dumps(value).encode()
     canonical(read(WIRES[api], text, is_stream=False).as_json())

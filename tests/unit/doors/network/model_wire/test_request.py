@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.doors.network.model_wire.request import MAX_PROMPT_TEXT, describe_request
 from paddock.doors.network.model_wire.wire import Api, Wire, recognise
 from paddock.journal.canonical import canonical
@@ -19,7 +21,7 @@ ASKED = {"model": "m", "input": "hi"}
 JSON = "application/json"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "body", "host", "wire"),
     [
         ("/v1/chat/completions", CHATTY, "api.openai.com", Wire(Api.CHAT, "openai")),
@@ -58,7 +60,7 @@ def test_a_question_that_nobody_could_read_is_still_one(path: str, host: str) ->
     assert recognise("POST", path, "text/plain", None, host) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "content_type", "body"),
     [
         ("POST", "/v1/embeddings", JSON, {"model": "m", "input": "hi"}),
@@ -215,9 +217,41 @@ values = st.recursive(
 
 
 @given(body=st.dictionaries(st.sampled_from(["model", "messages", "input", "tools"]), values))
-@settings(max_examples=80, deadline=None)
 def test_body_of_any_shape_is_described(body: dict[str, Any]) -> None:
     for wire in (CHAT, MESSAGES, RESPONSES):
         found = describe_request(wire, body)
         assert len(found["prompt_digest"]) == 64
         canonical({key: value for key, value in found.items() if key != "tools"})
+
+
+ODD = [None, True, 0, 1.5, 10**30, "", "text", [], {}, ["text"], [None], {"type": ["x"]}, [[{}]]]
+BODY = {
+    "model": "m",
+    "system": [{"type": "text", "text": "s"}],
+    "instructions": "i",
+    "messages": [{"role": "user", "content": [{"type": "image", "content": [{"type": "text"}]}]}],
+    "input": [{"role": "user", "content": [{"type": "input_text", "text": "t"}]}],
+    "tools": [{"type": "function", "name": "f", "function": {"name": "f"}}],
+    "functions": [{"name": "f"}],
+    "temperature": 1,
+    "tool_choice": {"type": "auto"},
+}
+
+
+def _replaced(value: Any, odd: Any) -> Iterator[Any]:
+    """Every value that differs from this one in one place, where `odd` stands."""
+    yield odd
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from ({**value, key: one} for one in _replaced(inner, odd))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from ([*value[:at], one, *value[at + 1 :]] for one in _replaced(inner, odd))
+
+
+def test_a_request_with_any_type_in_any_place_is_described() -> None:
+    for odd in ODD:
+        for body in _replaced(BODY, odd):
+            if isinstance(body, dict):
+                for wire in (CHAT, MESSAGES, RESPONSES):
+                    canonical(describe_request(wire, body)["messages"])

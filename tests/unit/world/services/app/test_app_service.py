@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.service import StandInFailed, load
 from paddock.world.services.app import App
@@ -297,7 +298,7 @@ def test_documents_seed_a_plain_application(place: Path) -> None:
     assert service.invariants() == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         {"app": "no-colon"},
@@ -315,3 +316,12 @@ def test_documents_seed_a_plain_application(place: Path) -> None:
 def test_words_that_make_no_sense_are_refused(place: Path, words: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         App(context(place, words)).check()
+
+
+def test_application_without_uvicorn_says_what_to_install(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.world.services.app.service.find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match="needs uvicorn") as refused:
+        App(context(place, {"app": "plain:app"})).check()
+    assert refused.value.hint == "pip install 'paddock-sandbox[world]'"

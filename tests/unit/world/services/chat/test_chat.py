@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.seeds import load_seed
 from paddock.world.services.chat import Chat
@@ -94,7 +95,7 @@ def test_call_without_token_changes_nothing(talk: Talk) -> None:
     assert talk.store.digest() == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "arguments", "error"),
     [
         ("chat.postMessage", {"text": "x"}, "invalid_arguments"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.service import StandInFailed, load
 from paddock.world.services.command import Command
@@ -210,7 +211,7 @@ def test_bare_bytes_are_passed_on(place: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         {"run": "python3 fake.py"},

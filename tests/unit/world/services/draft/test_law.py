@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.world.context import Context
@@ -75,7 +75,6 @@ def _paged(items: list[Any], asked: dict[str, str]) -> Any:
     return {"data": here, "total": len(items), "has_more": start + 2 < len(items)}
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.booleans(), st.booleans(), st.booleans(), st.lists(READS | WRITES, max_size=12))
 def test_reads_are_those_of_a_host_that_had_done_the_writes(
     has_listed: bool, is_paged: bool, is_newest_first: bool, moves: list[Move]

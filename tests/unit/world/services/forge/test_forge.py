@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from unit.world.services.forge.asking import SEED, Asking
 
@@ -77,7 +78,7 @@ def test_odd_fields_are_refused_and_no_number_is_spent(hub: Asking, body: dict[s
     assert hub.ask("POST", f"{SITE}/issues", {"title": "next"}).json["number"] == 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"{",
@@ -184,7 +185,7 @@ def test_file_that_is_there_needs_its_sha(hub: Asking) -> None:
     assert hub.ask("GET", f"{SITE}/contents/README.md").json["size"] == 7
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "../etc/passwd",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import for_each
 from paddock.world.services.mail.mime import read_letter
 
 HEAD = b"From: a@a.example\r\nTo: b@b.example\r\n"
@@ -33,7 +34,7 @@ HARD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HARD)
+@for_each("name", HARD)
 def test_hard_letter_is_kept_whole(name: str) -> None:
     letter = read_letter(HARD[name], "a@a.example", ["b@b.example"])
     assert letter.more.get("unread") or name not in NOT_READ

@@ -11,6 +11,7 @@ import sendgrid
 from sendgrid.helpers.mail import Attachment
 from sendgrid.helpers.mail import Mail as Message
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.services.mail import Mail
 from unit.world.services.chat.rig import FORM, JSON, Answer, as_form, as_json, ask, made, served
@@ -65,7 +66,7 @@ def test_each_personalization_is_a_letter(mail: Mail) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"personalizations": []}, "personalizations"),
@@ -158,11 +159,11 @@ def test_nobody_sends_without_a_key(mail: Mail, path: str) -> None:
     assert _kept(mail) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "headers"),
     [("/v3/mail/send", SENDGRID), ("/email", POSTMARK), ("/email/batch", POSTMARK)],
 )
-@pytest.mark.parametrize("body", [b"", b"[", b"7", b"null", b'{"From":"\\ud800"}', b"[" * 5000])
+@for_each("body", [b"", b"[", b"7", b"null", b'{"From":"\\ud800"}', b"[" * 5000])
 def test_body_that_is_none_is_the_agents_fault(
     mail: Mail, path: str, headers: dict[str, str], body: bytes
 ) -> None:

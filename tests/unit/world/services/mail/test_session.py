@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.services.mail.incoming import MAX_LINE
 from paddock.world.services.mail.outbox import MAX_MESSAGE
 from paddock.world.services.mail.session import (
@@ -113,7 +114,7 @@ def test_server_that_wants_a_login_takes_no_letter_without() -> None:
     assert server.feed(b"MAIL FROM:<a@a.example>\r\n") == [250]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [b"AUTH PLAIN !\r\n", b"AUTH PLAIN\r\n*\r\n", b"AUTH PLAIN YQ==\r\n", b"AUTH LOGIN\r\n!\r\n",
      b"AUTH LOGIN\r\nYQ==\r\n*\r\n", b"AUTH CRAM-MD5\r\n", b"AUTH PLAIN AGEA/w==\r\n",
@@ -126,7 +127,7 @@ def test_login_that_is_none_leaves_the_session_as_it_was(said: bytes) -> None:
     assert server.feed(b"MAIL FROM:<a@a.example>\r\n") == [530]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "code"),
     [
         (b"MAIL FROM:<>", 250),

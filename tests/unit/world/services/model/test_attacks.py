@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.services.model.endpoint import MAX_BODY
 from unit.world.services.model.asking import USER, Say, Talk, user
 
@@ -18,8 +19,8 @@ PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/
          "/v1/embeddings")  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
+@for_each("path", PATHS)
+@for_each(
     "body",
     [
         b"",
@@ -47,7 +48,7 @@ def test_body_that_makes_no_sense_is_a_bad_request(say: Say, path: str, body: by
     assert got.error["message"] and got.error["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "messages",
     [
         [{"role": "robot", "content": "x"}],
@@ -277,9 +278,7 @@ def model(say: Say) -> Talk:
     return say({"otherwise": {"text": "{{user}}", "tool_calls": ["find"]}})
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(PATHS), messages=MESSAGES, tools=st.lists(PARTS, max_size=2) | JSON,
     more=JSON, stream=st.booleans(),

@@ -61,7 +61,7 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture
 def refund(say: Say) -> Talk:
     """The example of the documentation."""
-    found = re.search(r"```yaml refund-script\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    found = re.search(r"```yaml refund-script.yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
     assert found
     return say(found[1])
 

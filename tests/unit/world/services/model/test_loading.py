@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.services.model import Model
@@ -119,7 +120,7 @@ def test_mistake_in_a_script_of_the_paddock_file_names_its_key() -> None:
         load_words({"turns": [{"answr": "x"}]})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "word",
     [*SCRIPT, *MATCH, *REPLY, *ERROR, *USAGE, *ROOTS, *[one.value for one in Stop], *Model.options],
 )

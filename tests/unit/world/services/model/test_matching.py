@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from unit.world.services.model.asking import CALL, USER, Got, Say, Talk, results, said, user
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("find", "refund")]
@@ -17,7 +18,7 @@ def matches(say: Say, match: Any, messages: Any = USER, **more: Any) -> bool:
     return model.chat(messages, **more).text == "yes"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("match", "is_match"),
     [
         ({"user": "REFUND"}, True),
@@ -54,7 +55,7 @@ def conversation(say: Say, result: str = '{"state": "paid"}') -> list[Any]:
     return [system, user(USER), said(asked), *results(asked, result, "other result")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("match", "is_match"),
     [
         ({"tool_result": "find"}, True),

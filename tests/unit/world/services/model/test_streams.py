@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.world.asgi import WorldRequest, call
 from unit.world.services.model.asking import USER, Got, Say, user
 
@@ -142,7 +143,7 @@ def test_answers_of_the_three_formats_carry_the_same_calls(say: Say) -> None:
     assert len(set(ids)) == 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stop", "chat", "messages", "responses"),
     [
         ("end", "stop", "end_turn", "completed"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.services.openapi.api import Api
 from paddock.world.services.openapi.document import Document, load, parse
@@ -91,7 +92,7 @@ def test_undefined_security_scheme_is_refused_and_not_ignored() -> None:
         Api(document(paths=paths))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "schemas",
     [
         {"A": {"$ref": "#/components/schemas/A"}},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import for_each
 from unit.world.services.openapi.serving import Served
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"{",
@@ -44,7 +43,7 @@ def test_our_own_marks_cannot_be_sent(shop: Served) -> None:
     assert not any(name.startswith("~") for name in kept)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/customers/%00",
@@ -72,7 +71,7 @@ def test_slash_in_an_id_does_not_reach_another_parents_child(shop: Served) -> No
     assert shop.ask("GET", f"/customers/{id}%2F5").status == 404
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "&".join(f"a{n}=1" for n in range(5_000)),

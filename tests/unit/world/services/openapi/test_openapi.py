@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from unit.world.services.openapi.serving import DOCUMENTS, Reply, Served
 
@@ -282,7 +283,7 @@ def test_nothing_is_made_without_credentials(shop: Served) -> None:
     assert shop.store.count("customers") == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "where"),
     [
         ({}, "email"),

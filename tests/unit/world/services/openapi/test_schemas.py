@@ -6,9 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.services.openapi import formats, pattern
 from paddock.world.services.openapi.check import Checker
 from paddock.world.services.openapi.document import Document
@@ -100,13 +101,11 @@ def without_formats(node: Any) -> Any:
     return {key: without_formats(one) for key, one in node.items() if key != "format"}
 
 
-@settings(max_examples=300, deadline=None)
 @given(schemas().map(without_formats), values())
 def test_checker_agrees_with_a_known_validator(node: Any, value: Any) -> None:
     assert Checker(shapes()).fits(node, value) == judged(node, value)
 
 
-@settings(max_examples=300, deadline=None)
 @given(schemas(), st.booleans())
 def test_made_up_value_is_valid(node: Any, is_rich: bool) -> None:
     made = Fitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
@@ -114,13 +113,11 @@ def test_made_up_value_is_valid(node: Any, is_rich: bool) -> None:
     assert made == Fitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
 
 
-@settings(max_examples=300, deadline=None)
 @given(schemas(), values())
 def test_fitted_value_is_valid(node: Any, value: Any) -> None:
     assert judged(node, Fitter(shapes()).fit(node, value))
 
 
-@settings(max_examples=200, deadline=None)
 @given(schemas(), values())
 def test_valid_value_is_kept_as_it_is(node: Any, value: Any) -> None:
     fitter = Fitter(shapes())
@@ -171,7 +168,7 @@ def test_choices_within_choices_are_given_up_in_the_end() -> None:
     Fitter(made).fit(found, value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "is_valid"),
     [
         ("date-time", "2026-01-01T00:00:00Z", True),

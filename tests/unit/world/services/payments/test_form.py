@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.services.payments import form
 from paddock.world.services.payments.errors import Refusal
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("", {}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from unit.world.services.payments.accounts import Account
 
 
@@ -86,7 +87,7 @@ def test_amount_of_a_paid_intent_cannot_be_changed(account: Account) -> None:
     assert account.post(f"/v1/payment_intents/{id}", description="ok")["description"] == "ok"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "code", "reason"),
     [
         ("chargeDeclined", "card_declined", "generic_decline"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from unit.world.services.payments.accounts import Account
 
 
@@ -27,7 +28,7 @@ def test_a_secret_key_is_let_in(account: Account, auth: Any) -> None:
     assert account.send("GET", "/v1/customers", auth=auth).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "auth",
     [
         [],
@@ -96,7 +97,7 @@ def test_missing_thing_is_404_in_the_address_and_400_in_a_parameter(account: Acc
     assert param.error["param"] == "customer"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "code", "param"),
     [
         ({"currency": "usd"}, "parameter_missing", "amount"),
@@ -254,7 +255,7 @@ def test_page_before_something_ends_right_before_it(account: Account) -> None:
     assert last["has_more"] is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "param"),
     [
         ("limit=0", "limit"),

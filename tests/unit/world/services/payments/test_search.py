@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.world.services.payments.errors import Refusal
 from paddock.world.services.payments.search import parse
 from unit.world.services.payments.accounts import Account
@@ -60,7 +61,7 @@ def test_payments_are_found_by_status(account: Account) -> None:
     assert [one["amount"] for one in failed] == [500]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     ["", "email", "email:", "email:'a", "a b c", "salary:'1'", "name:'a' AND", "AND name:'a'",
      "name:'a' AND name:'b' OR name:'c'", "name:'a' " * 20, "name:'" + "\\" * 1999],

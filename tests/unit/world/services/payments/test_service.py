@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.service import load
 from paddock.world.services.payments import Payments
@@ -95,7 +96,7 @@ def test_full_documents_of_an_account_are_taken_over(account: Account) -> None:
     other.store.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "document"),
     [
         ("charges", {"amount": 0}),
@@ -191,7 +192,6 @@ _WISHES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_WISHES, max_size=12))
 def test_no_order_of_requests_breaks_the_books(
     tmp_path_factory: pytest.TempPathFactory, wishes: list[tuple[Any, ...]]

@@ -15,6 +15,7 @@ import pytest
 import stripe
 import uvicorn
 
+from cases import for_each
 from paddock.world.services.payments.service import ROUTES
 from unit.world.services.payments.accounts import Account
 
@@ -188,7 +189,7 @@ _CREATORS = [
 ]
 
 
-@pytest.mark.parametrize(("address", "module"), _CREATORS)
+@for_each(("address", "module"), _CREATORS)
 def test_no_parameter_of_the_client_is_called_unknown(address: str, module: str) -> None:
     try:
         found: Any = importlib.import_module(f"stripe.params.{module}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.seeds import load_seed
 from paddock.world.services.tickets import Tickets
@@ -120,7 +121,7 @@ def test_ticket_moves_through_its_states(desk: Desk) -> None:
     assert desk.change(solved["id"], status="open").json["ticket"]["status"] == "open"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "field"),
     [
         ({"status": "lost"}, "status"),
@@ -197,13 +198,13 @@ def test_body_that_is_too_long_is_cut_off(desk: Desk) -> None:
     assert desk.raw("POST", "tickets", b" " * (MAX_BODY + 1), _login("a@b.example")).status == 413
 
 
-@pytest.mark.parametrize("id", ["0", "99", "x", "-1", "1e3", "9" * 5000, "%00", "1%2f2"])
+@for_each("id", ["0", "99", "x", "-1", "1e3", "9" * 5000, "%00", "1%2f2"])
 def test_number_that_nothing_has_is_not_found(desk: Desk, id: str) -> None:
     for path in ("tickets/{}", "tickets/{}/comments", "users/{}"):
         assert desk.call("GET", path.format(id)).status == 404
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "ids"),
     [
         ("type:ticket", [1, 2, 3, 4]),

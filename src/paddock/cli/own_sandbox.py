@@ -1,0 +1,18 @@
+"""The sandboxes that commands make for themselves: their journals are no runs of an agent."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from paddock.doors.machine.engine import Engine
+from paddock.doors.machine.making import create_box
+from paddock.doors.machine.sandbox import Sandbox
+from paddock.doors.terms import CreateWords, PolicyWord, terms_of
+
+
+def create_sandbox(kind: str, policy: PolicyWord = None, **words: Unpack[CreateWords]) -> Sandbox:
+    """Make what `Sandbox.create` makes, with a journal that says which command it was."""
+    decided, spec = terms_of(policy, words)
+    engine = Engine.current()
+    made = create_box(engine, spec, decided, lambda box: box.passage.begin_as(kind))
+    return Sandbox(engine, engine.call(made))

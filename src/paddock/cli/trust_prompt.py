@@ -1,0 +1,54 @@
+"""Asks the person at the terminal whether a paddock file may have what it asks of the host."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.doors.trust import Request, Trust
+    from paddock.policy.decide import Policy
+
+# All of it: what is cut off could be what matters.
+_MAX_SHOWN = 1 << 20
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="agree, for this time, to what the paddock file asks of this machine",
+    )
+
+
+def trust_from(options: argparse.Namespace) -> Trust:
+    """How a command decides about a file that nobody agreed to: as it was told, or by asking."""
+    from paddock.doors.trust import Trust
+
+    is_for_programs = getattr(options, "json", False)
+    return Trust(options.trust, None if is_for_programs or not _is_terminal() else ask)
+
+
+def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | None:
+    """The policy of the file that was named. Raises NotTrusted."""
+    from paddock.doors.terms import policy_of
+
+    return None if file is None else policy_of(file, trust_from(options))
+
+
+def ask(path: str, requests: Sequence[Request]) -> bool:
+    """Show what a file asks for, and return what the person says."""
+    from paddock.model.plain import plain
+
+    lines = [f"{plain(path, 4096)} asks for this on your machine:"]
+    lines += [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests]
+    print("\n".join(lines), file=sys.stderr)
+    print("do you agree? It is asked again when this changes. [y/N] ", end="", file=sys.stderr)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

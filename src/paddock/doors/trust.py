@@ -1,0 +1,214 @@
+"""Trust on first use: what a paddock file asks of the host holds only when its user agreed to it.
+
+A paddock file may come with a cloned repository. Most of it only limits the agent, but some parts
+act on the host: secrets that a command, a file or a keyring tells, mounts that the agent writes to,
+and whatever is shown to it from outside of the project. Those parts are the file's *requests*. They
+are put into words for the user and hashed; an agreement is kept for the file's real path and that
+digest, so that another request, or another destination for a secret, is asked about again.
+
+What is checked is the very policy that is used afterwards: the file is read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from paddock.model.errors import NotTrusted
+from paddock.model.plain import plain
+from paddock.model.spec import MountMode
+from paddock.model.values import dataclass
+from paddock.policy.decide import Policy
+from paddock.policy.network import SecretTerms, Source, plain_network, plain_secret
+from paddock.policy.rules import Terms
+from paddock.policy.world import plain_world
+from paddock.state.home import Home
+from paddock.state.obeyed import Governing, existing_files, existing_paths
+from paddock.state.trusted_files import TrustedFiles
+
+# Every sandbox and every stand-in sees these.
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/")
+_MAX_SCRIPT_BYTES = 16 << 20
+_SHOWN, _MAX_SHOWN = 8, 1000  # whoever is asked sees all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing that a paddock file asks of the host, in words and as what is hashed."""
+
+    text: str
+    content: Any
+
+
+Ask = Callable[[str, Sequence[Request]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How a caller decides about files that nobody has agreed to yet: `is_given` for this time, or
+    by asking a person, whose yes is kept. Without either they are refused."""
+
+    is_given: bool = False
+    ask: Ask | None = None
+
+
+NO_TRUST = Trust()
+GIVEN = Trust(is_given=True)
+
+
+def check_trust(policy: Policy, trust: Trust = NO_TRUST, *, file: str | None = None) -> None:
+    """Return if the user agreed to all that the policy asks of the host; raise NotTrusted if not.
+    `file` is what the policy comes from, if it does not say so; one from no file is the caller's
+    own."""
+    path = policy.terms.file or file
+    if path is not None and not trust.is_given:
+        check_requests(path, requests_of(policy), trust)
+
+
+def check_requests(path: str, requests: Sequence[Request], trust: Trust) -> None:
+    """Return if the user agreed that a file may have all of the requests; raise NotTrusted if
+    not."""
+    if not requests or trust.is_given:
+        return
+    path = os.path.realpath(path)
+    store, digest = TrustedFiles(Home.find()), digest_of(requests)
+    if store.has(path, digest):
+        return
+    if trust.ask is None or not trust.ask(path, requests):
+        shown = [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
+        if len(requests) > _SHOWN:
+            shown.append(f"  - and {len(requests) - _SHOWN} more")
+        raise NotTrusted(
+            "\n".join([f"nobody has agreed to what {plain(path)} asks of this machine:", *shown]),
+            hint=f"read it, then: paddock trust {plain(shlex.quote(path))} (or --trust this time)",
+        )
+    store.add(path, digest, [one.text for one in requests])
+
+
+def remember(policy: Policy) -> None:
+    """Keep an agreement to all that the policy of a file asks for now."""
+    requests = requests_of(policy)
+    if requests and policy.terms.file is not None:
+        texts = [one.text for one in requests]
+        path = os.path.realpath(policy.terms.file)
+        TrustedFiles(Home.find()).add(path, digest_of(requests), texts)
+
+
+def digest_of(requests: Sequence[Request]) -> str:
+    """Return the SHA-256 of the requests, whatever their order."""
+    plain = sorted(json.dumps([one.text, one.content], sort_keys=True) for one in requests)
+    return hashlib.sha256("\n".join(plain).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def requests_of(policy: Policy) -> tuple[Request, ...]:
+    """Return what the policy asks of the host."""
+    terms = policy.terms
+    project = os.path.realpath(terms.base or os.getcwd())
+    return (*_secrets(terms, project), *_mounts(terms, project), *_stand_ins(terms, project))
+
+
+def shown_outside(paths: Iterable[str | os.PathLike[str]], *projects: str) -> tuple[Request, ...]:
+    """Return a request for each path that the agent is shown from outside of all the projects."""
+    real = [os.path.realpath(project) for project in projects]
+    found = sorted({os.path.realpath(path) for path in paths})
+    outside = [path for path in found if not any(_is_within(path, place) for place in real)]
+    return tuple(Request(f"show the agent {path}", []) for path in outside)
+
+
+def _secrets(terms: Terms, project: str) -> Iterator[Request]:
+    # Where names lead, and who may vouch for them, is a part of where a secret goes.
+    network = plain_network(terms.network) if terms.network is not None else {}
+    ca = terms.network.ca if terms.network is not None else None
+    where = {"hosts": network.get("hosts"), "ca": ca, "ca content": _digest(ca) if ca else None}
+    for one in terms.secrets.values():
+        text = _secret_text(one)
+        if text is not None:
+            to = ", ".join(str(host) for host in one.to)
+            content = [plain_secret(one), where, *_scripts(one, project)]
+            yield Request(f"{text}, for secret {one.name}, sent to {to}", content)
+
+
+def _secret_text(one: SecretTerms) -> str | None:
+    match one.scheme:
+        case Source.COMMAND:
+            return f"run on this machine: {shlex.join(one.command)}"
+        case Source.FILE:
+            return f"read the file {os.path.realpath(os.path.expanduser(one.place))}"
+        case Source.KEYRING:
+            return f"ask the keyring for {one.place}"
+        case Source.ENV:
+            return None  # named variables of the environment, as docs/paddock-file.md says
+
+
+def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
+    """The content of each file of the project that a command names: another content is another
+    program. Commands are started in the current directory, and name files of the repository too."""
+    if one.scheme is Source.COMMAND:
+        places = _around(project)
+        named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})
+        for path in sorted({os.path.realpath(path) for path in existing_files(named)}):
+            # An empty file is no program: a command that only leaves a mark stays the same.
+            if any(_is_within(path, place) for place in places) and os.path.getsize(path):
+                yield [path, _digest(path)]
+
+
+def _around(project: str) -> list[str]:
+    """The directory of a paddock file, with the repository and the current directory around it."""
+    places, place = [project], project
+    while place != "/":
+        if os.path.lexists(os.path.join(place, ".git")):
+            places.append(place)
+        place = os.path.dirname(place)
+    current = os.path.realpath(os.getcwd())
+    if _is_within(project, current) and current not in ("/", os.path.realpath(Path.home())):
+        places.append(current)
+    return places
+
+
+def _mounts(terms: Terms, project: str) -> Iterator[Request]:
+    for mount in terms.sandbox.spec.mounts:
+        writes = mount.mode is MountMode.WRITE
+        content = [mount.target, mount.mode.value, list(mount.hidden)]
+        if mount.volume is not None:
+            verb = "write to" if writes else "read"
+            yield Request(f"let the agent {verb} the volume {mount.volume}", content)
+            continue
+        source = os.path.realpath(os.path.expanduser(mount.source or "."))
+        if writes:
+            yield Request(f"let the agent write to {source}", content)
+        elif not _is_within(source, project):
+            yield Request(f"show the agent {source}", content)
+    template = terms.sandbox.spec.template
+    if template.startswith("dir:"):
+        source = os.path.realpath(template[4:])
+        if not _is_within(source, project):
+            yield Request(f"use {source} as the root of the sandbox", [])
+
+
+def _stand_ins(terms: Terms, project: str) -> Iterator[Request]:
+    """Files outside of the project that stand-ins read, and agents through them."""
+    if terms.world is None:
+        return
+    named = Governing(terms.file, project, {"world": plain_world(terms.world)})
+    found = {os.path.realpath(path) for path in existing_paths(named, project)}
+    for path in sorted(found):
+        if not _is_within(path, project) and not path.startswith(_SYSTEM):
+            yield Request(f"show a stand-in {path}", [])
+
+
+def _is_within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _digest(path: str) -> str | None:
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            data = file.read(_MAX_SCRIPT_BYTES + 1)
+    except OSError:
+        return None
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,110 @@
+"""Whether a file holds a private key or an account's credentials, told by its content.
+
+A mark in a program (`if "BEGIN PRIVATE KEY" in text`) is no key: there must be the body of one.
+Files are looked at up to a bound, and kinds of files that hold no text are not looked at. The
+project may be anybody's, so that no search takes longer than in proportion to the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+
+# A key is a few kilobytes, alone or among other settings. Of larger files the beginning is read.
+MAX_WHOLE_BYTES = 8 << 20
+_BEGINNING_BYTES = 64 << 10
+# Less than any key has.
+_LEAST_BYTES = 40
+_NOT_TEXT = (
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".woff", ".woff2",
+    ".ttf", ".otf", ".eot", ".mp3", ".mp4", ".webm", ".ogg", ".wav", ".avi", ".mov", ".zip", ".gz",
+    ".tgz", ".xz", ".bz2", ".zst", ".7z", ".rar", ".whl", ".jar", ".class", ".pyc", ".pyo", ".so",
+    ".o", ".a", ".dylib", ".dll", ".exe", ".wasm", ".parquet", ".npy", ".npz", ".safetensors",
+)  # fmt: skip
+
+# What may begin a key, to find quickly that there is none.
+_HINTS = (b"PRIVATE KEY", b"PrivateKey", b"Private-Lines", b"AGE-SECRET-KEY-1", b"secret key",
+          b'"kty"', b"service_account", b"authorized_user", b"-secret: type0",
+          b"LS0tLS1CRUdJTi")  # fmt: skip
+_MARK = rb"-----BEGIN [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----"
+# At the end of its line, as it is, or with the line breaks of JSON and of programs.
+_PEM = re.compile(_MARK + rb"[ \t]{0,20}(?:\r?\n|\\[rn])")
+# All in one line, as in a variable.
+_PEM_LINE = re.compile(_MARK + rb"[ \t]{0,20}[A-Za-z0-9+/]{40}")
+# "-----BEGIN " and what follows, in base64, as Kubernetes has it.
+_PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{30,58}")
+# A key in DER: a version, then numbers, the name of an algorithm, or the octets of the key. Or
+# an encrypted one: PBES2 and its parameters.
+_DER = re.compile(
+    rb"\A\x30(?:[\x20-\x7f]|\x81.|\x82..)"
+    rb"(?:\x02\x01[\x00\x01](?:\x02[\x81\x82]|\x30.\x06|\x04[\x14-\x42])"
+    rb"|\x30.\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05)",
+    re.DOTALL,
+)
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_BODY = re.compile(rb"[A-Za-z0-9+/]{8}")
+_BODY_BYTES = 200  # in which it begins, behind headers that some have
+_OTHERS = (
+    re.compile(rb"^Private-Lines: *[0-9]+\r?\n[A-Za-z0-9+/=]{32}", re.M),  # PuTTY
+    re.compile(rb"\bAGE-SECRET-KEY-1[A-Z0-9]{50}"),
+    re.compile(rb"^[ \t]*PrivateKey[ \t]*=[ \t]*[A-Za-z0-9+/]{43}=", re.M),  # WireGuard
+    re.compile(rb"^untrusted comment: .{0,200}secret key.{0,200}\r?\n[A-Za-z0-9+/=]{64}", re.M),
+    re.compile(rb"\A== ed25519v1-secret: type0 =="),  # Tor
+)
+# These all, of each.
+_TOGETHER = (
+    (re.compile(rb'"type"\s*:\s*"service_account"'), re.compile(rb'"private_key"\s*:')),
+    (re.compile(rb'"type"\s*:\s*"authorized_user"'), re.compile(rb'"refresh_token"\s*:')),
+    (re.compile(rb'"kty"\s*:\s*"'), re.compile(rb'"(?:d|k)"\s*:\s*"[A-Za-z0-9_-]{20}')),
+)
+
+
+def may_hold_key(entry: os.DirEntry[str]) -> bool:
+    """Return whether a regular file is worth being looked into."""
+    if entry.name.lower().endswith(_NOT_TEXT):
+        return False
+    try:
+        return entry.stat(follow_symlinks=False).st_size >= _LEAST_BYTES
+    except OSError:
+        return False  # gone meanwhile
+
+
+def is_key_in(path: str) -> bool:
+    """Return whether the file holds a private key or an account's credentials. What cannot be read
+    here cannot be read by the agent, who stands for the same user."""
+    try:
+        # It may have become a pipe or a link meanwhile.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        size = os.fstat(fd).st_size
+        content = os.read(fd, size if size <= MAX_WHOLE_BYTES else _BEGINNING_BYTES)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return holds_key(content)
+
+
+def holds_key(content: bytes) -> bool:
+    """Return whether there is a key in the content, also as a text inside of JSON, YAML or code."""
+    if _DER.match(content):
+        return True
+    if content.startswith(_UTF16_MARKS):
+        content = content.replace(b"\0", b"")
+    if not any(hint in content for hint in _HINTS):
+        return False
+    if _PEM_LINE.search(content) or any(map(_is_key_begun, _PEM_BASE64.findall(content))):
+        return True
+    if any(_BODY.search(content, mark.end(), mark.end() + _BODY_BYTES)
+           for mark in _PEM.finditer(content)):  # fmt: skip
+        return True
+    if any(pattern.search(content) for pattern in _OTHERS):
+        return True
+    return any(all(one.search(content) for one in patterns) for patterns in _TOGETHER)
+
+
+def _is_key_begun(encoded: bytes) -> bool:
+    return b"PRIVATE KEY" in base64.b64decode(encoded[: len(encoded) // 4 * 4])

@@ -1,0 +1,219 @@
+"""A disk that fills up, for real: a small file system as PADDOCK_HOME, in a mount namespace.
+
+The run ends with a sentence and exit code 8; what was acknowledged is on record, and whoever looks
+at the journal afterwards reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+FULL = 8
+
+PRELUDE = """
+import os, subprocess, sys
+from pathlib import Path
+
+home = Path(os.environ["PADDOCK_HOME"])
+
+def paddock(*words):
+    command = [sys.executable, "-m", "paddock.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+def fill(leave=0):
+    with open(home / "filling", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            os.ftruncate(file.fileno(), max(0, file.tell() - leave))
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="pdf-") as name:
+        (Path(name) / "h").mkdir()
+        (Path(name) / "project").mkdir()
+        yield Path(name)
+
+
+def run_on_small_disk(place: Path, script: str, size: str = "48m") -> str:
+    """Run a script whose home has that size; return what it printed."""
+    mount = f'mount -t tmpfs -o size={size} none {place}/h && exec {sys.executable} -c "$SCRIPT"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount],
+        env={**os.environ, "PADDOCK_HOME": f"{place}/h", "SCRIPT": PRELUDE + script},
+        cwd=place / "project",
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_nothing_starts_on_a_full_disk(place: Path) -> None:
+    run_on_small_disk(
+        place,
+        f"""
+fill()
+for command in (["run", "--", "true"], ["exec", "true"]):
+    done = paddock(*command)
+    assert done.returncode == {FULL}, done
+    assert "nearly full" in done.stderr and "PADDOCK_HOME" in done.stderr, done
+for command in (["runs"], ["doctor"]):
+    paddock(*command)
+""",
+    )
+
+
+def test_an_agent_that_fills_the_disk_ends_and_its_journal_is_read(place: Path) -> None:
+    run_on_small_disk(
+        place,
+        f"""
+(home / "spare").write_bytes(bytes(8 << 20))
+agent = '''
+import os, subprocess, time
+subprocess.call(["true", "first"])
+with open("large", "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(os.urandom(1 << 16))
+    except OSError:
+        pass
+while True:
+    subprocess.call(["true", "more"])
+    time.sleep(0.05)
+'''
+done = paddock("run", "--", sys.executable, "-c", agent)
+assert done.returncode == {FULL}, done
+assert "full" in done.stderr, done
+run = os.listdir(home / "runs")[0]
+shown = paddock("show", run)
+assert shown.returncode == 0 and "true first" in shown.stdout, shown
+assert paddock("runs").returncode == 0
+# Closed if there was room for that; else interrupted, which is a status of its own.
+assert paddock("verify", run).returncode in (0, 7)
+(home / "spare").unlink()
+again = paddock("run", "-q", "--", "true")
+assert again.returncode == 0, again
+assert paddock("show", run).returncode == 0
+""",
+    )
+
+
+def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) -> None:
+    """The disk fills up between two looks: each kind of file of a journal meets it."""
+    run_on_small_disk(
+        place,
+        """
+from paddock.journal.errors import JournalFull
+from paddock.journal.keys import SigningKey
+from paddock.journal.reader import Reader
+from paddock.journal.records import Type
+from paddock.journal.verify import verify
+from paddock.journal.writer import Journal, Rhythm
+
+key = SigningKey.open(home / "keys")
+
+def records(journal, number):
+    journal.append(Type.NOTED, {"number": number, "text": "r" * 3000})
+
+def blobs(journal, number):
+    journal.append(Type.NOTED, {"number": number, "text": f"{number:08}" * 4000})
+
+def messages(journal, number):
+    messages = [{"role": "user", "content": f"{number:08}" * 400}]
+    said = journal.conversations.request({"messages": messages}, "messages")
+    journal.append(Type.NOTED, {"number": number, "said": said})
+
+for write in (records, blobs, messages):
+    place = home / "runs" / write.__name__
+    opened = {"run": write.__name__, "agent": "a"}
+    journal = Journal.create(place, opened=opened, key=key, rhythm=Rhythm(segment_bytes=1 << 20))
+    told = []
+    journal.failure_listeners.append(told.append)
+    fill(leave=3 << 20)
+    acknowledged = 0
+    try:
+        while True:
+            write(journal, acknowledged)
+            acknowledged += 1
+    except JournalFull as full:
+        assert "No space left" in str(full) or "room" in str(full), full
+    assert acknowledged > 50 and len(told) == 1, (acknowledged, told)
+    journal.abandon()
+    reader = Reader(place)
+    noted = [one for one in reader.records() if one.type is Type.NOTED]
+    assert [one.body["number"] for one in noted] == list(range(acknowledged))
+    for one in noted:
+        reader.body(one)
+    assert verify(place, key.public).ok
+    (home / "filling").unlink()
+    again = Journal.recover(place, key=key)
+    write(again, acknowledged)
+    again.close()
+    assert verify(place, key.public, expect_closed=True).ok
+""",
+    )
+
+
+def test_a_store_of_approvals_without_room_says_so(place: Path) -> None:
+    run_on_small_disk(
+        place,
+        """
+import pytest
+from paddock.gate.drafts import Drafts
+from paddock.gate.store import GateStore
+from paddock.model.action import Action, Effect, Kind
+from paddock.model.errors import OutOfSpace
+
+drafts = Drafts(GateStore(home / "gate.sqlite"))
+fill(leave=1 << 20)
+added = 0
+with pytest.raises(OutOfSpace, match="full"):
+    while True:
+        action = Action(Kind.TOOL, "pay", {"text": "x" * 50_000}, Effect.WRITE)
+        drafts.add("run", "agent", added, action, None)
+        added += 1
+(home / "filling").unlink()
+assert len(drafts.all()) == added > 0
+""",
+    )
+
+
+def test_runs_are_listed_and_removed_where_no_byte_is_free(place: Path) -> None:
+    """SQLite needs room to open a database in WAL mode even to read it."""
+    run_on_small_disk(
+        place,
+        """
+from paddock.gate.opening import signing_key
+from paddock.journal.writer import Journal
+from paddock.state.home import Home
+
+key = signing_key(Home.find())
+for run in ("first", "second"):
+    Journal.create(home / "runs" / run, opened={"run": run, "agent": "a"}, key=key).close()
+assert "second" in paddock("runs").stdout
+fill()
+assert paddock("approvals").returncode == 8
+listed = paddock("runs")
+assert listed.returncode == 0 and "second" in listed.stdout, listed.stderr
+removed = paddock("runs", "remove", "second", "--yes")
+assert removed.returncode == 0, removed.stderr
+assert not (home / "runs" / "second").exists()
+""",
+        size="2m",
+    )

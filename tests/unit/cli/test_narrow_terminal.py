@@ -1,0 +1,63 @@
+"""Lists in a terminal of 80 columns: no line of the widest content that is real is wider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.cli.cells import cells
+from paddock.gate.approvals import Approvals
+from paddock.gate.opening import gate_store
+from paddock.journal.records import Type
+from paddock.policy.file import load
+from paddock.state.home import Home
+from unit.cli.past import FILE, begin_run, command, make_run, refund, search
+from unit.cli.terminals import in_terminal
+from unit.cli.test_approvals import ask
+from unit.cli.test_net import REFUSED, alert, http, put
+
+AGENT = "nightly-customer-support-and-refunds-bot"
+RULE = "no-writes-to-production-without-a-person-who-looks"
+
+
+@pytest.fixture
+def wide(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with long names of everything, in a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    policy = load(FILE.replace("support-bot", AGENT).replace("no-installs", RULE))
+    argv = ["pip", "install", "--index-url", "https://packages.example.com/simple", "x" * 60]
+    actions = [command(*argv), refund(100), search("漢字" * 60), search("everything")] * 3
+    make_run(home, "vksdrtfazz77", actions, policy=policy)
+    make_run(home, "8tezvjf8xgm9", actions[:1])
+    _network(home)
+    store = gate_store(Home.find())
+    ask(Approvals(store), customer="c" * 80)
+    store.close()
+    return home
+
+
+def _network(home: Path) -> None:
+    journal = begin_run(home, "mpz6ap4mttem")
+    asked = {"kind": "exec", "name": "curl", "arguments": {"argv": ["curl"]}}
+    journal.append(Type.PROPOSED, asked, 1)
+    host = "a-very-long-name.of-a-region.services.example.com"
+    request = http(host, method="PROPFIND", path="/v1/customers/" + "p" * 90, body_bytes=123_456)
+    block = {"verdict": "block", "decided_by": RULE, "why": f"{host} is not for agents. " * 4}
+    put(journal, 1_234, "http", request, REFUSED, block)
+    alert(journal, 1_234, "egress.denied.by.the.network.door", host=host, port=443, path="/" * 60)
+    journal.close({})
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["runs", "runs --tree", "show vksd", "net mpz6 --blocked", "net mpz6", "drafts list",
+     "approvals", "approvals stats", "compare vksd 8tez mpz6"],
+)  # fmt: skip
+def test_no_line_is_wider_than_the_terminal(words: str, wide: Path, tmp_path: Path) -> None:
+    shown, code = in_terminal(words.split(), tmp_path, wide)
+
+    lines = shown.split("\r\n")
+    assert code == 0
+    assert len(lines) > 2, shown
+    assert max(map(cells, lines)) <= 80, "\n".join(line for line in lines if cells(line) > 80)
