@@ -46,7 +46,8 @@ def test_forks_for_programs_say_nothing_on_the_way(project: Path, call: Call) ->
 
 def test_interrupt_gives_the_table_of_what_is_done(home: Path, project: Path) -> None:
     words = ["fork", "last", "--at", "3", "-n", "3", "-j", "1"]
-    shown, code = in_terminal(words, project, home, INTERRUPT, when=b"fork 1 of 3")
+    # Not before the line is complete: the terminal echoes the key into the middle of it.
+    shown, code = in_terminal(words, project, home, INTERRUPT, when=b"1 of 3 forks are over")
 
     assert code == 130, shown
     assert "0 of 3 forks are over" in shown

@@ -151,7 +151,7 @@ class Freezer:
 
     def freeze(self, stream, ask):
         if not self._is_frozen:
-            self._stopped_before = {pid for pid in pids() if _is_stopped(pid)}
+            self._stopped_before = {pid for pid in pids() if _state(pid) in b"Tt"}
         until = monotonic() + FREEZE_S
         while monotonic() < until:
             if not _signal_all(_signal.SIGSTOP) or _all_stopped():
@@ -193,10 +193,17 @@ def _signal_all(number):
 
 
 def _is_stopped(pid):
-    state = _stat_fields(pid)
-    if state and state[0] == b"D":
+    """Return whether the process has ended, or runs nothing of its own until it is continued."""
+    state = _state(pid)
+    if state == b"D":
         return _waits_for_vfork(pid)
-    return not state or state[0] in (b"T", b"t", b"Z", b"X")
+    return state in b"TtZX"
+
+
+def _state(pid):
+    """Return the state of a process as proc(5) writes it; X (dead) for one that is gone."""
+    fields = _stat_fields(pid)
+    return fields[0] if fields else b"X"
 
 
 def _waits_for_vfork(pid):
