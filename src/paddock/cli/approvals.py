@@ -130,7 +130,8 @@ def _approve(options: argparse.Namespace) -> int:
 
 
 def _is_agreed() -> bool:
-    """Whether the person at the terminal wants the rule that is shown; yes where there is none."""
+    """Return whether the person at the terminal wants the rule that is shown; yes where there is
+    none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print("Approve this call, and keep this rule for review? [y/N] ", end="", file=sys.stderr,

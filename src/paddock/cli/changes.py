@@ -80,7 +80,7 @@ def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
 
 
 def _commits(found: RunChanges) -> str:
-    """What the agent committed on the branch that it was on, as far as that can be told."""
+    """Return what the agent committed on the branch that it was on, as far as that can be told."""
     from paddock.model.errors import NotFound, PaddockError
     from paddock.model.plain import plain
     from paddock.run.commits import commits_of

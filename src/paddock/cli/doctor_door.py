@@ -59,8 +59,8 @@ for said, check in checks.items():
 
 
 def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
-    """What was found, and what went wrong if it is there and does not hold. The id of the run that
-    showed it is added to `runs`."""
+    """Return what was found, and what went wrong if it is there and does not hold. The id of the
+    run that showed it is added to `runs`."""
     token = secrets.token_hex(8)
     with _serving(token) as port:
         network = {

@@ -33,7 +33,7 @@ class Service:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its hosts are the same for everybody."""
+        """Return whether its hosts are the same for everybody."""
         return bool(self.hosts) and all(host == host.lower() for host in self.hosts)
 
 

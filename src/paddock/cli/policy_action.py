@@ -158,7 +158,7 @@ def _whole(kind: Kind, content: Mapping[str, Any]) -> Action:
 
 
 def _usual_effect(kind: Kind, arguments: Mapping[str, Any]) -> Effect:
-    """What a door says of such an action; a write where that cannot be told."""
+    """Return what a door says of such an action; a write where that cannot be told."""
     from paddock.policy.fields import READ_OPERATIONS
 
     is_read = (

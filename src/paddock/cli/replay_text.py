@@ -92,7 +92,7 @@ def seen(frame: Frame) -> StepSeen:
 
 
 def time_taken_us(frame: Frame) -> int | None:
-    """How long the step took; of a program that was let through, how long it ran."""
+    """Return how long the step took; of a program that was let through, how long it ran."""
     return own_duration_us(frame.proposed, joined(iter(frame.observed)), frame.duration_us)
 
 

@@ -107,7 +107,7 @@ def _load_ahead() -> None:
 
 
 def told_interrupt(watch: Any, options: argparse.Namespace, why: str) -> None:
-    """What an interrupted run came to, as far as it came, and why it was interrupted."""
+    """Return what an interrupted run came to, as far as it came, and why it was interrupted."""
     import dataclasses
 
     from paddock.run.running import INTERRUPTED

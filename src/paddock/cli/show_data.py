@@ -182,8 +182,8 @@ def record_json(record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _records_near(reader: Reader, rows: list[StepRow]) -> defaultdict[int, list[Record]]:
-    """What was proposed, observed, noted and settled of these steps, from where each begins to
-    where the journal is about others."""
+    """Return what was proposed, observed, noted and settled of these steps, from where each begins
+    to where the journal is about others."""
     found: defaultdict[int, list[Record]] = defaultdict(list)
     wanted = {row.step for row in rows}
     left = deque(sorted(row.spot for row in rows))

@@ -187,8 +187,8 @@ class View:
 
 
 def _gist(frame: Frame) -> str:
-    """What the step was; of a question to a model what it answered, which tells more than the
-    number of tokens."""
+    """Return what the step was; of a question to a model what it answered, which tells more than
+    the number of tokens."""
     step = seen(frame)
     lines = detail_lines(step.body, step.result) if step.kind == "model" else []
     return f"{plain(step.body.get('name', '-'), 20)} {lines[-1]}" if lines else what(step)

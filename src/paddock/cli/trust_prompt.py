@@ -24,7 +24,8 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def trust_from(options: argparse.Namespace) -> Trust:
-    """How a command decides about a file that nobody agreed to: as it was told, or by asking."""
+    """Return how a command decides about a file that nobody agreed to: as it was told, or by
+    asking."""
     from paddock.doors.trust import Trust
 
     is_for_programs = getattr(options, "json", False)

@@ -125,7 +125,8 @@ def _object(body: Any) -> Mapping[str, Any]:
 
 
 def _body_condition(name: str, value: Any) -> Condition | None:
-    """What a field of a body has to be; None where it may be anything: ids, long texts, objects."""
+    """Return what a field of a body has to be; None where it may be anything: ids, long texts,
+    objects."""
     if not name.isidentifier() or not name.isascii():
         return None
     field = f"args.body.{name}"

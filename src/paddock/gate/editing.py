@@ -44,7 +44,7 @@ def with_changes(arguments: Mapping[str, Any], changes: Iterable[str]) -> dict[s
 
 
 def _field(arguments: dict[str, Any], path: str) -> tuple[Any, Any]:
-    """What holds the field at a path, and under which key. A name may have dots in it."""
+    """Return what holds the field at a path, and under which key. A name may have dots in it."""
     holder: Any = arguments
     rest = path
     while True:

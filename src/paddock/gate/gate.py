@@ -246,17 +246,17 @@ class Gate:
         return self.policy.lets_pass(action, decision)
 
     def is_step(self, request: Action) -> bool:
-        """Whether a request that carries a question to a model is a step of its own, around that of
-        the question: when a rule or a limit has something to say about it. Faults are no reason:
-        one that strikes the request strikes the question, and one that does not changes nothing.
-        In a replay it is a step where it was one in the record."""
+        """Return whether a request that carries a question to a model is a step of its own, around
+        that of the question: when a rule or a limit has something to say about it. Faults are no
+        reason: one that strikes the request strikes the question, and one that does not changes
+        nothing. In a replay it is a step where it was one in the record."""
         if self._past is not None and self._past.has_request(request):
             return True
         return not self.policy.lets_pass(request, self.policy.decide(request))
 
     def needs_body(self, request: Action) -> bool:
-        """Whether a request that is decided on by its head is found in the record of an earlier run
-        by its body alone."""
+        """Return whether a request that is decided on by its head is found in the record of an
+        earlier run by its body alone."""
         return self._past is not None and self._past.needs_body(request)
 
     def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:

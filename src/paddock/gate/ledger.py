@@ -59,7 +59,7 @@ class Ledger:
         return Reservation(spent, tuple(rows))
 
     def spent(self, charges: Iterable[Charge]) -> dict[str, int]:
-        """What was spent before of each limit that is charged. Nothing is reserved."""
+        """Return what was spent before of each limit that is charged. Nothing is reserved."""
         now = time.time()
         with self._store.connection() as connection:
             return {one.rule_id: self._spent(connection, one, now) for one in charges}
@@ -120,8 +120,8 @@ class Accounts:
         return (self.real if _is_real(policy, action) else self._world).reserve(charges)
 
     def spent_instead(self, policy: Policy, held: Action, edited: Action) -> dict[str, int]:
-        """What an action would find spent that takes the place of one that is held: that one gives
-        back what it has reserved."""
+        """Return what an action would find spent that takes the place of one that is held: that one
+        gives back what it has reserved."""
         is_real = _is_real(policy, edited)
         spent = (self.real if is_real else self._world).spent(policy.amounts(edited))
         if _is_real(policy, held) is is_real:

@@ -117,11 +117,12 @@ class Past(Protocol):
         ...
 
     def has_request(self, request: Action) -> bool:
-        """Whether the record has requests like this one as steps around questions to a model."""
+        """Return whether the record has requests like this one as steps around questions to a
+        model."""
         ...
 
     def needs_body(self, request: Action) -> bool:
-        """Whether the record has several requests with one head and different bodies at this
+        """Return whether the record has several requests with one head and different bodies at this
         endpoint, so that only the body tells which of them this is."""
         ...
 

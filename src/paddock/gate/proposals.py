@@ -115,7 +115,8 @@ def propose(approval: Approval, by: str, policy: Policy | None = None) -> Propos
 
 
 def sketch(approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
-    """What a yes to a question would propose. Raises InvalidInput when no rule can be written."""
+    """Return what a yes to a question would propose. Raises InvalidInput when no rule can be
+    written."""
     action = asked_action(approval)
     terms = _terms(approval, action, policy)
     _check_limits(terms, approval)
@@ -198,8 +199,8 @@ def _amended(
 
 
 def _exception(old: Rule, action: Action, pattern: CallPattern) -> dict[str, Any]:
-    """What makes a rule leave out the calls like the approved one: the fields that it does not
-    match anyway, or a condition."""
+    """Return what makes a rule leave out the calls like the approved one: the fields that it does
+    not match anyway, or a condition."""
     if action.kind not in _BY_FIELDS or old.kinds != (action.kind,) or old.unless:
         return {"when": _except(old, action, pattern)}
     told = {name: one for name, one in pattern.fields.items() if old.match.get(name) != (one,)}

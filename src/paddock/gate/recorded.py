@@ -287,7 +287,8 @@ class _History:
 
 
 def _unstruck(decided: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """What may have been decided before a fault of the file struck; nothing where none did."""
+    """Return what may have been decided before a fault of the file struck; nothing where none
+    did."""
     fault = decided.get("fault")
     if decided["verdict"] != Verdict.FAULT or not isinstance(fault, Mapping) or "id" not in fault:
         return ()
@@ -310,8 +311,8 @@ def _is_same_command(action: Action, body: Mapping[str, Any]) -> bool:
 
 
 def _key(body: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a program that crossed the gate and was then seen to start has in common: it is seen as
-    part of its own step, or of the one that caused it."""
+    """Return what a program that crossed the gate and was then seen to start has in common: it is
+    seen as part of its own step, or of the one that caused it."""
     return body.get("pid"), *map(str, body.get("argv") or ())
 
 

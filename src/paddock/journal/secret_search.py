@@ -121,7 +121,8 @@ class Needle:
         return min(_MAX_ESCAPE * size + _MAX_PARTIAL, _MAX_ESCAPE_OF_LONG * size + _MAX_TAIL)
 
     def may_be_in(self, data: _Data) -> bool:
-        """Whether some letters of an encoding are there. Escaped letters are `is_oddly_escaped`."""
+        """Return whether some letters of an encoding are there. Escaped letters are
+        `is_oddly_escaped`."""
         plain, wide, digits, encoded = self._windows
         if plain is None or plain in data.raw or digits in data.text.lowered:
             return True
@@ -574,7 +575,8 @@ def _window(data: bytes) -> bytes | None:
 
 
 def _base64_core(data: bytes, shift: int) -> bytes:
-    """What of the base64 follows from the data alone, `shift` bytes behind a group's beginning."""
+    """Return what of the base64 follows from the data alone, `shift` bytes behind a group's
+    beginning."""
     text = base64.b64encode(b"\0" * shift + data).rstrip(b"=")
     is_cut = (shift + len(data)) % 3 != 0
     return text[(0, 2, 3)[shift] : -1 if is_cut else None]

@@ -66,7 +66,7 @@ class Account:
     sum: int = 0
 
     def spent(self, charge: Charge, at: float) -> int:
-        """What lies in the window of the charge."""
+        """Return what lies in the window of the charge."""
         if charge.window_s is not None:
             while self.entries and self.entries[0].at <= at - charge.window_s:
                 self.entries.popleft().give_back()
@@ -160,7 +160,8 @@ class _Past:
             _give_back(spends)
 
     def _is_refused_by_door(self, one: RecordedAction) -> bool:
-        """Whether no file changes the refusal. One for want of a network a file may change."""
+        """Return whether no file changes the refusal. One for want of a network a file may
+        change."""
         if not one.is_by_door:
             return False
         is_for_network = one.decision.decided_by == "network"
@@ -180,7 +181,8 @@ class _Past:
         return [account.add(charge, one.at) for charge, account in accounts if account is not None]
 
     def _account(self, one: RecordedAction, charge: Charge) -> Account | None:
-        """Where a charge is counted. The past of a fork or a replay was paid by another run."""
+        """Return where a charge is counted. The past of a fork or a replay was paid by another
+        run."""
         stand_in = self._candidate.stand_in(one.action)
         if stand_in is not None and not stand_in.is_real(one.action):
             return self._worlds[one.run][charge.rule_id]
@@ -195,7 +197,8 @@ def _give_back(spends: Iterable[Spend]) -> None:
 
 
 def _outcome(decision: Decision) -> Outcome:
-    """What would come of an action that was decided otherwise; a question is answered with yes."""
+    """Return what would come of an action that was decided otherwise; a question is answered with
+    yes."""
     verdict = decision.once_approved if decision.verdict is Verdict.ASK else decision.verdict
     if verdict is Verdict.SIMULATE:
         return Outcome.DRAFTED if decision.is_draft else Outcome.SIMULATED

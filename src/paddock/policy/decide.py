@@ -195,14 +195,14 @@ class Policy:
             return ()
 
     def spends(self, action: Action, outcome: Outcome) -> bool:
-        """Whether what was reserved for an action is spent. What a stand-in did counts in its
-        world."""
+        """Return whether what was reserved for an action is spent. What a stand-in did counts in
+        its world."""
         if outcome is Outcome.SIMULATED:
             return self.stand_in(action) is not None
         return outcome not in _NOT_DONE
 
     def lets_pass(self, action: Action, decision: Decision) -> bool:
-        """Whether an action that was decided so is carried out and counts for no limit."""
+        """Return whether an action that was decided so is carried out and counts for no limit."""
         # Not by who decided: a rule may have any name.
         is_stood_in = self.stand_in(action) is not None
         passing = (Verdict.ALLOW, Verdict.SIMULATE) if is_stood_in else (Verdict.ALLOW,)

@@ -92,7 +92,8 @@ def _reads_by_address(query: str) -> bool:
 
 
 def _is_query(request: Mapping[str, Any], *, is_text: bool = False) -> bool:
-    """Whether a request of GraphQL over HTTP runs one query. In an address, variables are text."""
+    """Return whether a request of GraphQL over HTTP runs one query. In an address, variables are
+    text."""
     if not request.keys() <= _PARAMETERS:
         return False
     text, name, variables = (request.get(key) for key in ("query", "operationName", "variables"))

@@ -26,8 +26,8 @@ class Bounds:
 
 
 def has_few_values(text: bytes, most: int) -> bool:
-    """Whether JSON has at most so many values, told without parsing it: each value but the first
-    stands behind a comma or at the beginning of a list or object. Keys do not count."""
+    """Return whether JSON has at most so many values, told without parsing it: each value but the
+    first stands behind a comma or at the beginning of a list or object. Keys do not count."""
     openings = text.count(b"[") + text.count(b"{")
     if text.count(b",") + openings < most:
         return True

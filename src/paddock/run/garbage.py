@@ -54,7 +54,7 @@ class Garbage:
 
 
 def find_garbage(home: Home) -> list[Garbage]:
-    """What `remove_garbage` would remove."""
+    """Return what `remove_garbage` would remove."""
     return [_tried(part, look, home, False) for part, look in _PARTS.items()]
 
 

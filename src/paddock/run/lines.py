@@ -21,8 +21,8 @@ _ASKED = (Kind.HTTP, Kind.MODEL, Kind.TOOL, Kind.CODE, Kind.FILE)
 
 
 async def are_several(tape: Tape, init_pid: int) -> bool:
-    """Whether others than who proposes the step may be at work. Returns when they have come to
-    their next step, or have had the time for it."""
+    """Return whether others than who proposes the step may be at work. Returns when they have come
+    to their next step, or have had the time for it."""
     if not has_overlaps(tape.rows) and lines_of_work(init_pid) < 2:
         return False
     await settled(init_pid, _STILL_S)

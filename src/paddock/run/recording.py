@@ -78,8 +78,8 @@ class StateRecorder:
                 self._gate.note({**whole, "is_last": True})
 
     async def look(self, step: int | None = None, *, is_final: bool = False) -> Recorded | None:
-        """What the files are now. None when they cannot be read any more, or not be stored: that
-        is noted for the step, so that no earlier state is taken for its own."""
+        """Return what the files are now. None when they cannot be read any more, or not be stored:
+        that is noted for the step, so that no earlier state is taken for its own."""
         quick = None if is_final or self._files is None else self._files.unchanged()
         if quick is not None:
             return quick  # most actions follow one that changed no file: no thread for those

@@ -178,7 +178,8 @@ class Tape:
         return self.trees[max(known)] if known else None
 
     def why_unrecorded(self, step: int) -> str | None:
-        """Why the files of a step are not known; None if they are, or if the record has none."""
+        """Return why the files of a step are not known; None if they are, or if the record has
+        none."""
         last = max((one for one in (*self.trees, *self.unrecorded) if one <= step), default=None)
         if step > self.last_step and self.last_tree is not None:
             return None
@@ -216,7 +217,8 @@ class Tape:
             )
 
     def pieces(self, step: int) -> tuple[Callable[[], bytes], ...]:
-        """What reads the pieces of a long answer, each of them checked. Raises IntegrityError."""
+        """Return what reads the pieces of a long answer, each of them checked. Raises
+        IntegrityError."""
         record = self._steps[step].settled
         refs = () if record is None else record.blobs
         return tuple(
@@ -424,7 +426,7 @@ def _within(action: Action, steps: Mapping[int, Step]) -> int | None:
 
 
 def _unkept(reader: Reader, action: Action, settled: Record) -> str:
-    """Why the record does not have all that the agent got; empty if it has."""
+    """Return why the record does not have all that the agent got; empty if it has."""
     if settled.body.get("outcome") in ("refused", "faulted"):
         return ""
     if action.kind is Kind.CONNECT:

@@ -30,7 +30,8 @@ def volume_layer(volume: str) -> str:
 
 
 def is_copy(layer: str) -> bool:
-    """Whether it is a copy that a fork is made from and compared with, or that a snapshot reads."""
+    """Return whether it is a copy that a fork is made from and compared with, or that a snapshot
+    reads."""
     return layer.partition("-")[0] in ("base", "saving")
 
 
@@ -70,7 +71,7 @@ class Layers(Protocol):
     def used_bytes(self, name: str) -> int: ...
 
     def own_bytes(self, name: str) -> int:
-        """What it does not share with the layer that it was forked from."""
+        """Return what it does not share with the layer that it was forked from."""
         ...
 
     def destroy(self, name: str) -> None: ...

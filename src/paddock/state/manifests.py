@@ -116,7 +116,7 @@ class ManifestFiles:
 
 
 def is_snapshot_id(text: str) -> bool:
-    """Whether it has the form of an id; a name never has."""
+    """Return whether it has the form of an id; a name never has."""
     return _SNAPSHOT_ID.fullmatch(text) is not None
 
 

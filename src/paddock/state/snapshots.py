@@ -157,7 +157,7 @@ class SnapshotStore:
             return self._blobs.sweep(self._used())
 
     def unused_bytes(self) -> int:
-        """What `gc` would free now, as far as it is in blobs."""
+        """Return what `gc` would free now, as far as it is in blobs."""
         with self._lock.shared():
             return sum(size for _, size in self._blobs.unused(self._used()))
 

@@ -142,7 +142,7 @@ class TemplateStore:
             self._remove(directory.name)
 
     def unfinished(self) -> builtins.list[Path]:
-        """What adds and removals have left that crashed, or that are still under way."""
+        """Return what adds and removals have left that crashed, or that are still under way."""
         return [self._place(n) for n in os.listdir(self._root) if n.startswith(_UNFINISHED)]
 
     def sweep(self) -> None:

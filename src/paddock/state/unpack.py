@@ -217,7 +217,8 @@ class Unpacker:
 
 
 def _stored_bytes(source: Path) -> int:
-    """What a file, or all files of a layout, really take: a hole in a file counts nothing."""
+    """Return what a file, or all files of a layout, really take: a hole in a file counts
+    nothing."""
     paths = [source]
     if source.is_dir():
         paths = [Path(place, name) for place, _, names in os.walk(source) for name in names]

@@ -73,7 +73,7 @@ async def list_boxes(engine: Engine) -> list[SandboxInfo]:
 
 
 async def list_snapshots(engine: Engine) -> list[SnapshotInfo]:
-    """What was saved in this home, oldest first."""
+    """Return what was saved in this home, oldest first."""
     return await offload(snapshots_of(engine.home).list)
 
 

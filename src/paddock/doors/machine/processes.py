@@ -333,6 +333,6 @@ def start_error(ending: dict[str, Any], program: str) -> CommandNotStarted:
 
 
 def _error_in(ending: dict[str, Any]) -> dict[str, Any]:
-    """What the guest says went wrong; it may say anything."""
+    """Return what the guest says went wrong; it may say anything."""
     error = ending.get("error")
     return error if isinstance(error, dict) else {}

@@ -277,7 +277,7 @@ async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> N
 
 
 def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
-    """Who refuses a request whatever the rules say, and why; None where the rules decide."""
+    """Return who refuses a request whatever the rules say, and why; None where the rules decide."""
     if request.authority is not None and not _is_of(request.authority, origin):
         return "mismatch", _misdirection(request, origin)
     if _is_in_clear(origin):

@@ -42,8 +42,8 @@ class HeavyWork:
 
 
 def is_light(*data: bytes) -> bool:
-    """Whether data are searched for secrets in less time than it takes to change to a thread. Many
-    connections can each bring some in the same turn of the loop."""
+    """Return whether data are searched for secrets in less time than it takes to change to a
+    thread. Many connections can each bring some in the same turn of the loop."""
     if sum(map(len, data)) > LIGHT_BYTES:
         return False
     return sum(one.count(mark) for one in data for mark in ESCAPE_MARKS) <= LIGHT_ESCAPES

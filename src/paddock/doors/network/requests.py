@@ -199,7 +199,7 @@ async def _measured_only(
 
 
 def is_unread(proposal: Proposal) -> bool:
-    """Whether nothing is known of the request's body: it is decided on by its head alone."""
+    """Return whether nothing is known of the request's body: it is decided on by its head alone."""
     return proposal.read is None and "body_sha256" not in proposal.action.arguments
 
 
@@ -218,8 +218,8 @@ async def read_ahead(proposal: Proposal, held: HeldBody) -> None:
 
 
 def speaks_in_turns(request: Request) -> bool:
-    """Whether the client may wait for parts of the answer before it sends the rest of its body, as
-    in a conversation by gRPC."""
+    """Return whether the client may wait for parts of the answer before it sends the rest of its
+    body, as in a conversation by gRPC."""
     kinds = values_of(request.headers, b"content-type")
     return request.version == "2" and any(kind.startswith(b"application/grpc") for kind in kinds)
 

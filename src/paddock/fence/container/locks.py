@@ -21,7 +21,8 @@ CALLS = frozenset({72, 73} if os.uname().machine == "x86_64" else {25, 32})  # f
 
 
 def is_without_effect(pid: int, descriptor: int) -> bool:
-    """Whether the file behind a descriptor of `pid` is on a read-only mount. Raises OSError."""
+    """Return whether the file behind a descriptor of `pid` is on a read-only mount. Raises
+    OSError."""
     number = ctypes.c_int(descriptor & 0xFFFFFFFF).value
     try:
         found = os.statvfs(f"/proc/{pid}/fd/{number}")

@@ -19,8 +19,8 @@ _DELETED = " (deleted)"
 
 
 def held_files(init_pid: int) -> HeldFiles:
-    """What everything inside holds. Complete only while the sandbox stands still. `HostCannot` if
-    a process cannot be looked at: to guess would be to lose what it writes."""
+    """Return what everything inside holds. Complete only while the sandbox stands still.
+    `HostCannot` if a process cannot be looked at: to guess would be to lose what it writes."""
     found = _Found()
     for pid in _processes(init_pid):
         try:

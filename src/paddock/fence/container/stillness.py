@@ -62,7 +62,8 @@ def lines_of_work(init_pid: int) -> int:
 
 
 def _waits_for_child(pid: int, tasks: list[str]) -> bool:
-    """Whether the kernel says so. Where it says nothing, the process counts as one at work."""
+    """Return whether the kernel says so. Where it says nothing, the process counts as one at
+    work."""
     if len(tasks) != 1 or not _children(pid):
         return False
     with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan", "rb") as file:

@@ -79,7 +79,7 @@ def enter(ask, fds, mapped):
 
 
 def _reason(error):
-    """What went wrong and on which file, as a person would say it."""
+    """Return what went wrong and on which file, as a person would say it."""
     if not isinstance(error, OSError) or not error.strerror:
         return repr(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

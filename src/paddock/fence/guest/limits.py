@@ -207,8 +207,8 @@ def _state(pid):
 
 
 def _waits_for_vfork(pid):
-    """Whether the process waits until its child has executed a program. It runs nothing of its own
-    before that, and then finds the signal that stops it. Nothing else can wake it."""
+    """Return whether the process waits until its child has executed a program. It runs nothing of
+    its own before that, and then finds the signal that stops it. Nothing else can wake it."""
     try:
         with open(f"/proc/{pid}/wchan", "rb") as file:
             return file.read() in _VFORK

@@ -43,7 +43,8 @@ class LockWatch:
 
 
 def _look_into(pid):
-    """How many descriptors a process has, and whether it holds a lock on a read-only mount."""
+    """Return how many descriptors a process has, and whether it holds a lock on a read-only
+    mount."""
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
     except (FileNotFoundError, ProcessLookupError):

@@ -148,7 +148,7 @@ class Process:
             self._timer = loop.after(ask["timeout"], lambda: self.stop(TERM_GRACE_S, "timeout"))
 
     def began(self):
-        """What a stream is told when it is attached."""
+        """Return what a stream is told when it is attached."""
         return {"pid": self.pid, "stdin": self._has_stdin}
 
     def describe(self):

@@ -81,7 +81,7 @@ def _step_row(one: Pair) -> Row | tuple[Markup | str, ...]:
 
 
 def _call(one: Pair) -> Markup:
-    """What was wanted, in both runs where that differs, and what a model answered."""
+    """Return what was wanted, in both runs where that differs, and what a model answered."""
     calls = [move.call for move in (one.here, one.there) if move is not None]
     lines = [*dict.fromkeys(calls), *said_lines(one)]
     return Markup("<br>".join(code(line) for line in lines))

@@ -85,9 +85,9 @@ def _verdicts(reader: Reader, report: Report) -> Verdicts:
 
 
 def _only_carries(move: Move, moves: Mapping[int, Move]) -> bool:
-    """Whether a step is nothing but the request around a question to a model. That is a step of its
-    own only where a rule or a limit concerns requests, so another run that asked the same may not
-    have it. One that was not simply let pass is compared like any other."""
+    """Return whether a step is nothing but the request around a question to a model. That is a step
+    of its own only where a rule or a limit concerns requests, so another run that asked the same
+    may not have it. One that was not simply let pass is compared like any other."""
     question = moves.get(move.carries or 0)
     if question is None or question.kind != "model":
         return False

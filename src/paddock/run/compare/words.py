@@ -82,7 +82,7 @@ def _moved(name: str, amount: int) -> str:
 
 
 def said_lines(one: Pair) -> list[str]:
-    """What a model answered at a step, in each run where that is not the same."""
+    """Return what a model answered at a step, in each run where that is not the same."""
     here, there = (() if move is None else move.says for move in (one.here, one.there))
     if one.here is None or one.there is None or here == there:
         return list(here or there)

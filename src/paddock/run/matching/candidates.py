@@ -131,7 +131,7 @@ def _have_one_body(rows: Sequence[Row]) -> bool:
 
 
 def _may_have_sent(row: Row, sent: Mapping[str, Any] | None) -> bool:
-    """Whether a body that is not known may be the row's, or one that is known is."""
+    """Return whether a body that is not known may be the row's, or one that is known is."""
     if row.sent is None or sent is None or is_same_body(row.sent, sent):
         return True
     stable = row.sent.get("stable")

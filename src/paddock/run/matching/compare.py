@@ -85,8 +85,8 @@ class Comparison:
         return (*self._varied, *headers_left_out(recorded, proposed))
 
     def _lets_any_body(self, recorded: View, proposed: View) -> bool:
-        """Whether the body may be anything: `body=any` holds for all, however long, and whether
-        or not rules can read them, as long as there is one on both sides."""
+        """Return whether the body may be anything: `body=any` holds for all, however long, and
+        whether or not rules can read them, as long as there is one on both sides."""
         return self._rules.lets_any_body and has_body(recorded) and has_body(proposed)
 
     def _part(self, key: str, ours: Any, theirs: Any) -> None:

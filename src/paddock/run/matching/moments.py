@@ -142,7 +142,8 @@ def _span(found: re.Match[str]) -> Window | None:
 
 
 def _of_id(part: dict[str, Any]) -> tuple[float, str]:
-    """When an id was made, and all that is in it besides: version, chance and the machine."""
+    """Return when an id was made, and all that is in it besides: version, chance and the
+    machine."""
     if part["ulid"]:
         text = part["ulid"]
         millis = 0

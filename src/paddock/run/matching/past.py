@@ -175,8 +175,8 @@ class Past:
         return next(row for row in self._all if row.step == found[0])
 
     def is_same_body(self, recorded: Mapping[str, Any], came: Mapping[str, Any]) -> bool:
-        """Whether a body that streamed by, and is compared when its answer is given, may be the
-        recorded one."""
+        """Return whether a body that streamed by, and is compared when its answer is given, may be
+        the recorded one."""
         if is_same_body(recorded, came):
             return True
         if self._rules.lets_any_body and recorded.get("bytes") and came.get("bytes"):
@@ -189,8 +189,8 @@ class Past:
         return all(texts) and self.is_same_text(*texts)
 
     def is_same_text(self, recorded: str, came: str) -> bool:
-        """Whether a message of a WebSocket may be the recorded one. It is compared as a body is:
-        JSON value by value, and what is declared of `body` holds."""
+        """Return whether a message of a WebSocket may be the recorded one. It is compared as a body
+        is: JSON value by value, and what is declared of `body` holds."""
         views = [View(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
         comparison = Comparison(self._rules, self._bindings, limit=1)
         if comparison.run(*views):

@@ -213,7 +213,7 @@ def _limit() -> None:
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What git said, in which an agent may have chosen words."""
+    """Return what git said, in which an agent may have chosen words."""
     text = done.stderr.decode("utf-8", "replace").strip()
     lines = [re.sub(r"^(fatal|error|warning): ", "", line) for line in text.splitlines() if line]
     return plain("; ".join(lines) or f"it ended with {done.returncode}", _MAX_SAID)

@@ -48,7 +48,8 @@ class Repository:
 
     @property
     def is_there(self) -> bool:
-        """Whether `.git` is a directory. One that is a file leads to a repository elsewhere."""
+        """Return whether `.git` is a directory. One that is a file leads to a repository
+        elsewhere."""
         own = self._changes.get(GIT)
         if own is not None:
             return own.kind != "deleted" and own.type is FileType.DIR

@@ -170,7 +170,8 @@ class ObeyedFiles:
         return _PADDOCK if is_paddock_name(name) else None
 
     def _why_all_below(self, directory: str, place: _Place, name: str) -> str | None:
-        """Why an entry of a directory is written only when it is named, and all that is in it."""
+        """Return why an entry of a directory is written only when it is named, and all that is in
+        it."""
         if place.why_named is not None:
             return place.why_named
         folded = fold(name)
@@ -287,8 +288,8 @@ class ObeyedFiles:
         )
 
     def _facts(self, directory: str) -> tuple[frozenset[str], str | None] | None:
-        """Which marks of a repository a directory of the target has, and whether it is one that
-        programs are run from. None if there is no such directory."""
+        """Return which marks of a repository a directory of the target has, and whether it is one
+        that programs are run from. None if there is no such directory."""
         if not _go_to(self._target, directory):
             return None
         fd = self._target.fd

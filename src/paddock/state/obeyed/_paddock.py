@@ -121,7 +121,8 @@ def _named_from_above(place: str, top: str) -> set[str]:
 
 
 def _named_from(base: str, content: Any, top: str) -> set[str]:
-    """What a paddock file outside of the tree names in it, by paths from its own directory."""
+    """Return what a paddock file outside of the tree names in it, by paths from its own
+    directory."""
     found: set[str] = set()
     for word in _words_in(content):
         for path in _readings(os.path.expanduser(word)):

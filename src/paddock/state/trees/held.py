@@ -93,7 +93,8 @@ class HeldFilter:
         return chosen, sorted(kept)
 
     def is_held(self, path: str) -> bool:
-        """Whether a process has the file open or maps it, under this or another of its names."""
+        """Return whether a process has the file open or maps it, under this or another of its
+        names."""
         if path in self._held.files:
             return True
         if not self._held.linked_inodes:
@@ -148,8 +149,8 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def is_unwritten(deed: Deed, now: Node | None, first: Node | None) -> bool:
-    """Whether the file that a deed would change is as the agent found it when it began: then the
-    recorded bytes are not the agent's own work."""
+    """Return whether the file that a deed would change is as the agent found it when it began: then
+    the recorded bytes are not the agent's own work."""
     if isinstance(deed, Making) and deed.node.kind is NodeKind.FILE and not deed.has_other:
         return True  # the process reads the source's own file, which has never been written to
     if not isinstance(deed, Writing) or now is None or first is None:

@@ -183,8 +183,8 @@ def _deeds(
 
 
 def _is_same_unsplit(deed: Deed, root: Path) -> bool:
-    """Whether a large file has the bytes that it should have, by a digest from before such files
-    were stored in parts: those had no more than the digest of their bytes."""
+    """Return whether a large file has the bytes that it should have, by a digest from before such
+    files were stored in parts: those had no more than the digest of their bytes."""
     if not isinstance(deed, Writing) or deed.has_same_bytes:
         return False
     node = deed.node

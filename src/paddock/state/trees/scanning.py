@@ -255,8 +255,9 @@ class Scan:
 
 
 def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
-    """What is known of the file at a path that begins with the name of its root; None if it was
-    not there, or is a directory. The root with the longest name is the one that is mounted last."""
+    """Return what is known of the file at a path that begins with the name of its root; None if it
+    was not there, or is a directory. The root with the longest name is the one that is mounted
+    last."""
     for root in sorted(seen, key=len, reverse=True):
         if not path.startswith(f"{root}/"):
             continue

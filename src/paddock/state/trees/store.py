@@ -191,7 +191,7 @@ class TreeStore:
             return self.objects.sweep(self._needed(used), older_than_s=older_than_s)
 
     def unused_bytes(self, used: Iterable[str], *, older_than_s: float = _GRACE_S) -> int:
-        """What `gc` would free if nobody used the store; others may use it meanwhile."""
+        """Return what `gc` would free if nobody used the store; others may use it meanwhile."""
         with self._lock.shared():
             found = self.objects.unused(self._needed(used), older_than_s=older_than_s)
             return sum(size for _, size in found)

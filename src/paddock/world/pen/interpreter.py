@@ -79,7 +79,8 @@ def _bases(prefix: Path) -> Iterator[Path]:
 
 
 def _has_python(prefix: Path) -> bool:
-    """Whether a directory is an environment or one Python, and not what many programs share."""
+    """Return whether a directory is an environment or one Python, and not what many programs
+    share."""
     if (prefix / "pyvenv.cfg").is_file() or (prefix / "conda-meta").is_dir():
         return True
     return any(prefix.glob("lib/python3*/os.py"))
