@@ -80,6 +80,44 @@ def test_package_that_a_command_starts_is_read_only(project: Path) -> None:
     assert (project / "tools" / "__main__.py").read_text() == "good"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "[python3, ./tools]",
+        "[sh, -c, 'exec $PWD/tools/token.sh']",
+        "[sh, -c, 'cd tools; ./token.sh']",
+    ],
+)
+def test_code_is_read_only_however_a_command_names_it(project: Path, command: str) -> None:
+    file = project / "paddock.yaml"
+    file.write_text(FILE.replace("[./tools/token.sh]", command))
+    (project / "tools" / "sub").mkdir()
+    (project / "tools" / "sub" / "token.sh").write_text("good")
+    (project / "tools" / "__main__.py").write_text("good")
+    with Sandbox.create(file, mounts=[mounted(project)], trust=True) as box:
+        box.commands.run("cd /w; mv tools x; rm -rf tools; mkdir tools; true")
+        box.commands.run("echo evil > /w/tools/json.py; true")
+        box.commands.run("cd /w; (for f in tools/*; do echo evil > $f; done; true) 2>/dev/null")
+    assert (project / "tools" / "token.sh").read_text() == "good"
+    if "$PWD" not in command:  # it names the directory
+        assert (project / "tools" / "__main__.py").read_text() == "good"
+        assert not (project / "tools" / "json.py").exists()
+
+
+def test_directory_that_a_command_runs_is_not_mounted_for_writing_alone(project: Path) -> None:
+    file = project / "paddock.yaml"
+    file.write_text(FILE.replace("[./tools/token.sh]", "[python3, ./tools]"))
+    with pytest.raises(CannotEnforce, match="tools"):
+        Sandbox.create(file, mounts=[mounted(project / "tools")], trust=True)
+
+
+def test_link_above_a_named_file_refuses_the_mount(project: Path) -> None:
+    (project / "tools").rename(project / "shared")
+    (project / "tools").symlink_to("shared")
+    with pytest.raises(CannotEnforce, match="link"):
+        Sandbox.create(project / "paddock.yaml", mounts=[mounted(project)], trust=True)
+
+
 def test_paddock_file_at_the_top_of_a_mount_is_read_only_without_a_policy(project: Path) -> None:
     with Sandbox.create(mounts=[mounted(project)]) as box:
         box.commands.run("echo evil > /w/paddock.yaml; echo evil > /w/tools/token.sh; true")

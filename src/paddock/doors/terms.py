@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec, SpecWords
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
+from paddock.policy.network import SecretTerms
 from paddock.policy.network_words import network_of
 from paddock.policy.record_words import record_budget_of
 from paddock.policy.rules import as_plain
@@ -75,7 +77,7 @@ def _with_words(
         return decided.with_faults(faults_of(faults, decided.tools))
     stood_in = None if world is None else world_of(world)
     reach = None if network is None else network_of(network)
-    named = None if secrets is None else secrets_of(secrets)
+    named = None if secrets is None else _callers_own(secrets_of(secrets))
     if policy is None:
         return default_policy(network=reach, secrets=named, world=stood_in)
     decided = policy_of(policy)
@@ -87,6 +89,11 @@ def _with_words(
     if reach is None:
         raise InvalidInput("secrets: there is no network for them", hint="say network={...} too")
     return decided.with_network(reach, decided.secrets if named is None else named)
+
+
+def _callers_own(secrets: Mapping[str, SecretTerms]) -> dict[str, SecretTerms]:
+    """Commands that the caller names run where the caller is, not where a paddock file lies."""
+    return {name: replace(one, base=os.getcwd()) for name, one in secrets.items()}
 
 
 def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:

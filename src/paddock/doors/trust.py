@@ -4,7 +4,9 @@ A paddock file may come with a cloned repository. Most of it only limits the age
 act on the host: secrets that a command, a file or a keyring tells, mounts that the agent writes to,
 and whatever is shown to it from outside of the project. Those parts are the file's *requests*. They
 are put into words for the user and hashed; an agreement is kept for the file's real path and that
-digest, so that another request, or another destination for a secret, is asked about again.
+digest, so that another request, or another destination for a secret, is asked about again. The
+directory that paths in the file start from is hashed too: a link to a trusted file elsewhere would
+run other scripts.
 
 What is checked is the very policy that is used afterwards: the file is read once.
 """
@@ -16,7 +18,6 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from paddock.model.errors import NotTrusted
@@ -28,12 +29,19 @@ from paddock.policy.network import SecretTerms, Source, plain_network, plain_sec
 from paddock.policy.rules import Terms
 from paddock.policy.world import plain_world
 from paddock.state.home import Home
-from paddock.state.obeyed import Governing, existing_files, existing_paths
+from paddock.state.obeyed import (
+    MAX_FILES_IN_DIRECTORY,
+    Governing,
+    existing_directories,
+    existing_files,
+    existing_paths,
+    files_below,
+    names_too_much,
+)
 from paddock.state.trusted_files import TrustedFiles
 
 # Every sandbox and every stand-in sees these.
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/")
-_MAX_SCRIPT_BYTES = 16 << 20
 _SHOWN, _MAX_SHOWN = 8, 1000  # whoever is asked sees all of it
 
 
@@ -67,17 +75,19 @@ def check_trust(policy: Policy, trust: Trust = NO_TRUST, *, file: str | None = N
     own."""
     path = policy.terms.file or file
     if path is not None and not trust.is_given:
-        check_requests(path, requests_of(policy), trust)
+        check_requests(path, requests_of(policy), trust, base=policy.terms.base)
 
 
-def check_requests(path: str, requests: Sequence[Request], trust: Trust) -> None:
+def check_requests(
+    path: str, requests: Sequence[Request], trust: Trust, *, base: str | None = None
+) -> None:
     """Return if the user agreed that a file may have all of the requests; raise NotTrusted if
-    not."""
+    not. Paths in the file start from `base`, or from its own directory."""
     if not requests or trust.is_given:
         return
-    path = os.path.realpath(path)
-    store, digest = TrustedFiles(Home.find()), digest_of(requests)
-    if store.has(path, digest):
+    path = os.path.abspath(path)
+    store, digest = TrustedFiles(Home.find()), digest_of(requests, base or os.path.dirname(path))
+    if store.has(os.path.realpath(path), digest):
         return
     if trust.ask is None or not trust.ask(path, requests):
         shown = [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
@@ -87,7 +97,7 @@ def check_requests(path: str, requests: Sequence[Request], trust: Trust) -> None
             "\n".join([f"nobody has agreed to what {plain(path)} asks of this machine:", *shown]),
             hint=f"read it, then: paddock trust {plain(shlex.quote(path))} (or --trust this time)",
         )
-    store.add(path, digest, [one.text for one in requests])
+    store.add(os.path.realpath(path), digest, [one.text for one in requests])
 
 
 def remember(policy: Policy) -> None:
@@ -95,14 +105,17 @@ def remember(policy: Policy) -> None:
     requests = requests_of(policy)
     if requests and policy.terms.file is not None:
         texts = [one.text for one in requests]
-        path = os.path.realpath(policy.terms.file)
-        TrustedFiles(Home.find()).add(path, digest_of(requests), texts)
+        path = os.path.abspath(policy.terms.file)
+        digest = digest_of(requests, policy.terms.base or os.path.dirname(path))
+        TrustedFiles(Home.find()).add(os.path.realpath(path), digest, texts)
 
 
-def digest_of(requests: Sequence[Request]) -> str:
-    """Return the SHA-256 of the requests, whatever their order."""
+def digest_of(requests: Sequence[Request], base: str) -> str:
+    """Return the SHA-256 of the requests, whatever their order, of a file whose paths start from
+    the directory `base`."""
     plain = sorted(json.dumps([one.text, one.content], sort_keys=True) for one in requests)
-    return hashlib.sha256("\n".join(plain).encode("utf-8", "surrogateescape")).hexdigest()
+    text = "\n".join([*plain, os.path.realpath(base)])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def requests_of(policy: Policy) -> tuple[Request, ...]:
@@ -126,19 +139,20 @@ def _secrets(terms: Terms, project: str) -> Iterator[Request]:
     ca = terms.network.ca if terms.network is not None else None
     where = {"hosts": network.get("hosts"), "ca": ca, "ca content": _digest(ca) if ca else None}
     for one in terms.secrets.values():
-        text = _secret_text(one)
+        text = _secret_text(one, project)
         if text is not None:
             to = ", ".join(str(host) for host in one.to)
             content = [plain_secret(one), where, *_scripts(one, project)]
             yield Request(f"{text}, for secret {one.name}, sent to {to}", content)
 
 
-def _secret_text(one: SecretTerms) -> str | None:
+def _secret_text(one: SecretTerms, project: str) -> str | None:
     match one.scheme:
         case Source.COMMAND:
             return f"run on this machine: {shlex.join(one.command)}"
         case Source.FILE:
-            return f"read the file {os.path.realpath(os.path.expanduser(one.place))}"
+            place = os.path.join(project, os.path.expanduser(one.place))
+            return f"read the file {os.path.realpath(place)}"
         case Source.KEYRING:
             return f"ask the keyring for {one.place}"
         case Source.ENV:
@@ -146,27 +160,47 @@ def _secret_text(one: SecretTerms) -> str | None:
 
 
 def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
-    """The content of each file of the project that a command names: another content is another
-    program. Commands are started in the current directory, and name files of the repository too."""
-    if one.scheme is Source.COMMAND:
-        places = _around(project)
-        named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})
-        for path in sorted({os.path.realpath(path) for path in existing_files(named)}):
+    """Return where each path that a command names in the project, or in the repository around it,
+    leads to, with a hash of what is there: another content is another program."""
+    if one.scheme is not Source.COMMAND:
+        return
+    places = _around(project)
+    named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})
+    if names_too_much(named):
+        raise NotTrusted(
+            f"the command of secret {one.name} has too many words to look for its files",
+            hint="put it into a script, or agree for this time with --trust",
+        )
+    files = set(existing_files(named))
+    for directory in existing_directories(named):
+        if not any(_is_within(os.path.realpath(directory), place) for place in places):
+            files.add(directory)
+            continue
+        below = files_below(directory)
+        if below is None:
+            raise NotTrusted(
+                f"the command of secret {one.name} names the directory {plain(directory)}, which "
+                f"has more than {MAX_FILES_IN_DIRECTORY} files: too many to agree to",
+                hint="name the program itself, or agree for this time with --trust",
+            )
+        files.update(below)
+    for path in sorted(files):
+        real = os.path.realpath(path)
+        if any(_is_within(real, place) for place in places):
             # An empty file is no program: a command that only leaves a mark stays the same.
-            if any(_is_within(path, place) for place in places) and os.path.getsize(path):
-                yield [path, _digest(path)]
+            if os.path.isfile(real) and os.path.getsize(real):
+                yield [path, real, _digest(real)]
+        elif any(_is_within(path, place) for place in places):
+            yield [path, real, None]  # a link out of the project: what is there is the user's own
 
 
 def _around(project: str) -> list[str]:
-    """The directory of a paddock file, with the repository and the current directory around it."""
+    """The directory of a paddock file, and the repositories around it."""
     places, place = [project], project
     while place != "/":
         if os.path.lexists(os.path.join(place, ".git")):
             places.append(place)
         place = os.path.dirname(place)
-    current = os.path.realpath(os.getcwd())
-    if _is_within(project, current) and current not in ("/", os.path.realpath(Path.home())):
-        places.append(current)
     return places
 
 
@@ -206,9 +240,11 @@ def _is_within(path: str, place: str) -> bool:
 
 
 def _digest(path: str) -> str | None:
+    path = os.path.expanduser(path)
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return None
     try:
-        with open(os.path.expanduser(path), "rb") as file:
-            data = file.read(_MAX_SCRIPT_BYTES + 1)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    return hashlib.sha256(data).hexdigest()

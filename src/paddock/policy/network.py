@@ -137,6 +137,8 @@ class SecretTerms:
     source: str  # env:VAR, file:PATH, command:WORDS, keyring:SERVICE/USER
     to: tuple[HostPattern, ...]
     placed: str | None = None  # header:NAME[=SCHEME], basic:USER, query:NAME, body
+    # Where the paths of a caller's own words start; those of a paddock file start where it lies.
+    base: str | None = field(default=None, compare=False)
 
     @property
     def scheme(self) -> Source:

@@ -137,3 +137,38 @@ def test_file_that_init_wrote_is_trusted(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("print('hello')\n")
     assert paddock(tmp_path, "init").returncode == 0
     assert paddock(tmp_path, "run", "-q", "--", "python3", "agent.py").returncode == 0
+
+
+def test_command_is_run_in_the_directory_of_its_file(tmp_path: Path) -> None:
+    """Not in the one that Paddock is started in, which may have a script of the same name."""
+    for name in ("project", "elsewhere"):
+        place = tmp_path / name
+        place.mkdir()
+        script = f"#!/bin/sh\ntouch {tmp_path}/{name}-was-run\necho a-value-of-a-secret\n"
+        (place / "token.sh").write_text(script)
+        (place / "token.sh").chmod(0o755)
+    (tmp_path / "project" / "paddock.yaml").write_text(
+        "version: 1\nagent: a\nstage: observe\nnetwork: {allow: ['a.example:443']}\n"
+        "secrets: {TOKEN: {from: 'command:./token.sh', to: [a.example]}}\n"
+    )
+    assert paddock(tmp_path / "project", "trust", "--yes").returncode == 0
+    words = ("-f", "../project/paddock.yaml")
+    done = paddock(tmp_path / "elsewhere", "run", "--json", *words, "--", "true")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run"]
+    assert paddock(tmp_path / "elsewhere", "fork", run, "--at", "1", "-q").returncode == 0
+    assert (tmp_path / "project-was-run").exists()
+    assert not (tmp_path / "elsewhere-was-run").exists()
+
+
+def test_link_to_a_trusted_file_runs_nothing(clone: Path, tmp_path: Path) -> None:
+    assert paddock(clone, "trust", "--yes").returncode == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "paddock.yaml").symlink_to(clone / "paddock.yaml")
+    refused = paddock(other, "run", "-q", "--", "true")
+    assert refused.returncode == NOT_TRUSTED
+    assert f"paddock trust {other}/paddock.yaml" in refused.stderr
+    assert not (clone / "owned").exists()
+    assert paddock(other, "trust", "--yes").returncode == 0
+    assert paddock(other, "run", "-q", "--", "true").returncode == 0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from paddock import Sandbox
+from paddock.doors.network.secret_sources import load as load_secret
 from paddock.doors.opening import open_run
-from paddock.doors.terms import load_file, policy_of
+from paddock.doors.terms import load_file, policy_of, terms_of
 from paddock.doors.trust import Request, Trust, check_trust, requests_of
 from paddock.model.errors import NotTrusted
 from paddock.policy.file import load
@@ -35,7 +39,7 @@ class Person:
         self.answer = answer
         self.asked: list[list[str]] = []
 
-    def __call__(self, path: str, requests: list[Request] | tuple[Request, ...]) -> bool:
+    def __call__(self, path: str, requests: Sequence[Request]) -> bool:
         self.asked.append([one.text for one in requests])
         return self.answer
 
@@ -194,26 +198,180 @@ def test_program_that_a_command_only_implies_is_a_part_of_the_request(
         policy_of(file)
 
 
-@pytest.mark.parametrize("around", ["repository", "current directory"])
-def test_script_outside_of_the_directory_of_the_file_is_a_part_of_the_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, around: str
-) -> None:
-    command = "../token.sh" if around == "repository" else "./token.sh"
-    file = tmp_path / "conf" / "agent.yaml"
-    file.parent.mkdir()
-    secret = f"secrets: {{T: {{from: {{command: [{command}]}}, to: [a.example]}}}}\n"
+def agreed_file(place: Path, command: str) -> Path:
+    """A paddock file with this command, to which somebody agreed."""
+    file = place / "paddock.yaml"
+    place.mkdir(parents=True, exist_ok=True)
+    words = json.dumps(shlex.split(command))
+    secret = f"secrets: {{T: {{from: {{command: {words}}}, to: [a.example]}}}}\n"
     file.write_text(HEAD + NETWORK + secret)
-    if around == "repository":
-        (tmp_path / ".git").mkdir()
-        monkeypatch.chdir(file.parent)
-    else:
-        monkeypatch.chdir(tmp_path)
-    (tmp_path / "token.sh").write_text("one")
     policy_of(file, Trust(ask=Person(answer=True)))
     policy_of(file)
-    (tmp_path / "token.sh").write_text("two")
+    return file
+
+
+def put(file: Path, text: str = "one") -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_script_in_the_repository_around_the_file_is_a_part_of_the_request(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    script = put(tmp_path / "token.sh")
+    file = agreed_file(tmp_path / "conf", "../token.sh")
+    script.write_text("two")
     with pytest.raises(NotTrusted):
         policy_of(file)
+
+
+def test_current_directory_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands start in the directory of the file: a script elsewhere is not what is run."""
+    put(tmp_path / "project" / "token.sh")
+    file = agreed_file(tmp_path / "project", "./token.sh")
+    put(tmp_path / "elsewhere" / "token.sh", "another")
+    for place in (tmp_path, tmp_path / "elsewhere", Path("/")):
+        monkeypatch.chdir(place)
+        policy_of(file)
+    (tmp_path / "project" / "token.sh").write_text("two")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+def test_relative_secret_file_is_the_one_beside_the_paddock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "project"
+    place.mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = NETWORK + "secrets: {T: {from: 'file:key', to: [a.example]}}\n"
+    assert texts(place, said) == [f"read the file {place}/key, for secret T, sent to a.example"]
+
+
+CHANGED = [
+    ("python3 ./tools", "tools/__main__.py"),
+    ("python3 ./tools", "tools/sub/helper.py"),
+    ("python3 tools/", "tools/__main__.py"),
+    ("python3 ./tools/../tools", "tools/__main__.py"),
+    ("python3.11 .", "__main__.py"),
+    ("python3 ./token.py", "token.py"),
+    ("python3 -m pkg.token", "pkg/token.py"),
+    ("node .", "package.json"),
+    ("node ./tools", "tools/index.js"),
+    ("run-parts hooks", "hooks/10-token"),
+    ("make -s -C mk token", "mk/Makefile"),
+    ("make -s --directory=mk token", "mk/Makefile"),
+    ("make -s -Cmk token", "mk/Makefile"),
+    ("sh -c 'cd mk && make token'", "mk/Makefile"),
+    ("npm --prefix web run token", "web/package.json"),
+    ("""sh -c 'exec "$PWD/scripts/token.sh"'""", "scripts/token.sh"),
+    ("sh -c '${PWD}/scripts/token.sh'", "scripts/token.sh"),
+    ("sh -c '$(git rev-parse --show-toplevel)/scripts/token.sh'", "scripts/token.sh"),
+    ("sh -c '`pwd`/scripts/token.sh'", "scripts/token.sh"),
+    ("sh -c '$PWD/token.sh'", "token.sh"),
+    ("sh -c './scripts/tok*.sh'", "scripts/token.sh"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), CHANGED)
+def test_code_that_a_command_names_is_asked_about_again_when_it_changes(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    script = put(tmp_path / name)
+    file = agreed_file(tmp_path, command)
+    script.write_text("two")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+@pytest.mark.parametrize("command", ["make -C .. token", "sh -c 'cd ..; make token'"])
+def test_makefile_around_the_project_is_a_part_of_the_request(tmp_path: Path, command: str) -> None:
+    (tmp_path / ".git").mkdir()
+    makefile = put(tmp_path / "Makefile")
+    file = agreed_file(tmp_path / "conf", command)
+    put(tmp_path / "other.txt", "not named")
+    policy_of(file)
+    makefile.write_text("two")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+def test_new_file_in_a_named_directory_is_asked_about(tmp_path: Path) -> None:
+    put(tmp_path / "tools" / "__main__.py")
+    file = agreed_file(tmp_path, "python3 ./tools")
+    put(tmp_path / "tools" / "__pycache__" / "x.pyc")  # what Python leaves behind
+    policy_of(file)
+    put(tmp_path / "tools" / "json.py")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+def test_words_of_a_program_that_tells_secrets_are_no_directories(tmp_path: Path) -> None:
+    put(tmp_path / "auth" / "views.py")
+    put(tmp_path / "gh" / "x.py")
+    file = agreed_file(tmp_path, "gh auth token")
+    put(tmp_path / "auth" / "views.py", "two")
+    put(tmp_path / "gh" / "x.py", "two")
+    policy_of(file)
+
+
+def test_end_of_a_large_script_counts(tmp_path: Path) -> None:
+    script = put(tmp_path / "big.sh", "#" * (17 << 20))
+    file = agreed_file(tmp_path, "sh big.sh")
+    with script.open("a") as end:
+        end.write("\nid\n")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+def test_directory_with_too_many_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = agreed_file(tmp_path, "python3 ./tools")
+    monkeypatch.setattr("paddock.state.obeyed._paddock.MAX_FILES_IN_DIRECTORY", 3)
+    for number in range(4):
+        put(tmp_path / "tools" / f"{number}.py")
+    with pytest.raises(NotTrusted, match=r"tools.*too many to agree"):
+        policy_of(file, Trust(ask=Person(answer=True)))
+    policy_of(file, Trust(is_given=True))
+
+
+def test_script_does_not_hide_behind_many_words(tmp_path: Path) -> None:
+    put(tmp_path / "token.sh")
+    words = [f"$x{number}" + f"/{number}" * 800 for number in range(30)]
+    command = shlex.join(["sh", "-c", "exec ./token.sh", *words])
+    with pytest.raises(NotTrusted, match="too many words"):
+        agreed_file(tmp_path, command)
+
+
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_link_that_leads_elsewhere_is_asked_about(tmp_path: Path, where: str) -> None:
+    place = tmp_path / "project"
+    start = place if where == "inside" else tmp_path
+    for name in ("first", "second"):
+        put(start / name / "token.sh")
+    (place / "tools").parent.mkdir(exist_ok=True)
+    (place / "tools").symlink_to(start / "first")
+    file = agreed_file(place, "tools/token.sh")
+    (place / "tools").unlink()
+    (place / "tools").symlink_to(start / "second")
+    with pytest.raises(NotTrusted):
+        policy_of(file)
+
+
+def test_link_to_a_trusted_file_elsewhere_is_not_trusted(tmp_path: Path) -> None:
+    """The commands of the file would run the scripts beside the link."""
+    own = agreed_file(tmp_path / "own", "pass show token")
+    link = tmp_path / "clone" / "paddock.yaml"
+    link.parent.mkdir()
+    link.symlink_to(own)
+    with pytest.raises(NotTrusted, match=r"clone/paddock\.yaml"):
+        policy_of(link)
+    policy_of(link, Trust(ask=Person(answer=True)))
+    policy_of(link)
+    assert TrustedFiles(Home.find()).revoke(os.path.realpath(own)) == 2
+    with pytest.raises(NotTrusted):
+        policy_of(link)
 
 
 def test_no_is_not_kept(file: Path) -> None:
@@ -252,3 +410,16 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(file: Path) -> N
     with pytest.raises(NotTrusted) as refused:
         policy_of(file)
     assert "\x1b" not in str(refused.value)
+
+
+def test_command_of_the_caller_runs_where_the_caller_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the script of the same name that lies beside somebody else's file."""
+    file = put(tmp_path / "project" / "paddock.yaml", HEAD + NETWORK)
+    for name in ("project", "current"):
+        put(tmp_path / name / "token.sh", f"echo the-value-of-{name}")
+    monkeypatch.chdir(tmp_path / "current")
+    words = {"secrets": {"T": {"from": "command:sh ./token.sh", "to": ["a.example"]}}}
+    policy, _ = terms_of(file, words)
+    assert load_secret(policy.secrets["T"], base=policy.terms.base) == "the-value-of-current"

@@ -473,3 +473,187 @@ def test_paddock_file_of_the_run_above_the_tree_protects_what_it_names(
     target = project / "docs"
     found = held_changes(layer, target, overlay_changes(layer, target), governing=governing)
     assert set(found) == {"token.sh"}
+
+
+def link(place: Path, target: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+
+
+NAMING = {
+    "git": ("dev/hooks", "pre-commit"),
+    "paddock": ("dev/tools/token.sh", ""),
+    "absolute": ("dev/tools/token.sh", ""),
+    "variable": ("dev/tools/token.sh", ""),
+    "obeyed link": ("dev/real.mk", ""),
+}
+
+
+def name_path(project: Path, way: str) -> str:
+    """Make something name a path below `dev`, and return the path of a file there."""
+    path, name = NAMING[way]
+    if way == "git":
+        git(project, "config", "core.hooksPath", path)
+    elif way == "obeyed link":
+        link(project / "Makefile", path)
+    else:
+        start = {"paddock": "", "absolute": f"{project}/", "variable": "$PWD/"}[way]
+        secret = f"secrets: {{k: {{from: 'command:sh {start}{path}', to: [a.test]}}}}\n"
+        (project / "paddock.yaml").write_text(PADDOCK_FILE + secret)
+    return f"{path}/{name}".rstrip("/")
+
+
+@pytest.mark.parametrize("way", NAMING)
+@pytest.mark.parametrize("before", ["link", "nothing", "directory", "file", "dangling link"])
+def test_link_above_a_named_path_is_held(layer: Path, project: Path, way: str, before: str) -> None:
+    """The agent makes `dev` lead to a directory of its own."""
+    named = name_path(project, way)
+    if before == "link":
+        (project / "shared").mkdir()
+    if before.endswith("link"):
+        link(project / "dev", "shared")
+    elif before == "directory":
+        put(project, named, "good")
+    elif before == "file":
+        put(project, "dev", "good")
+    link(layer / "dev", "x")
+    put(layer, named.replace("dev/", "x/", 1))
+    assert write_back(layer, project)["dev"] == "held"
+    assert not (project / named).exists() or (project / named).read_text() == "good"
+
+
+@pytest.mark.parametrize("way", ["git", "paddock"])
+def test_link_above_a_named_path_is_neither_removed_nor_made_a_directory(
+    layer: Path, project: Path, way: str
+) -> None:
+    named = name_path(project, way)
+    (project / "shared").mkdir()
+    link(project / "dev", "shared")
+    whiteout(layer, "dev")
+    assert write_back(layer, project) == {"dev": "held"}
+    (layer / "dev").unlink()
+    put(layer, named)
+    done = write_back(layer, project)
+    assert done["dev"] == done[named] == "held"
+    assert (project / "dev").is_symlink()
+
+
+def test_every_link_on_the_way_to_a_named_path_is_held(layer: Path, project: Path) -> None:
+    git(project, "config", "core.hooksPath", "dev/hooks")
+    link(project / "dev", "first/second")
+    link(project / "first", "third")
+    (project / "third").mkdir()
+    link(project / "third/second", "../fourth")
+    link(layer / "first", "docs")
+    link(layer / "third", "docs")
+    put(layer, "fourth/hooks/pre-commit")
+    link(layer / "fourth/other", "hooks")
+    found = set(held(layer, project))
+    assert {"first", "third", "fourth/hooks", "fourth/hooks/pre-commit"} <= found
+    assert not {"fourth/other", "fourth"} & found
+
+
+def test_directory_above_a_named_path_is_made(layer: Path, project: Path) -> None:
+    git(project, "config", "core.hooksPath", "dev/hooks")
+    put(layer, "dev/readme", "fine")
+    link(layer / "dev/other", "readme")
+    assert set(write_back(layer, project).values()) == {"applied"}
+
+
+def test_other_spelling_of_a_directory_above_a_named_path_is_held(
+    layer: Path, project: Path
+) -> None:
+    git(project, "config", "core.hooksPath", "dev/hooks")
+    link(layer / "DEV", "docs")
+    assert write_back(layer, project) == {"DEV": "held"}
+
+
+def test_links_in_a_named_directory_are_followed(layer: Path, project: Path) -> None:
+    git(project, "config", "core.hooksPath", "dev/hooks")
+    link(project / "dev/hooks/pre-commit", "../../scripts/check.sh")
+    link(project / "scripts/check.sh", "real.sh")
+    link(project / "dev/other", "../scripts/other.sh")
+    for path in ("scripts/check.sh", "scripts/real.sh", "scripts/other.sh"):
+        put(layer, path)
+    assert set(held(layer, project)) == {"scripts/check.sh", "scripts/real.sh"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'exec "$PWD/scripts/token.sh"',
+        "${PWD}/scripts/token.sh",
+        "$(git rev-parse --show-toplevel)/scripts/token.sh",
+        "`pwd`/scripts/token.sh",
+        "~+/scripts/token.sh",
+        '"./scripts"/token.sh',
+        "./scr\\ipts/token.sh",
+        "x=1;'./scr'ipts/token.sh",
+        "d=scripts; ./$d/token.sh",
+        "cd scripts && ./token.sh",
+        "./scripts/tok*.sh",
+        "./scripts/$1.sh",
+        "PATH=./scripts:$PATH token.sh",
+        "env PATH=scripts:/bin token.sh",
+        "python3 -c 'import os; os.execl(f\"{os.getcwd()}/scripts/token.sh\")'",
+        "make -C scripts/",
+    ],
+)
+def test_path_in_a_command_for_a_shell_is_held_however_it_is_spelled(
+    layer: Path, project: Path, script: str
+) -> None:
+    content = {"secrets": {"k": {"from": {"command": ["sh", "-c", script]}}}}
+    governing = Governing(None, str(project), content)
+    put(layer, "scripts/token.sh")
+    put(layer, "other/token.txt")
+    changes = overlay_changes(layer, project)
+    found = held_changes(layer, project, changes, governing=governing)
+    assert "scripts/token.sh" in found
+    assert "other/token.txt" not in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_held"),
+    [
+        ("[init]\n\ttemplateDir = PROJECT/tools\n", True),
+        ("[init]\n\ttemplateDir = tools\n", True),
+        ("[alias]\n\tpush = !tools/run.sh\n", True),
+        ("[pager]\n\tfetch = tools/run.sh\n", True),
+        ("[alias]\n\turl = !tools/run.sh\n", True),
+        ('[remote "x"]\n\turl = ext::sh tools/run.sh\n', True),
+        ("[user]\n\tname = Jane Tools\n", False),
+        ("[init]\n\tdefaultBranch = tools\n", False),
+        ('[branch "x"]\n\tremote = tools\n\tmerge = refs/heads/tools\n', False),
+        ('[remote "x"]\n\turl = tools\n\tfetch = +refs/heads/tools:refs/remotes/tools\n', False),
+        ('[url "https://x/"]\n\tinsteadOf = tools\n', False),
+        ("[color]\n\tui = tools\n", False),
+    ],
+)
+def test_settings_of_git_are_skipped_one_by_one(
+    layer: Path, project: Path, monkeypatch: pytest.MonkeyPatch, settings: str, is_held: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    (project.parent / ".gitconfig").write_text(settings.replace("PROJECT", str(project)))
+    put(layer, "tools/run.sh")
+    assert ("tools/run.sh" in held(layer, project)) is is_held
+
+
+def test_value_of_a_setting_of_git_is_no_python_module(layer: Path, project: Path) -> None:
+    git(project, "config", "credential.helper", "store")
+    put(layer, "store.py")
+    put(layer, "store")
+    assert set(held(layer, project)) == {"store"}
+
+
+@pytest.mark.parametrize(
+    "name", ["x\n.pth", "a\n.mk", "z\n.paddock.yaml", "\n.gradle", "scenarios_\n.py"]
+)
+def test_line_break_in_a_name_hides_nothing(layer: Path, project: Path, name: str) -> None:
+    put(layer, name)
+    assert write_back(layer, project) == {name: "held"}
+
+
+def test_paddock_file_by_content_is_known_under_every_spelling(layer: Path, project: Path) -> None:
+    for name in ("bot.YAML", "bot.yaml.", "bot.yml "):
+        put(layer, name, PADDOCK_FILE)
+    assert set(write_back(layer, project).values()) == {"held"}

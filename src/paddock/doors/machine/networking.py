@@ -12,6 +12,7 @@ from paddock.doors.machine.absent_network import AbsentNetwork
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.plural import many
 from paddock.policy.network import Mode, NetworkTerms, SecretTerms, plain_network
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ class BoxNetwork:
             self._keeper = SecretKeeper.without_values(self._box.engine.home, every, self.tokens)
         elif terms or without:
             home = self._box.engine.home
-            loading = partial(SecretKeeper.load, tokens=self.tokens, without=without)
+            base = live.terms.base
+            loading = partial(SecretKeeper.load, tokens=self.tokens, without=without, base=base)
             self._keeper = await offload(loading, home, terms)
         else:
             self._keeper = SecretKeeper(self._box.engine.home)
@@ -299,5 +301,6 @@ def _enforced(network: NetworkTerms) -> str:
     if network.mode is Mode.NONE:
         return _NO_NETWORK
     count, stood_in = len(network.allow), len({one.host for one in network.stand_ins})
-    said = f"filtered: every address leads to the door, which lets {count} destinations through"
+    through = many(count, "destination")
+    said = f"filtered: every address leads to the door, which lets {through} through"
     return f"{said}; stand-ins answer for {stood_in}" if stood_in else said

@@ -1,5 +1,5 @@
 """Which files of a `write` mount stay read-only: the paddock file that the sandbox runs under, one
-at the top of the mount, and the files that they name.
+at the top of the mount, the files that they name, and the directories that their commands name.
 
 An agent that could change them would decide what its successor may do, or which program of the host
 tells the value of a secret. What else lies in a `write` mount is the agent's to change.
@@ -18,7 +18,15 @@ from paddock.model.errors import CannotEnforce
 from paddock.model.spec import Mount, MountMode, Spec
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME
-from paddock.state.obeyed import Governing, existing_files, read_content
+from paddock.state.obeyed import (
+    MAX_FILES_IN_DIRECTORY,
+    Governing,
+    existing_directories,
+    existing_files,
+    files_below,
+    links_on_the_way,
+    read_content,
+)
 
 # Each is a mount of its own, and each directory on the way to one.
 MAX_FIXED = 100
@@ -41,38 +49,88 @@ def _with_files(mount: Mount, own: Governing) -> Mount:
     if not _is_writable(mount):
         return mount
     assert mount.source is not None
-    if not os.path.isdir(mount.source):
-        if mount.source in set(_files(Path(mount.source).parent, own)):
-            raise CannotEnforce(
-                f"a write mount of {mount.source}: it is the paddock file, or one that it names",
-                hint="mount it to read",
-            )
-        return mount
-    found = sorted({path for path in _files(Path(mount.source), own) if _is_within(path, mount)})
-    for path in found:
-        _check(path)
-    relative = tuple(os.path.relpath(path, mount.source) for path in found)
-    fixed = replace(mount, read_only=relative)
-    if len(fixed.fixed_paths) > MAX_FIXED:
+    is_directory = os.path.isdir(mount.source)
+    top = Path(mount.source) if is_directory else Path(mount.source).parent
+    governing = _governing(top, own)
+    files = {path for one in governing for path in _files(one)}
+    directories = {path for one in governing for path in existing_directories(one)}
+    is_named = mount.source in files or any(
+        f"{mount.source}/".startswith(f"{os.path.realpath(path)}/") for path in directories
+    )
+    if is_named:
         raise CannotEnforce(
-            f"{len(fixed.fixed_paths)} files and directories of the write mount at {mount.target} "
+            f"a write mount of {mount.source}: a paddock file names it, or is it",
+            hint="mount it to read, or as an overlay",
+        )
+    return _with_fixed(mount, files, directories) if is_directory else mount
+
+
+def _with_fixed(mount: Mount, files: set[str], directories: set[str]) -> Mount:
+    whole, more = _whole_directories(mount, directories)
+    found = {path for path in (*files, *more) if _is_within(path, mount)}
+    for path in sorted(found):
+        _check(path)
+    # What lies in a read-only directory is read-only with it.
+    fixed = [path for path in (*whole, *found) if not whole & set(_above(path))]
+    relative = tuple(sorted(os.path.relpath(path, mount.source) for path in fixed))
+    mount = replace(mount, read_only=relative)
+    if len(mount.fixed_paths) > MAX_FIXED:
+        raise CannotEnforce(
+            f"{len(mount.fixed_paths)} files and directories of the write mount at {mount.target} "
             "would have to be read-only, because paddock files name them",
             hint="mount a directory that does not hold them",
         )
-    return fixed
+    return mount
 
 
-def _files(source: Path, own: Governing) -> Iterator[str]:
-    """Absolute paths; a link is named together with what it leads to."""
+def _whole_directories(mount: Mount, named: set[str]) -> tuple[set[str], set[str]]:
+    """Return the directories of a mount that are read-only as a whole, and the files that decide
+    what is in them: links on the way, and what links in them lead to, which may be directories."""
+    whole: set[str] = set()
+    files: set[str] = set()
+    pending = list(named)
+    while pending:
+        path = pending.pop()
+        directory = os.path.realpath(path)
+        files.update(links_on_the_way(path))
+        if directory in whole or not _is_within(directory, mount):
+            continue
+        whole.add(directory)
+        below = files_below(directory)
+        if below is None:
+            raise CannotEnforce(
+                f"a read-only {directory} in a write mount: it has more than "
+                f"{MAX_FILES_IN_DIRECTORY} files",
+                hint="let the command name the program itself, or mount it as an overlay",
+            )
+        for real in {os.path.realpath(one) for one in below}:
+            if os.path.isdir(real):
+                pending.append(real)
+            else:
+                files.add(real)
+    return whole, files
+
+
+def _governing(source: Path, own: Governing) -> list[Governing]:
+    """The file that the sandbox runs under, its words as the caller's own, which start from the
+    current directory, and the file at the top of the mount."""
+    found = [own, replace(own, base=os.getcwd())]
     top = source / DEFAULT_NAME
-    governing = [own]
     if os.path.lexists(top):
-        governing.append(Governing(str(top), str(source), read_content(top)))
-    for one in governing:
-        for path in [*([one.file] if one.file else []), *existing_files(one)]:
-            absolute = os.path.abspath(path)
-            yield os.path.join(os.path.realpath(os.path.dirname(absolute)), os.path.basename(path))
-            yield os.path.realpath(absolute)
+        found.append(Governing(str(top), str(source), read_content(top)))
+    return found
+
+
+def _files(governing: Governing) -> Iterator[str]:
+    """Absolute paths; each is named together with every link that leads to it."""
+    for path in [*([governing.file] if governing.file else []), *existing_files(governing)]:
+        yield from links_on_the_way(path)
+        yield os.path.realpath(path)
+
+
+def _above(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) != "/":
+        yield path
 
 
 def _is_within(path: str, mount: Mount) -> bool:

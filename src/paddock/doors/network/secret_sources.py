@@ -33,9 +33,13 @@ _MAX_SHOWN = 400
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def load(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> str:
-    """The value, checked. Raises InvalidInput or HostCannot."""
-    return checked(terms, _loaded(terms, environment))
+def load(
+    terms: SecretTerms, environment: Mapping[str, str] = os.environ, base: str | None = None
+) -> str:
+    """Return the value, checked. Paths start from the directory of whoever named the source: the
+    caller's own, or `base`, that of the paddock file. Commands are started in it; without one it is
+    the current directory. Raises InvalidInput or HostCannot."""
+    return checked(terms, _loaded(terms, environment, terms.base or base or os.getcwd()))
 
 
 def is_at_hand(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> bool:
@@ -48,13 +52,17 @@ def checked(terms: SecretTerms, value: str) -> str:
     """The value, if it can be hidden, found again and put into a header."""
     flaw = _flaw(value)
     if flaw is not None:
-        raise InvalidInput(f"{_named(terms)} {flaw}", hint="the value itself is not shown here")
+        hint = "set another value where it comes from; it is not shown here"
+        raise InvalidInput(f"{_named(terms)} {flaw}", hint=hint)
     return value
 
 
 def _flaw(value: str) -> str | None:
     if len(value) < MIN_SECRET:
-        return f"has fewer than {MIN_SECRET} characters: it would be found in honest text"
+        return (
+            f"has fewer than {MIN_SECRET} characters, which may stand in any text by chance; "
+            "what is not secret can be passed as a variable"
+        )
     if len(value) > MAX_SECRET:
         return f"has more than {MAX_SECRET} characters"
     if _CONTROL.search(value):
@@ -68,14 +76,14 @@ def _flaw(value: str) -> str | None:
     return None
 
 
-def _loaded(terms: SecretTerms, environment: Mapping[str, str]) -> str:
+def _loaded(terms: SecretTerms, environment: Mapping[str, str], base: str) -> str:
     match terms.scheme:
         case Source.ENV:
             return _from_environment(terms, environment)
         case Source.FILE:
-            return _from_file(terms)
+            return _from_file(terms, base)
         case Source.COMMAND:
-            return _from_command(terms)
+            return _from_command(terms, base)
         case Source.KEYRING:
             return _from_keyring(terms)
         case _ as never:
@@ -92,8 +100,8 @@ def _from_environment(terms: SecretTerms, environment: Mapping[str, str]) -> str
     return value
 
 
-def _from_file(terms: SecretTerms) -> str:
-    path = os.path.expanduser(terms.place)
+def _from_file(terms: SecretTerms, base: str) -> str:
+    path = os.path.join(base, os.path.expanduser(terms.place))
     try:
         # A pipe would hold up the start for as long as nobody writes into it.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -116,23 +124,27 @@ def _check_mode(terms: SecretTerms, mode: int) -> None:
         raise InvalidInput(f"{_named(terms)} may be written by everybody here", hint=hint)
 
 
-def _from_command(terms: SecretTerms) -> str:
+def _from_command(terms: SecretTerms, base: str) -> str:
     words = terms.command
     if not words:
         raise InvalidInput(f"{_named(terms)} has no words")
-    if shutil.which(words[0]) is None:
+    if not os.path.isdir(base):
+        raise HostCannot(f"{_named(terms)}: the directory that it is started in is gone: {base}")
+    program = os.path.join(base, words[0]) if "/" in words[0] else words[0]
+    if shutil.which(program) is None:
         raise InvalidInput(f"{_named(terms)}: there is no program {words[0]!r:.80}")
-    code, out, err = _run(terms, words)
+    code, out, err = _run(terms, words, base)
     if code:
         raise HostCannot(f"{_named(terms)} ended with {code}: {_shown(err, out)}")
     return _text(terms, out)
 
 
-def _run(terms: SecretTerms, words: tuple[str, ...]) -> tuple[int, bytes, bytes]:
+def _run(terms: SecretTerms, words: tuple[str, ...], base: str) -> tuple[int, bytes, bytes]:
     """No shell, no input, and a session of its own so that all of it can be ended."""
     try:
         process = subprocess.Popen(
             words,
+            cwd=base,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

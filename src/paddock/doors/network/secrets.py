@@ -86,13 +86,14 @@ class SecretKeeper:
         environment: Mapping[str, str] = os.environ,
         tokens: Mapping[str, str] | None = None,
         without: Mapping[str, SecretTerms] | None = None,
+        base: str | None = None,
     ) -> SecretKeeper:
         """Asks every source. Raises InvalidInput or HostCannot, and then nothing is kept. `tokens`
         are those of a run that is lived through again: its files have them. Of those in `without`
-        there are placeholders only."""
+        there are placeholders only. `base` is the directory of the paddock file."""
         # Marked before it is loaded: who revokes in between means this value too.
         marks = {name: revocations.mark_of(home, name) for name in terms}
-        values = {name: load(one, environment) for name, one in terms.items()}
+        values = {name: load(one, environment, base) for name, one in terms.items()}
         keeper = cls.of_values(home, terms, values, marks, tokens)
         if without:
             keeper._kept |= cls.without_values(home, without, tokens or {})._kept

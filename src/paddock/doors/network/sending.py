@@ -75,7 +75,9 @@ def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> Ke
 def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
     """Those that the host gets; no other source is asked. Raises InvalidInput or HostCannot."""
     terms = {name: one for name, one in policy.secrets.items() if one.is_for(host)}
-    return SecretKeeper.load(home, terms) if terms else SecretKeeper(home)
+    if not terms:
+        return SecretKeeper(home)
+    return SecretKeeper.load(home, terms, base=policy.terms.base)
 
 
 async def remake(kept: KeptRequest, draft: Draft, keeper: SecretKeeper, policy: Policy) -> Remade:

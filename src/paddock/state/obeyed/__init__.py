@@ -11,7 +11,8 @@ such a file, and how it may be written all the same:
 
 `state.apply` asks for every change; there is no other way into the caller's directories. The list
 itself is in `_names`, the rules of git in `_git`, and the files that paddock files name in
-`_paddock`. All names are compared folded, as the most generous file system would.
+`_paddock`, by the words that `_words` finds in them. All names are compared folded, as the most
+generous file system would.
 """
 
 from __future__ import annotations
@@ -51,13 +52,18 @@ from paddock.state.obeyed._names import (
 )
 from paddock.state.obeyed._paddock import (
     MAX_FILE_BYTES,
+    MAX_FILES_IN_DIRECTORY,
     YAML_ENDINGS,
     Governing,
+    directories_above,
+    existing_directories,
     existing_files,
     existing_paths,
-    files_named_below,
-    files_named_by,
+    files_below,
     is_paddock_name,
+    links_on_the_way,
+    named_files,
+    names_too_much,
     read_content,
     reads_as_paddock_file,
 )
@@ -65,15 +71,20 @@ from paddock.state.treewalk import status, walk
 
 __all__ = [
     "GIT",
+    "MAX_FILES_IN_DIRECTORY",
     "Governing",
     "Obeyed",
     "ObeyedFiles",
     "Protection",
+    "existing_directories",
     "existing_files",
     "existing_paths",
+    "files_below",
     "git_root",
     "is_in_repository",
     "is_paddock_name",
+    "links_on_the_way",
+    "names_too_much",
     "object_format",
     "read_content",
     "repository_path",
@@ -81,6 +92,7 @@ __all__ = [
 
 _PADDOCK = "it decides what the next agent may do, and what Paddock runs on this host"
 _NAMED = "a paddock file or git's settings name it, or a link that a tool obeys leads to it"
+_ABOVE_NAMED = "it decides where a path leads that a paddock file, git's settings or a link name"
 _OWN_ENVIRONMENT = "it belongs to the environment that Paddock runs from"
 _VIRTUAL_ENVIRONMENT = "it belongs to a virtual environment"
 
@@ -128,9 +140,8 @@ class ObeyedFiles:
         self._layer = Descent(layer, lift=True)
         self._target = Descent(target)
         self._arriving = _arriving(changes)
-        self._named = files_named_below(self._target.fd)
-        if governing is not None:
-            self._named |= files_named_by(governing, self._target.fd)
+        self._named = named_files(self._target.fd, governing)
+        self._above_named = {above for path in self._named for above in directories_above(path)}
         self._places = {"": self._top()}
 
     def __enter__(self) -> ObeyedFiles:
@@ -144,6 +155,7 @@ class ObeyedFiles:
         """Return why a change is held back, or None for an ordinary file."""
         why = (
             self._why_named(change.path, change.type)
+            or self._why_above(change)
             or self._why_kept(change)
             or self._why_content(change)
         )
@@ -208,7 +220,7 @@ class ObeyedFiles:
         the tree was looked through; this one is new."""
         parent, _, name = change.path.rpartition("/")
         is_file = change.type is FileType.FILE and change.kind != "deleted"
-        if not is_file or not name.lower().endswith(YAML_ENDINGS):
+        if not is_file or not fold(name).endswith(YAML_ENDINGS):
             return None
         data = None
         if _go_to(self._layer, parent):
@@ -217,6 +229,18 @@ class ObeyedFiles:
                 with open(fd, "rb") as file:
                     data = file.read(MAX_FILE_BYTES)
         return _PADDOCK if data is not None and reads_as_paddock_file(data) else None
+
+    def _why_above(self, change: Change) -> str | None:
+        """Return why a change above a named path is held: only directories come and go there. A
+        link, new or old, decides what the path leads to."""
+        parent, _, name = change.path.rpartition("/")
+        if _joined(self._place(parent).folded, fold(name)) not in self._above_named:
+            return None
+        if change.type is not FileType.DIR:
+            return _ABOVE_NAMED
+        before = status(name, self._target.fd) if _go_to(self._target, parent) else None
+        was_directory = before is None or stat.S_ISDIR(before.st_mode)
+        return None if was_directory else _ABOVE_NAMED
 
     def _why_kept(self, change: Change) -> str | None:
         """Return what is removed, or replaced by something else, takes with it what is in it."""

@@ -18,9 +18,22 @@ _MAX_FILES = 100
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\\n]|\\.)*")?\s*\]')
 _NAME = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*(=?)[ \t]*")
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
-# Names of people, branches and servers.
-_OTHER_SECTIONS = frozenset({"user", "author", "committer", "branch", "url", "color", "init"})
-_OTHER_NAMES = frozenset({"url", "pushurl", "fetch", "push", "email"})
+# Settings that never name a file, one by one: names of people, branches and servers.
+_PERSON = ("name", "email")
+_NO_FILES = {
+    "user": _PERSON,
+    "author": _PERSON,
+    "committer": _PERSON,
+    "init": ("defaultbranch", "defaultobjectformat", "defaultrefformat"),
+    "branch": ("remote", "merge", "pushremote", "rebase", "description", "autosetupmerge",
+               "autosetuprebase", "sort", "vscode-merge-base", "gh-merge-base"),
+    "url": ("insteadof", "pushinsteadof"),
+    "remote": ("url", "pushurl", "fetch", "push"),
+    "svn-remote": ("url", "pushurl", "fetch", "branches", "tags"),
+    "submodule": ("url",),
+}  # fmt: skip
+_COLOURS = "color"  # nothing but colours and switches
+_HELPER = "::"  # a URL for a program: ext::sh -c ...
 
 
 def values_for(worktree: str) -> list[str]:
@@ -38,9 +51,15 @@ def values_for(worktree: str) -> list[str]:
             if section in ("include", "includeif") and name == "path":
                 waiting.append(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
                 values.append(waiting[-1])
-            elif section not in _OTHER_SECTIONS and name not in _OTHER_NAMES:
+            elif _may_name_a_file(section, name, value):
                 values.append(value)
     return values
+
+
+def _may_name_a_file(section: str, name: str, value: str) -> bool:
+    if section == _COLOURS:
+        return False
+    return name not in _NO_FILES.get(section, ()) or _HELPER in value
 
 
 def git_root(directory: str) -> str | None:

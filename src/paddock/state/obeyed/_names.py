@@ -139,8 +139,8 @@ def fold(name: str) -> str:
 
 @cache
 def pattern_of(*globs: str) -> re.Pattern[str]:
-    """Return one pattern for several names in which `*` stands for any text."""
-    return re.compile("|".join(re.escape(glob).replace(r"\*", ".*") for glob in globs))
+    """Return one pattern for several names in which `*` stands for any text, line breaks too."""
+    return re.compile("|".join(re.escape(glob).replace(r"\*", ".*") for glob in globs), re.DOTALL)
 
 
 @lru_cache(maxsize=65536)

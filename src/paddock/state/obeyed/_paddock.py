@@ -2,19 +2,20 @@
 and the files that the settings of existing repositories name.
 
 A paddock file is known by its name, or by what it says: a mapping with `version`, `agent` and
-`stage`. Every text in its parts that name files (see `_PARTS`) counts as a path, whether or not
+`stage`. Every word in its parts that name files (see `_words`) counts as a path, whether or not
 there is a file. Mounts are no such part: they are what the agent is meant to change.
+
+What a path leads to is decided by every link on the way to it, so each of them counts like the
+path itself, and so does every link in a directory that is named.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import posixpath
 import re
-import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,30 +30,22 @@ from paddock.state.obeyed._names import (
     tool_of_directory,
     tool_of_file,
 )
+from paddock.state.obeyed._words import (
+    command_directories,
+    has_too_many_words,
+    implied_in,
+    readings,
+    words_in,
+)
 
 MAX_FILE_BYTES = 4 << 20
 YAML_ENDINGS = (".yaml", ".yml", ".json")
 _NOT_SEARCHED = frozenset({".git", "node_modules", "site-packages", "__pycache__"})
 _GIT = ".git"
-# What parts the words of a command for a shell.
-_BETWEEN_WORDS = re.compile(r"[\s;|&(){}<>`$!=\"']+")
-# What programs read that are named without a file.
-_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
-_PACKAGE = ("package.json",)
-_IMPLIED = {
-    "make": _MAKEFILES, "gmake": _MAKEFILES, "npm": _PACKAGE, "npx": _PACKAGE, "yarn": _PACKAGE,
-    "pnpm": _PACKAGE, "bun": _PACKAGE, "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"), "rake": ("Rakefile", "rakefile"),
-    "invoke": ("tasks.py",), "inv": ("tasks.py",), "mise": ("mise.toml", ".mise.toml"),
-    "docker": ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
-    "direnv": (".envrc",),
-}  # fmt: skip
 _MAX_LINKS = 40
-_MAX_WORDS = 20_000  # of one file
-# Of a paddock file, and of a scenario.
-_PARTS = ("secrets", "world", "network", "file", "matrix", "files")
-_NO_PATHS = frozenset({"service", "also", "to", "as", "allow", "hosts", "private", "passthrough"})
-_MODULE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
+_MAX_PATH = 4096
+# Of a directory that a command names: a program of its own, not a tree of data.
+MAX_FILES_IN_DIRECTORY = 10_000
 _KEYS = tuple(
     re.compile(rf"(?:^|[{{,])\s*[\"']?{key}[\"']?\s*:", re.M)
     for key in ("version", "agent", "stage")
@@ -80,30 +73,54 @@ def reads_as_paddock_file(data: bytes) -> bool:
     return all(key.search(text) for key in _KEYS)
 
 
-def files_named_below(target: int) -> frozenset[str]:
-    """Return the folded paths of all paddock files in a tree that go by another name, and of all
-    files that the paddock files of the tree, and the settings of its repositories, name, relative
-    to its top."""
-    found: set[str] = set()
+def named_files(target: int, governing: Governing | None) -> frozenset[str]:
+    """Return the folded paths, relative to the top of a tree, of all its paddock files that go by
+    another name, of the one that the agent ran under, and of all files that these and the settings
+    of its repositories name."""
     top = os.path.realpath(f"/proc/self/fd/{target}")
+    found = _named_by_governing(governing, top) if governing is not None else set()
     for place in _above(top):
         found |= _named_from_above(place, top)
+    links: list[str] = []
     with Descent(target) as descent:
         for parents, name, data in _candidates(descent):
-            directory = "/".join(parents)
+            directory = os.path.join(top, *parents)
+            path = os.path.join(directory, name)
             if name == _GIT:
-                found |= _named_by_git(os.path.join(top, directory), top)
-                continue
-            if data is None:  # a link that a tool obeys
-                found |= _folded_inside(os.path.join(top, directory, name), top)
-                continue
-            is_named = is_paddock_name(name)
-            if not is_named and not reads_as_paddock_file(data):
-                continue
-            if not is_named:
-                found.add(fold_path(posixpath.join(directory, name)))
-            found |= set(_paths_in(_parsed(data), directory, top))
-    return frozenset(found)
+                found |= _named_by_git(directory, top)
+            elif data is None:  # a link
+                links.append(path)
+                if _is_obeyed_link(parents, name):
+                    found |= _folded_inside(path, top)
+            elif is_paddock_name(name):
+                found |= _named_from(directory, _parsed(data), top, starts=(directory, top))
+            elif reads_as_paddock_file(data):
+                found.add(fold_path("/".join((*parents, name))))
+                found |= _named_from(directory, _parsed(data), top, starts=(directory, top))
+    return frozenset(_with_links(found, links, top))
+
+
+def _with_links(found: set[str], links: list[str], top: str) -> set[str]:
+    """Follow the links of a tree that lie in a directory that is named, as hooks that are links.
+    What one leads to may be a directory with links of its own."""
+    waiting = {link: fold_path(_inside(link, top) or "") for link in links}
+    while True:
+        followed = [
+            link
+            for link, path in waiting.items()
+            if any(above in found for above in directories_above(path))
+        ]
+        if not followed:
+            return found
+        for link in followed:
+            del waiting[link]
+            found |= _folded_inside(link, top)
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """Return the directories that a path lies in, the nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def _above(top: str) -> Iterator[str]:
@@ -116,17 +133,16 @@ def _named_from_above(place: str, top: str) -> set[str]:
     """Return what lies in the tree and is named by a paddock file, or a repository, above it."""
     found = _named_by_git(place, top) if os.path.lexists(os.path.join(place, _GIT)) else set()
     for name in ("paddock.yaml", "paddock.yml"):
-        found |= _named_from(place, read_content(Path(place, name)), top)
+        found |= _named_from(place, read_content(Path(place, name)), top, starts=(place,))
     return found
 
 
-def _named_from(base: str, content: Any, top: str) -> set[str]:
-    """Return what a paddock file outside of the tree names in it, by paths from its own
-    directory."""
-    found: set[str] = set()
-    for word in _words_in(content):
-        for path in _readings(os.path.expanduser(word)):
-            found |= _folded_inside(os.path.join(base, path), top)
+def _named_by_governing(governing: Governing, top: str) -> set[str]:
+    """Return the paddock file that the agent ran under, and what it names, in the tree."""
+    base = os.path.realpath(governing.base) if governing.base else top
+    found = _named_from(base, governing.content, top, starts=(base, top))
+    if governing.file:
+        found |= _folded_inside(os.path.abspath(governing.file), top)
     return found
 
 
@@ -135,29 +151,94 @@ def _named_by_git(worktree: str, top: str) -> set[str]:
     found: set[str] = set()
     for link in _links_of_hooks(worktree):
         found |= _folded_inside(link, top)
-    for word in _words_in({"files": values_for(worktree)}):
-        for start in (worktree, os.path.join(worktree, _GIT)):
-            place = os.path.normpath(os.path.join(start, os.path.expanduser(word)))
-            if not f"{worktree}/".startswith(f"{place}/"):
-                found |= _folded_inside(place, top)
+    starts = (worktree, os.path.join(worktree, _GIT))
+    values = {"files": values_for(worktree)}
+    return found | _named_from(worktree, values, top, starts=starts, read=_as_path)
+
+
+def _as_path(word: str) -> Iterator[str]:
+    """Values of git's settings are no modules: `credential.helper = store` is not store.py."""
+    yield word
+
+
+def _named_from(
+    base: str,
+    content: Any,
+    top: str,
+    *,
+    starts: Iterable[str],
+    read: Callable[[str], Iterator[str]] = readings,
+) -> set[str]:
+    """Return what a paddock file in the directory `base` names in the tree, by paths from each of
+    the starts. A word for a directory around it says nothing of what else is in there, but for the
+    files that programs look for in every directory."""
+    found: set[str] = set()
+    implied = implied_in(content)
+    for word in words_in(content):
+        for path in read(os.path.expanduser(word)):
+            for place in {os.path.join(start, path) for start in starts}:
+                if _is_around(os.path.normpath(place), base):
+                    for name in implied:
+                        found |= _folded_inside(os.path.join(place, name), top, base)
+                else:
+                    found |= _folded_inside(place, top, base)
     return found
 
 
-def _folded_inside(path: str, top: str) -> set[str]:
-    """A path, and what it leads to if it is a link: that is obeyed in its place."""
-    if "\0" in path:
+def _is_around(place: str, base: str) -> bool:
+    return f"{base}/".startswith(f"{place.rstrip('/')}/")
+
+
+def _folded_inside(path: str, top: str, base: str | None = None) -> set[str]:
+    """Return what decides in the tree where a path leads to: itself, every link on the way, and
+    what is obeyed in its place. A link to a directory around itself, or around `base`, says nothing
+    of what else is in there."""
+    if len(path) > _MAX_PATH:
         return set()
-    places = [os.path.normpath(path)]
-    with contextlib.suppress(OSError):
-        while len(places) < _MAX_LINKS and os.path.islink(places[-1]):
-            following = os.path.join(os.path.dirname(places[-1]), os.readlink(places[-1]))
-            places.append(os.path.normpath(following))
-        places.append(os.path.realpath(path))
-    own = places[0]
-    # A link to a directory around it says nothing of what else is in there.
-    led_to = [place for place in places if not own.startswith(f"{place}/")]
-    inner = {_inside(place, top) for place in led_to}
+    own = os.path.normpath(path)
+    passed: set[str] = set()
+    for place, is_link in _way(path, top):
+        is_around_own = place != own and _is_around(place, own)
+        if is_link or not (is_around_own or (base is not None and _is_around(place, base))):
+            passed.add(place)
+    inner = {_inside(place, top) for place in passed}
     return {fold_path(one) for one in inner if one}
+
+
+def links_on_the_way(path: str) -> list[str]:
+    """Return every link that is followed on the way to a file of the host."""
+    return [place for place, is_link in _way(os.path.abspath(path), "/") if is_link]
+
+
+def _way(path: str, top: str) -> Iterator[tuple[str, bool]]:
+    """Return what is passed on the way to a file: the path, then each link in it, which is marked,
+    with the path that it makes of the rest, and at last the path without links."""
+    yield os.path.normpath(path), False
+    place = "/"
+    if path.startswith(f"{top.rstrip('/')}/"):  # which has no links in it
+        place, path = top, path[len(top) :]
+    pending = path.split("/")[::-1]
+    count = 0
+    while pending and count < _MAX_LINKS:
+        name = pending.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            place = os.path.dirname(place)
+            continue
+        step = os.path.join(place, name)
+        try:
+            target = os.readlink(step)
+        except OSError:  # no link, or nothing
+            place = step
+            continue
+        count += 1
+        yield step, True
+        if target.startswith("/"):
+            place = "/"
+        pending += target.split("/")[::-1]
+        yield os.path.normpath(os.path.join(place, *pending[::-1])), False
+    yield place, False
 
 
 def _links_of_hooks(worktree: str) -> Iterator[str]:
@@ -178,34 +259,57 @@ def _is_obeyed_link(parents: Iterable[str], name: str) -> bool:
     )
 
 
-def files_named_by(governing: Governing, target: int) -> frozenset[str]:
-    """Return the folded paths below a tree that are the paddock file of the run, or named by it."""
-    top = os.path.realpath(f"/proc/self/fd/{target}")
-    base = os.path.realpath(governing.base) if governing.base else None
-    inner = _inside(base, top) if base is not None else None
-    found = set(_paths_in(governing.content, inner, top))
-    if base is not None and inner is None:
-        found |= _named_from(base, governing.content, top)
-    own = _inside(os.path.realpath(governing.file), top) if governing.file else None
-    if own:
-        found.add(fold_path(own))
-    return frozenset(found)
-
-
 def existing_files(governing: Governing) -> Iterator[str]:
-    """Return the regular files of the host that a paddock file names: from its directory, and from
-    the current one, where commands are started."""
-    for start in (governing.base or ".", "."):
-        yield from (path for path in existing_paths(governing, start) if os.path.isfile(path))
+    """Return the regular files of the host that a paddock file names from its directory, where
+    its commands are started."""
+    start = governing.base or "."
+    yield from (path for path in existing_paths(governing, start) if os.path.isfile(path))
+
+
+def names_too_much(governing: Governing) -> bool:
+    """Return whether a paddock file has so many words that not all of them are looked at."""
+    return has_too_many_words(governing.content)
+
+
+def existing_directories(governing: Governing) -> Iterator[str]:
+    """Return the directories of the host that the commands of a paddock file name: what is in them
+    may be run. Those around the file itself are left out."""
+    base = os.path.abspath(governing.base or ".")
+    for word in command_directories(governing.content):
+        place = os.path.abspath(os.path.join(base, os.path.expanduser(word)))
+        real = os.path.realpath(place)
+        is_around = _is_around(place, base) or _is_around(real, os.path.realpath(base))
+        if os.path.isdir(real) and not is_around:
+            yield place
+
+
+def files_below(directory: str) -> list[str] | None:
+    """Return all files in a directory, without what Python and package managers put there; None
+    if there are too many of them."""
+    found: list[str] = []
+    for place, directories, names in os.walk(directory):
+        directories[:] = [name for name in directories if name not in _NOT_SEARCHED]
+        links = [name for name in directories if os.path.islink(os.path.join(place, name))]
+        found += [os.path.join(place, name) for name in (*names, *links)]
+        if len(found) > MAX_FILES_IN_DIRECTORY:
+            return None
+    return found
 
 
 def existing_paths(governing: Governing, start: str) -> Iterator[str]:
-    """Return the files and directories of the host that a paddock file names from a directory."""
-    for word in _words_in(governing.content):
-        for path in _readings(os.path.expanduser(word)):
-            place = os.path.join(start, path)
-            if "\0" not in place and os.path.lexists(place):
-                yield os.path.abspath(place)
+    """Return the files and directories of the host that a paddock file names from a directory, and
+    in directories around it the files that programs look for."""
+    base = os.path.abspath(start)
+    implied = implied_in(governing.content)
+    for word in words_in(governing.content):
+        for path in readings(os.path.expanduser(word)):
+            place = os.path.join(base, path)
+            if not os.path.lexists(place):
+                continue
+            yield os.path.abspath(place)
+            if _is_around(os.path.abspath(place), base):
+                around = (os.path.abspath(os.path.join(place, name)) for name in implied)
+                yield from (one for one in around if os.path.lexists(one))
 
 
 def read_content(path: Path) -> Any:
@@ -222,23 +326,9 @@ def fold_path(path: str) -> str:
     return "/".join(fold(part) for part in path.split("/"))
 
 
-def _words_in(content: Any) -> Iterator[str]:
-    """Return every word of a paddock file that could be a path."""
-    count = 0
-    for text in _texts(content):
-        for word in _words(text):
-            if word in ("", "."):  # what is left between two marks of a shell is no path
-                continue
-            count += 1
-            if count > _MAX_WORDS:
-                return
-            yield word
-            yield from _IMPLIED.get(posixpath.basename(word), ())
-
-
 def _candidates(descent: Descent) -> Iterator[tuple[tuple[str, ...], str, bytes | None]]:
     """Every file of the tree that may be a paddock file, with its content; every `.git`; and
-    links under names that tools obey, without a content."""
+    every link, without a content."""
     pending = [_listing(descent)]
     while pending:
         if not pending[-1]:
@@ -247,14 +337,14 @@ def _candidates(descent: Descent) -> Iterator[tuple[tuple[str, ...], str, bytes 
                 descent.leave()
             continue
         name, is_directory, is_link = pending[-1].pop()
-        if is_link and _is_obeyed_link(descent.parts, name):
+        if is_link:
             yield tuple(descent.parts), name, None
         if name == _GIT:  # a directory, or the file of a working tree
             yield tuple(descent.parts), _GIT, b""
         elif is_directory:
             if name not in _NOT_SEARCHED and _enters(descent, name):
                 pending.append(_listing(descent))
-        elif is_paddock_name(name) or name.lower().endswith(YAML_ENDINGS):
+        elif is_paddock_name(name) or fold(name).endswith(YAML_ENDINGS):
             data = _content(descent, name)
             if data is not None:
                 yield tuple(descent.parts), name, data
@@ -305,74 +395,7 @@ def _parsed(data: bytes) -> Any:
         return None  # nothing starts under such a file
 
 
-def _paths_in(content: Any, directory: str | None, top: str) -> Iterator[str]:
-    """Each word as a path below the top: from the file's directory (None: it lies outside of the
-    tree), and from the top, where commands are started."""
-    for word in _words_in(content):
-        for path in _readings(os.path.expanduser(word)):
-            if path.startswith("/"):
-                places: Iterable[str | None] = (_inside(os.path.realpath(path), top),)
-            else:
-                starts = {"", directory} if directory is not None else {""}
-                places = (_normal(posixpath.join(start, path)) for start in starts)
-            for place in places:
-                is_around = directory is not None and f"{directory}/".startswith(f"{place}/")
-                if place and not is_around:
-                    yield fold_path(place)
-                    yield from _folded_inside(os.path.join(top, place), top)
-
-
-def _readings(word: str) -> Iterator[str]:
-    """A word as a path, and as a Python module: `shop.app:main` is in shop/app.py, and a package
-    is started by its __main__.py."""
-    yield word
-    if _MODULE.fullmatch(word):
-        module = word.partition(":")[0].replace(".", "/")
-        yield f"{module}.py"
-        yield f"{module}/__main__.py"
-        yield f"{module}/__init__.py"
-        if ":" in word:
-            yield module
-
-
-def _texts(content: Any) -> Iterator[str]:
-    """Every text of the parts that name files. What YAML repeats by an alias is looked at once."""
-    if not isinstance(content, Mapping):
-        return
-    pending: list[Any] = [content.get(part) for part in _PARTS]
-    seen: set[int] = set()
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping | list | tuple) and id(value) not in seen:
-            seen.add(id(value))
-            if isinstance(value, Mapping):
-                pending += [one for key, one in value.items() if key not in _NO_PATHS]
-            else:
-                pending += value
-
-
-def _words(text: str) -> Iterator[str]:
-    scheme, colon, rest = text.partition(":")
-    if colon and scheme in ("file", "command"):
-        text = rest
-    yield text
-    if any(char.isspace() for char in text):
-        with contextlib.suppress(ValueError):  # an open quote
-            yield from shlex.split(text)
-    yield from (word for word in _BETWEEN_WORDS.split(text) if word != text)
-
-
 def _inside(path: str, top: str) -> str | None:
     if path == top:
         return ""
     return path[len(top) :].lstrip("/") if path.startswith(top.rstrip("/") + "/") else None
-
-
-def _normal(path: str) -> str | None:
-    """The path without `.` and `..`, or None if it leaves the tree or names no file."""
-    if "\0" in path or len(path) > 4096:
-        return None
-    clean = posixpath.normpath(path)
-    return None if clean in (".", "") or clean.startswith("..") else clean

@@ -92,6 +92,30 @@ def test_command_is_run_without_a_shell(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_command_starts_in_the_directory_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("project", "elsewhere"):
+        script = tmp_path / name / "token.sh"
+        script.parent.mkdir()
+        script.write_text(f"#!/bin/sh\necho value-of-{name}\n")
+        script.chmod(0o700)
+        (tmp_path / name / "key").write_text(f"value-of-{name}")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    base = str(tmp_path / "project")
+    for source in ("command:./token.sh", "command:sh token.sh", "file:key"):
+        assert load(terms(source), base=base) == "value-of-project"
+        assert load(terms(source)) == "value-of-elsewhere"
+    (tmp_path / "project" / "token.sh").unlink()
+    with pytest.raises(InvalidInput, match="no program"):
+        load(terms("command:./token.sh"), base=base)
+
+
+def test_command_whose_directory_is_gone_is_not_run_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(HostCannot, match="gone"):
+        load(terms(f"command:echo {VALUE}"), base=str(tmp_path / "gone"))
+
+
 def test_command_has_no_input_to_wait_for() -> None:
     assert load(python(f'import sys; sys.stdin.read(); print("{VALUE}")')) == VALUE
 
