@@ -26,6 +26,14 @@ rules:
     match: {kind: exec, program: ["nl*", "/usr/bin/tac*"]}
     decide: block
     why: Nothing is numbered or reversed here.
+  - id: no-rev
+    match: {kind: exec, argv: [[rev, "**"], ["**", "--reverse"]]}
+    decide: block
+    why: No line is turned around here.
+  - id: no-fold
+    match: {kind: exec, path: [/usr/bin/fold, "**/expand"]}
+    decide: block
+    why: Nothing is folded or expanded here.
 """
 ALLOWED = """
 version: 1
@@ -50,7 +58,47 @@ cp /usr/bin/sort copy
 cp $(readlink -f $ld) loader
 printf '#!/usr/bin/sort\n' > script
 chmod +x script
+for n in 1 2 3 4; do
+    mkdir -p $n/parent/removed $n/other/inner
+    ln -s /usr/bin/sort $n/parent/x
+    cp /usr/bin/true $n/other/x
+    ln -s ../other/inner "$n/parent/removed (deleted)"
+done
 """
+# Descriptor 33 of the thread is one program, and that of the thread group's leader another.
+THREAD = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+static char stack[65536];
+static char **argv;
+static void hold(const char *path) { dup2(open(path, O_RDONLY), 33); }
+static int run(void *unused) {
+    char *environment[] = {0};
+    hold(argv[2]);
+    execve(argv[3], argv + 3, environment);
+    _exit(9);
+}
+int main(int count, char **words) {
+    argv = words;
+    hold(argv[1]);
+    clone(run, stack + sizeof stack, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_FS, 0);
+    sleep(5);
+    return 8;
+}
+"""
+# Each runs `../x` from a directory that it has removed.
+IN_REMOVED = (
+    "python3 -c 'import os; os.chdir(\"{n}/parent/removed\"); os.rmdir(os.getcwd()); {run}'"
+)
+AT_REMOVED = (
+    "python3 -c 'import ctypes, os, platform\n"
+    'fd = os.open("3/parent/removed", os.O_RDONLY); os.rmdir("3/parent/removed")\n'
+    'number = 281 if platform.machine() == "aarch64" else 322\n'
+    'argv = (ctypes.c_char_p * 3)(b"x", b"in", None)\n'
+    'ctypes.CDLL(None).syscall(number, fd, b"../x", argv, None, 0)\''
+)
 ATTEMPTS = {
     "a loader's option with a value": "./ld --library-path /lib /usr/bin/sort in",
     "another option with a value": "./ld --argv0 true /usr/bin/sort in",
@@ -94,6 +142,28 @@ ATTEMPTS = {
     " || exit 9",
     "a copy of what a wildcard means": "cp /usr/bin/nl x1; ./x1 in >/dev/null && cat /dev/null;"
     " cp /usr/bin/tac x2; ./x2 in",
+    "a copy of what words mean": "cp /usr/bin/rev x3; ./x3 in",
+    "a copy of what a path means": "cp /usr/bin/fold x4; ./x4 in",
+    "a copy of what a path anywhere means": "cp /usr/bin/expand x5; ./x5 in",
+    "a name in a removed directory": IN_REMOVED.format(
+        n=1, run='os.execv("../x", ["x", "/home/user/in"])'
+    ),
+    "a script's interpreter in a removed directory": "printf '#!../x\n' > s10; chmod +x s10; "
+    + IN_REMOVED.format(n=2, run='os.execv("/home/user/s10", ["s10"])'),
+    "a name at a removed directory": AT_REMOVED,
+    "a loader's program in a removed directory": IN_REMOVED.format(
+        n=4, run='os.execv("/home/user/ld", ["ld", "../x", "/home/user/in"])'
+    ),
+}
+# `thread LEADERS THREADS PROGRAM ...` executes a program from a thread with its own descriptors.
+THREAD_ATTEMPTS = {
+    "the leader's descriptor": "./thread /usr/bin/sort /usr/bin/true /proc/self/fd/33 in",
+    "the leader's descriptor in /dev": "./thread /usr/bin/sort /usr/bin/true /dev/fd/33 in",
+    "the thread's descriptor": "./thread /usr/bin/true /usr/bin/sort /proc/thread-self/fd/33 in",
+    "a loader and the thread's descriptor": "./thread /usr/bin/true /usr/bin/sort"
+    " ./ld /proc/self/fd/33 in",
+    "a script and the leader's descriptor": "printf '#!/proc/self/fd/33\n' > s11; chmod +x s11;"
+    " ./thread /usr/bin/sort /usr/bin/true ./s11",
 }
 
 
@@ -123,16 +193,47 @@ def _refusals(box: Sandbox) -> int:
     )
 
 
-@pytest.mark.parametrize("way", ATTEMPTS)
-def test_no_way_around_a_rule_on_a_program(sandbox: Callable[[str], Sandbox], way: str) -> None:
-    box = sandbox(BLOCKED)
+def _assert_refused(box: Sandbox, attempt: str) -> None:
     before = _refusals(box)
     try:
-        printed = box.commands.run(ATTEMPTS[way]).stdout
+        printed = box.commands.run(attempt).stdout
     except CommandExitException as error:
         printed = error.stdout
     assert printed == "", f"it ran: {printed!r}"
     assert _refusals(box) > before
+
+
+def _add_thread(box: Sandbox, compile_c: Callable[[str, str], bytes]) -> None:
+    if not box.files.exists("thread"):
+        box.files.write("thread", compile_c("thread", THREAD))
+        box.commands.run("chmod +x thread")
+
+
+@pytest.mark.parametrize("way", ATTEMPTS)
+def test_no_way_around_a_rule_on_a_program(sandbox: Callable[[str], Sandbox], way: str) -> None:
+    _assert_refused(sandbox(BLOCKED), ATTEMPTS[way])
+
+
+@pytest.mark.parametrize("way", THREAD_ATTEMPTS)
+def test_no_way_around_a_rule_by_a_thread_with_descriptors_of_its_own(
+    sandbox: Callable[[str], Sandbox], compile_c: Callable[[str, str], bytes], way: str
+) -> None:
+    box = sandbox(BLOCKED)
+    _add_thread(box, compile_c)
+    _assert_refused(box, THREAD_ATTEMPTS[way])
+
+
+def test_thread_with_descriptors_of_its_own_runs_what_no_rule_means(
+    sandbox: Callable[[str], Sandbox], compile_c: Callable[[str, str], bytes]
+) -> None:
+    box = sandbox(BLOCKED)
+    _add_thread(box, compile_c)
+    for command in (
+        "./thread /usr/bin/sort /usr/bin/head /proc/thread-self/fd/33 -n1 in",
+        "./thread /usr/bin/head /usr/bin/sort /proc/self/fd/33 -n1 in",
+        "./thread /usr/bin/sort /usr/bin/head ./ld /proc/self/fd/33 -n1 in",
+    ):
+        assert box.commands.run(command).stdout == "b\n", command
 
 
 @pytest.mark.parametrize("argv", [["./copy", "in"], ["./script", "in"], ["./ld", "./link", "in"]])
@@ -153,6 +254,9 @@ def test_programs_that_no_rule_means_run_in_all_these_ways(
         "exec 3</usr/bin/head; exec /proc/self/fd/3 -n1 in",
         "printf '#!/usr/bin/head -n1\n' > h; chmod +x h; ./h in | head -n1 >/dev/null; head -n1 in",
         "printf 'head -n1 in' > plain; chmod +x plain; ./plain",
+        "mkdir gone; cd gone; rmdir ../gone; /usr/bin/head -n1 ~/in",
+        "ln -s /usr/bin/head 'd (deleted)'; mkdir 'e (deleted)'; cd 'e (deleted)';"
+        " '../d (deleted)' -n1 ../in",
     ):
         assert box.commands.run(command).stdout == "b\n", command
     assert box.commands.run(["./ld", "/usr/bin/head", "-n1", "in"]).stdout == "b\n"

@@ -5,14 +5,19 @@ a POST reads only at an endpoint that the paddock file declares (`network.graphq
 known, and only if it is exactly one request with exactly one operation, a query, and nothing that
 servers read differently: no further keys, no batch, no stored query, nothing in the address as well
 as in the body. Whatever cannot be read so is a write.
+
+So an endpoint is recognised in two ways. A grant, that a POST may read, needs the declared path to
+the letter. The restriction, that a GET may write, holds for every spelling of a path that some
+server takes for the same: escaped, with parameters behind `;`, with other slashes and dots.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
@@ -26,6 +31,9 @@ _PARAMETERS = frozenset({"query", "operationName", "variables"})
 # Older parsers end a comment at the last two, or do not know block strings.
 _AMBIGUOUS = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]|"""')
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
+_PATH_PARAMETERS = re.compile(r";[^/]*")
+_PATH_END = re.compile(r"[?#\0].*", re.DOTALL)
+_IGNORED_END = re.compile(r"[^\w/]+\Z")  # of a path: spaces, dots
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,6 +56,10 @@ class GraphqlEndpoint:
     def matches(self, host: str, path: str) -> bool:
         return path == self.path and self.host.matches(host)
 
+    def resembles(self, host: str, path: str) -> bool:
+        """Return whether some server takes the path for this endpoint's."""
+        return self.host.matches(host) and _loosest(path) == _loosest(self.path)
+
     def __str__(self) -> str:
         return f"{self.host}{self.path}"
 
@@ -64,25 +76,51 @@ def speaks_graphql(declared: Iterable[GraphqlEndpoint], host: str, path: str) ->
     return any(one.matches(host, path) for one in (*_WELL_KNOWN, *declared))
 
 
+def may_speak_graphql(declared: Iterable[GraphqlEndpoint], host: str, path: str) -> bool:
+    """Return whether some server takes the path for that of a declared endpoint."""
+    return any(one.resembles(host, path) for one in declared)
+
+
 def effect_of(
-    method: str, path: str, query: str, body: Any, *, is_declared: bool = False
+    method: str,
+    path: str,
+    query: str,
+    body: Any,
+    *,
+    is_declared: bool = False,
+    is_graphql: bool = False,
 ) -> Effect | None:
     """Return the effect, or None where the request is not GraphQL.
 
-    `body` is the value of a JSON body, None where there is none or where it cannot be read.
+    `body` is the value of a JSON body, None where there is none or where it cannot be read. A path
+    that does not end like an endpoint's is one if it `is_declared`, to the letter, or `is_graphql`
+    in another spelling.
     """
-    if method not in ("GET", "POST") or not (is_declared or is_endpoint(path)):
+    if not (is_declared or is_graphql or is_endpoint(path)):
         return None
-    if method == "GET":
-        reads = body is None and _reads_by_address(query)
-    else:
-        reads = is_declared and not query and isinstance(body, Mapping) and _is_query(body)
+    match method:
+        case "GET" | "HEAD":
+            reads = body is None and _reads_by_address(query)
+        case "POST":
+            reads = is_declared and not query and isinstance(body, Mapping) and _is_query(body)
+        case "OPTIONS":  # of a browser, before its request
+            reads = body is None and not query
+        case _:
+            reads = False
     return Effect.READ if reads else Effect.WRITE
 
 
 def is_endpoint(path: str) -> bool:
     """Whether neither the method nor the path of a request there says what it does."""
-    return path.rstrip("/").rpartition("/")[2].lower() in ("graphql", "gql")
+    return _loosest(path).rpartition("/")[2] in ("graphql", "gql")
+
+
+def _loosest(path: str) -> str:
+    """Return the path as the most forgiving server reads it."""
+    decoded = unquote(unquote(path))  # behind a proxy, a path may be decoded twice
+    decoded = _PATH_END.sub("", decoded).replace("\\", "/").lower()
+    plain = posixpath.normpath(_PATH_PARAMETERS.sub("", decoded))
+    return "/" + _IGNORED_END.sub("", plain).strip("/")
 
 
 def _reads_by_address(query: str) -> bool:

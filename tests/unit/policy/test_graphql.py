@@ -10,7 +10,13 @@ import pytest
 from cases import for_each
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
-from paddock.policy.graphql import MAX_DOCUMENT, GraphqlEndpoint, effect_of, speaks_graphql
+from paddock.policy.graphql import (
+    MAX_DOCUMENT,
+    GraphqlEndpoint,
+    effect_of,
+    may_speak_graphql,
+    speaks_graphql,
+)
 from paddock.policy.network import plain_network
 from paddock.policy.network_words import network_of
 
@@ -110,9 +116,59 @@ def test_a_get_reads_if_its_address_has_one_query() -> None:
     assert effect_of("GET", "/graphql", "query=%7Ba%7D", {"query": "{a}"}) is Effect.WRITE
 
 
-@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "HEAD"])
-def test_other_methods_are_what_they_are(method: str) -> None:
-    assert effect_of(method, "/graphql", "", {"query": "{ a }"}, is_declared=True) is None
+def test_a_head_reads_if_a_get_does() -> None:
+    reads, writes = urlencode({"query": QUERY}), urlencode({"query": MUTATION})
+    assert effect_of("HEAD", "/graphql", reads, None) is Effect.READ
+    assert effect_of("HEAD", "/graphql", writes, None) is Effect.WRITE
+    assert effect_of("HEAD", "/graphql", "", {"query": "{ a }"}, is_declared=True) is Effect.WRITE
+
+
+def test_a_browser_may_ask_for_the_options_of_an_endpoint() -> None:
+    assert effect_of("OPTIONS", "/graphql", "", None) is Effect.READ
+    assert effect_of("OPTIONS", "/graphql", "query=mutation%7Ba%7D", None) is Effect.WRITE
+    assert effect_of("OPTIONS", "/graphql", "", {"query": "{ a }"}) is Effect.WRITE
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "TRACE", "QUERY", "get"])
+def test_every_other_method_writes(method: str) -> None:
+    for query in ("", "query=%7Ba%7D"):
+        assert effect_of(method, "/graphql", query, None, is_declared=True) is Effect.WRITE
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/%67raphql",
+        "/%2567raphql",
+        "/graphql;a",
+        "/graphql;a=b/",
+        "/graphql/;a",
+        "/a/..;/GraphQL",
+        "/graphql/.",
+        "/graphql/x/%2e%2e",
+        "//graphql//",
+        "/a/%2e%2e%2fgraphql",
+        "/a\\..\\graphql",
+        "/graphql%20",
+        "/graphql.",
+        "/graphql%00.html",
+        "/graphql%3fa=b",
+    ],
+)
+def test_an_endpoint_is_one_in_every_spelling_of_its_path(path: str) -> None:
+    assert effect_of("GET", path, urlencode({"query": MUTATION}), None) is Effect.WRITE
+    assert effect_of("POST", path, "", {"query": "{ a }"}) is Effect.WRITE
+    declared = (GraphqlEndpoint.parse("gq.example/graphql"),)
+    assert may_speak_graphql(declared, "gq.example", path)
+    assert not speaks_graphql(declared, "gq.example", path)
+
+
+def test_a_name_that_only_begins_like_an_endpoint_is_none() -> None:
+    for path in ("/docs/graphql.html", "/graphql-js", "/graphql/reference", "/egql", "/", ""):
+        assert effect_of("GET", path, "", None) is None
+    declared = (GraphqlEndpoint.parse("gq.example/q"),)
+    assert not may_speak_graphql(declared, "gq.example", "/a/q")
+    assert not may_speak_graphql(declared, "other.example", "/q")
 
 
 def test_other_requests_are_not_graphql() -> None:

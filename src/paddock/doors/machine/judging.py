@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from paddock.doors.machine.commanding import Commanders
@@ -17,6 +17,7 @@ from paddock.fence.container.programs import Attempt, KnownPrograms, ProgramFile
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
 from paddock.model.values import dataclass
+from paddock.policy.rules import Match
 
 if TYPE_CHECKING:
     from paddock.doors.machine.passage import Passage
@@ -175,16 +176,23 @@ class ExecJudge:
         """Return the programs that rules name, as they are in this sandbox."""
         if self._known is None:
             names = {
-                str(pattern)
+                pattern
                 for rule in self._passage.policy.rules
                 if Kind.EXEC in rule.kinds
                 for match in (rule.match, rule.unless)
                 if match is not None
-                for pattern in match.get("program") or ()
+                for pattern in _named_programs(match)
             }
             search = f"{PATH}:{self._passage.search_path}"
             self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), search)
         return self._known
+
+
+def _named_programs(match: Match) -> Iterator[str]:
+    """Yield the patterns that name programs; one that fits every program names none."""
+    patterns = [*(match.get("program") or ()), *(match.get("path") or ())]
+    patterns += [words[0] for words in match.get("argv") or ()]
+    yield from (pattern for pattern in patterns if pattern.strip("*/"))
 
 
 def _key(attempt: Attempt) -> tuple[object, ...]:

@@ -42,7 +42,12 @@ from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
 from paddock.model.values import dataclass
-from paddock.policy.graphql import GraphqlEndpoint, effect_of, speaks_graphql
+from paddock.policy.graphql import (
+    GraphqlEndpoint,
+    effect_of,
+    may_speak_graphql,
+    speaks_graphql,
+)
 from paddock.policy.json_bounds import has_few_values
 
 MAX_READ_BODY = 1 << 20  # a longer one is streamed, and a rule that asks for it blocks
@@ -143,13 +148,14 @@ async def propose(
     if kind is None and _is_measured(request):
         return await _measured_only(request, origin, arguments, context, terms)
     if kind is None or not _is_worth_reading(request, claim):
-        action = _action(request, origin, arguments, None, context)
-        is_empty = request.body.length == 0
-        return Proposal(action, request, request.body, read=b"" if is_empty else None)
+        action = _action(request, origin, arguments, None, context, graphql)
+        read = b"" if request.body.length == 0 else None
+        return Proposal(action, request, request.body, read=read, graphql=graphql)
     parts, is_whole = await _read(request.body, _most(claim), terms.held)
     if not is_whole:
-        action = _action(request, origin, arguments, None, context)
-        return Proposal(action, request, Buffered(parts, request.body), claim=claim)
+        action = _action(request, origin, arguments, None, context, graphql)
+        body = Buffered(parts, request.body)
+        return Proposal(action, request, body, claim=claim, graphql=graphql)
     raw = b"".join(parts)
     if terms.work is None or len(raw) <= LIGHT_BYTES:
         parsed, spelling = _looked_at(kind, raw, keyed, arguments)
@@ -194,8 +200,8 @@ async def _measured_only(
         arguments |= _digests(request.headers, raw)
     else:
         arguments |= await terms.work.run(_digests, request.headers, raw)
-    action = _action(request, origin, arguments, None, context)
-    return Proposal(action, request, Buffered(parts, request.body))
+    action = _action(request, origin, arguments, None, context, terms.graphql)
+    return Proposal(action, request, Buffered(parts, request.body), graphql=terms.graphql)
 
 
 def is_unread(proposal: Proposal) -> bool:
@@ -441,8 +447,9 @@ def _effect(
         return Effect.WRITE  # what is said afterwards, no rule will see
     path, query = arguments["path"], arguments.get("query", "")
     is_declared = speaks_graphql(graphql, arguments["host"], path)
+    is_graphql = may_speak_graphql(graphql, arguments["host"], path)
     # A query by POST may read; a mutation by GET writes.
-    asked = effect_of(method, path, query, parsed, is_declared=is_declared)
+    asked = effect_of(method, path, query, parsed, is_declared=is_declared, is_graphql=is_graphql)
     if asked is None:
         return Effect.READ if method in _READS else Effect.WRITE
     is_json = parsed is not None and known(request.headers, _content_kind) == "json"

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from paddock.fence.container import kernel, locks
-from paddock.fence.container.programs import Attempt
+from paddock.fence.container.programs import Attempt, absolute_path
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -239,7 +239,7 @@ def observe(
     program = read_text(pid, arguments[shift], MAX_PROGRAM_BYTES)
     argv, is_truncated = read_vector(pid, arguments[shift + 1])
     cwd = os.readlink(f"/proc/{pid}/cwd")
-    real_path = None if shift else find_program(pid, cwd, program)
+    real_path = None if shift else find_program(pid, program)
     inner, parent = inner_pids(pid, guest)
     event = ExecEvent(
         program=program.decode("utf-8", "backslashreplace"),
@@ -273,16 +273,16 @@ def _shown(argv: list[bytes]) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def find_program(pid: int, cwd: str, program: bytes) -> str | None:
+def find_program(pid: int, program: bytes) -> str | None:
     """The file behind the name, looked up in the sandbox's own root; raises when there is none.
 
     A search along PATH tries many names; those that do not exist are no events. The answer given
     for them is final, or a name that appears a moment later would be executed unseen.
     """
-    path = program if program.startswith(b"/") else os.path.join(os.fsencode(cwd), program)
-    if path.startswith((b"/proc/", b"/dev/fd/")):
-        return None  # links that mean something to the caller alone; noted without a look
     try:
+        path = absolute_path(pid, "cwd", program)
+        if path.startswith((b"/proc/", b"/dev/fd/")):
+            return None  # links that mean something to the caller alone; noted without a look
         fd = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):

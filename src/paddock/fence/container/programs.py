@@ -10,6 +10,11 @@ Each file that is named is resolved like the first one: opened in the caller's r
 followed and descriptors of the caller understood, compared with the programs that rules name, and
 looked into for further names. What cannot be followed raises OSError, and the exec is refused.
 
+A thread can have a table of descriptors of its own, so whose descriptor a name means depends on
+who opens it. The kernel opens the first two kinds during the call: `/proc/self` is then the thread
+group's leader, while `/proc/thread-self` and the directory of execveat are the caller's own. A
+loader opens its program after the call, when the caller has become the only thread of its group.
+
 All of it is read while the kernel holds the call. The caller can still change names and memory
 between this look and the kernel's own: see SECURITY.md.
 """
@@ -35,9 +40,9 @@ _SHEBANG_BYTES = 256  # what the kernel reads of a script's first line
 _MAX_HASHED = 256 << 20
 _MAX_FACTS = 4096
 _MAX_PROGRAMS = 8  # the kernel follows five interpreters; loaders may load loaders
-# Links that the kernel resolves for the caller alone.
-_OWN_DESCRIPTOR = re.compile(rb"(?:/proc/(?:self|thread-self)/fd|/dev/fd)/(\d{1,7})")
-_OWN_PROGRAM = re.compile(rb"/proc/(?:self|thread-self)/exe")
+# Links that the kernel resolves for the caller alone, and whether they are those of its thread.
+_OWN_DESCRIPTOR = re.compile(rb"(?:/proc/(?:self|(thread-self))/fd|/dev/fd)/(\d{1,7})")
+_OWN_PROGRAM = re.compile(rb"/proc/(?:self|(thread-self))/exe")
 # Options of the loaders of glibc and musl, and how many words each takes beside itself. An option
 # that is not in the table (musl's form with `=`, too, which glibc reads otherwise) could take the
 # next word or not, so it is not known which word is the program: the exec is refused.
@@ -113,9 +118,10 @@ class KnownPrograms:
         """Look patterns up in the root of a process: paths as they are, names along `search`."""
         known = cls(root_pid, MountTable.read(root_pid))
         for pattern in patterns:
-            directories = [""] if "/" in pattern else search.split(":")
+            name = pattern.removeprefix("**/")
+            directories = ["/"] if "/" in name else search.split(":")
             for directory in directories:
-                for path in _matching_paths(root_pid, os.path.join(directory, pattern)):
+                for path in _matching_paths(root_pid, os.path.join(directory, name)):
                     known._add(path)
         return known
 
@@ -171,7 +177,7 @@ def real_path(attempt: Attempt) -> str:
 
 def resolve(attempt: Attempt, known: KnownPrograms) -> list[ProgramFile]:
     """Return every program that an exec would run, the one that it names first. Raises OSError."""
-    resolver = _Resolver(_caller(attempt), known, is_cut=attempt.event.is_truncated)
+    resolver = _Resolver(_Caller(attempt.host_pid), known, is_cut=attempt.event.is_truncated)
     return resolver.resolve(_open_attempt(attempt), _called(attempt), attempt.argv)
 
 
@@ -186,19 +192,46 @@ def resolve_command(
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """The process that makes the call: names mean what they mean to it."""
+    """The thread that makes the call: names mean what they mean to it."""
 
     pid: int
-    cwd: bytes
+    cwd: bytes | None = None  # where the guest would start a command; None: the thread's own
 
     def open(self, path: bytes) -> int:
-        """Open a program as this process would, for reading. Raises OSError."""
+        """Open a program as the kernel does during the call, for reading. Raises OSError."""
         own = _OWN_DESCRIPTOR.fullmatch(path)
         if own is not None:
-            return _reopen(_open_handle(self.pid, f"fd/{int(own[1])}"))
+            return _reopen(_open_handle(self._owner(own), f"fd/{int(own[2])}"))
+        own = _OWN_PROGRAM.fullmatch(path)
+        if own is not None:
+            return _reopen(_open_handle(self._owner(own), "exe"))
+        return self._open_path(path)
+
+    def open_after(self, path: bytes) -> int:
+        """Open a program as a loader does that the call has started. Raises OSError."""
+        own = _OWN_DESCRIPTOR.fullmatch(path)
+        if own is not None:
+            return _reopen(_open_handle(self.pid, f"fd/{int(own[2])}"))
         if _OWN_PROGRAM.fullmatch(path):
-            return _reopen(_open_handle(self.pid, "exe"))
+            raise PermissionError(errno.EACCES, "a loader that would load itself")
+        return self._open_path(path)
+
+    def _owner(self, link: re.Match[bytes]) -> int:
+        return self.pid if link[1] else _thread_group(self.pid)
+
+    def _open_path(self, path: bytes) -> int:
+        if self.cwd is None:
+            return _open_in_root(self.pid, absolute_path(self.pid, "cwd", path))
         return _open_in_root(self.pid, os.path.join(self.cwd, path))
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedProgram:
+    """A program that a program file names, with the arguments that it would get."""
+
+    path: bytes
+    argv: tuple[bytes, ...]
+    is_loaded: bool = False  # by a loader, after the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +255,8 @@ class _Resolver:
                 os.close(fd)
             if named is None:
                 return found
-            called, argv = named
-            fd = self.caller.open(called)
+            called, argv = named.path, named.argv
+            fd = self.caller.open_after(called) if named.is_loaded else self.caller.open(called)
 
     def _file(self, fd: int, called: bytes, argv: tuple[bytes, ...]) -> ProgramFile:
         facts = self.known.facts(fd)
@@ -237,12 +270,12 @@ class _Resolver:
 
     def _named_program(
         self, fd: int, called: bytes, argv: tuple[bytes, ...]
-    ) -> tuple[bytes, tuple[bytes, ...]] | None:
-        """Return the program that a file names itself, with the arguments that it would get."""
+    ) -> _NamedProgram | None:
+        """Return the program that a file names itself, or that it loads as a loader."""
         head = os.pread(fd, _SHEBANG_BYTES, 0)
         if head.startswith(b"#!"):
             interpreter, options = _shebang(head)
-            return interpreter, (interpreter, *options, called, *argv[1:])
+            return _NamedProgram(interpreter, (interpreter, *options, called, *argv[1:]))
         elf = self.known.facts(fd).elf
         if elf is None or not elf.is_native:
             # Other formats run only by a handler that the host has registered (binfmt_misc),
@@ -250,7 +283,7 @@ class _Resolver:
             raise OSError(errno.ENOEXEC, "neither a script nor a program of this machine")
         if elf.interpreter:
             loader = os.fsencode(elf.interpreter)
-            return None if self._is_trusted_loader(loader) else (loader, argv)
+            return None if self._is_trusted_loader(loader) else _NamedProgram(loader, argv)
         if elf.is_loader:
             return self._loaded_program(argv)
         return None
@@ -265,7 +298,7 @@ class _Resolver:
         finally:
             os.close(fd)
 
-    def _loaded_program(self, argv: tuple[bytes, ...]) -> tuple[bytes, tuple[bytes, ...]] | None:
+    def _loaded_program(self, argv: tuple[bytes, ...]) -> _NamedProgram | None:
         at = _loader_operand(argv)
         # Arguments are read up to a bound; the last of those that were read may be incomplete.
         if self.is_cut and (at is None or at >= len(argv) - 1):
@@ -274,7 +307,7 @@ class _Resolver:
             return None
         if b"/" not in argv[at]:
             raise PermissionError(errno.EACCES, "a program that a loader would search for")
-        return argv[at], argv[at:]
+        return _NamedProgram(argv[at], argv[at:], is_loaded=True)
 
 
 def _shebang(head: bytes) -> tuple[bytes, tuple[bytes, ...]]:
@@ -303,10 +336,6 @@ def _loader_operand(argv: tuple[bytes, ...]) -> int | None:
     return None
 
 
-def _caller(attempt: Attempt) -> _Caller:
-    return _Caller(attempt.host_pid, os.fsencode(attempt.event.cwd))
-
-
 def _called(attempt: Attempt) -> bytes:
     """Return the name that a script's interpreter gets for the script, as the kernel makes it."""
     if attempt.directory < 0 or attempt.program.startswith(b"/"):
@@ -318,11 +347,48 @@ def _called(attempt: Attempt) -> bytes:
 def _open_attempt(attempt: Attempt) -> int:
     program, pid = attempt.program, attempt.host_pid
     if program.startswith(b"/") or attempt.directory < 0:  # AT_FDCWD is negative
-        return _caller(attempt).open(program)
+        return _Caller(pid).open(program)
     if not program:  # a descriptor of the program itself, perhaps one without a name
         return _reopen(_open_handle(pid, f"fd/{attempt.directory}"))
-    base = os.fsencode(os.readlink(f"/proc/{pid}/fd/{attempt.directory}"))
-    return _open_in_root(pid, os.path.join(base, program))
+    return _open_in_root(pid, absolute_path(pid, f"fd/{attempt.directory}", program))
+
+
+def absolute_path(pid: int, directory: str, name: bytes) -> bytes:
+    """Return the path of a name that a process takes from a directory that it holds, `cwd` or
+    `fd/3`. Raises OSError.
+
+    The kernel's text for that directory is its path only if the path leads to the same directory.
+    To that of a removed directory it adds ` (deleted)`, which may be the name of another file, and
+    whose `..` is another directory then.
+    """
+    if name.startswith(b"/"):
+        return name
+    held = _open_handle(pid, directory)
+    try:
+        path = os.readlink(b"/proc/self/fd/%d" % held)
+        if not _leads_to(pid, path, held):
+            raise PermissionError(errno.EACCES, "a name in a directory that was removed")
+        return os.path.join(path, name)
+    finally:
+        os.close(held)
+
+
+def _leads_to(pid: int, path: bytes, held: int) -> bool:
+    """Return whether a path leads a process to the directory that is open as `held`."""
+    try:
+        found = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.path.samestat(os.fstat(held), os.fstat(found))
+    finally:
+        os.close(found)
+
+
+def _thread_group(pid: int) -> int:
+    """Return the leader of the group that a thread belongs to."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:"))
 
 
 def _open_handle(pid: int, name: str) -> int:

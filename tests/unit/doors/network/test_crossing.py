@@ -91,6 +91,38 @@ def test_a_post_to_an_endpoint_that_nobody_declared_is_a_write(tmp_path: Path) -
     asyncio.run(play())
 
 
+@pytest.mark.parametrize(
+    "head", ["GET /q", "HEAD /q", "OPTIONS /graphql", "TRACE /q", "GET /%71", "GET /graphql;a"]
+)
+def test_a_mutation_in_an_address_is_a_write(tmp_path: Path, head: str) -> None:
+    async def play() -> None:
+        async with origin() as server:
+            network = {**staged(server), "graphql": [f"{HOST}/q"]}
+            async with doorway(tmp_path, network, stage="observe") as way:
+                told = await way.ask(f"{head}?query=mutation%7Bdrop%7D")
+                assert (told.status, server.seen) == (403, [])
+                assert _said(way)["effect"] == "write"
+
+    asyncio.run(play())
+
+
+def test_a_mutation_by_get_is_a_write_whatever_its_body(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with origin() as server:
+            network = {**staged(server), "graphql": [f"{HOST}/q"]}
+            async with doorway(tmp_path, network, stage="observe") as way:
+                get = "GET /q?query=mutation%7Bdrop%7D"
+                assert (await way.ask(f"{get}\nContent-Type: text/plain", b"x")).status == 403
+                assert (await way.ask(f"{get}\n{JSON}", b"{}")).status == 403
+                long = b'"' + b"x" * requests.MAX_READ_BODY + b'"'
+                assert (await way.ask(f"{get}\n{JSON}", long)).status == 403
+                assert server.seen == []
+                assert (await way.ask("GET /q?query=%7Ba%7D")).status == 200
+                assert (await way.ask("OPTIONS /q")).status == 200
+
+    asyncio.run(play())
+
+
 def test_a_query_of_an_endpoint_for_queries_is_a_read(tmp_path: Path) -> None:
     async def play() -> None:
         async with origin() as server, doorway(tmp_path, _graphql(server), stage="observe") as way:

@@ -41,7 +41,7 @@ def gather(gathered: Gathered, data: Mapping[str, Any]) -> None:
         gathered.say(said.get("content"), voice)
         gathered.say(said.get("refusal"), voice)
         gathered.stop(choice.get("finish_reason"))
-        gathered.is_over |= choice.get("finish_reason") is not None
+        gathered.is_over |= bool(choice.get("finish_reason"))
 
 
 def usage_of(gathered: Gathered) -> Usage:

@@ -37,6 +37,8 @@ class ChatCalls:
         self._is_over: set[int] = set()  # choices that gave a reason to stop
         self._has_spoken: set[int] = set()  # choices with text that went out
         self._said: set[Hashable] = set()  # refusals that went out
+        self._has_late_pieces: set[int] = set()  # choices with empty pieces after their end
+        self._has_loose_arguments: set[tuple[int, bool]] = set()  # see `_is_of_no_call`
 
     def note(self, data: dict[str, Any]) -> Noted:
         touched: list[Hashable] = []
@@ -44,11 +46,11 @@ class ChatCalls:
         for choice in objects_in(data, "choices"):
             number = number_in(choice, "index", 0)
             self._drop_empty(number, object_in(choice, "delta"))
-            _drop_empty_legacy(object_in(choice, "message"))
+            self._drop_empty(number, object_in(choice, "message"), is_misplaced=True)
             if _holds_calls(object_in(choice, "message")):
                 raise Unreadable("a tool call stands where a stream has none")
             touched += self._pieces(number, object_in(choice, "delta"))
-            if choice.get("finish_reason") is not None:
+            if choice.get("finish_reason"):  # servers also write an empty one for none
                 completed += self._complete(number)
                 self._is_over.add(number)
         if touched:
@@ -67,7 +69,7 @@ class ChatCalls:
     def note_body(self, body: dict[str, Any]) -> Noted:
         touched: list[Hashable] = []
         for number, choice in enumerate(objects_in(body, "choices")):
-            _drop_empty_legacy(object_in(choice, "delta"))
+            self._drop_empty(number, object_in(choice, "delta"), is_misplaced=True)
             if _holds_calls(object_in(choice, "delta")):
                 raise Unreadable("a tool call stands where only a stream has one")
             message = object_in(choice, "message")
@@ -88,7 +90,10 @@ class ChatCalls:
             refused = self._take_out(number, delta, keys, verdicts)
             if delta.get("content"):
                 self._has_spoken.add(number)
-            is_changed |= refused or self._restate(number, choice, verdicts)
+            restated = self._restate(number, choice, verdicts)
+            is_changed |= refused or restated
+            # Without the call that was refused, an empty piece would be one by itself.
+            is_changed |= number in self._has_late_pieces and self._has_refused(number, verdicts)
         if not is_changed:
             return None
         return [] if _is_empty(data) else [data]
@@ -102,16 +107,46 @@ class ChatCalls:
             self._take_out(number, message, keys, verdicts)
             self._restate(number, choice, verdicts)
 
-    def _drop_empty(self, number: int, holder: dict[str, Any]) -> None:
+    def _drop_empty(
+        self, number: int, holder: dict[str, Any], *, is_misplaced: bool = False
+    ) -> None:
         """Leave out calls with nothing in them, which some servers send with every answer. What is
         let through unchanged still has them."""
-        if (number, _LEGACY) not in self._calls:
-            _drop_empty_legacy(holder)
+        legacy = object_in(holder, "function_call")
+        if legacy and self._is_of_no_call(
+            number, {"function": legacy}, is_legacy=True, is_misplaced=is_misplaced
+        ):
+            del holder["function_call"]
         pieces = objects_in(holder, "tool_calls")
-        if not any(key[0] == number for key in self._calls):  # else it may be a piece of one
-            kept = [piece for piece in pieces if not _is_empty_call(piece)]
-            if len(kept) < len(pieces):
-                holder["tool_calls"] = kept
+        kept = [
+            piece
+            for piece in pieces
+            if not self._is_of_no_call(number, piece, is_legacy=False, is_misplaced=is_misplaced)
+        ]
+        if kept:
+            holder["tool_calls"] = kept
+        elif pieces:
+            del holder["tool_calls"]
+
+    def _is_of_no_call(
+        self, number: int, piece: dict[str, Any], *, is_legacy: bool, is_misplaced: bool
+    ) -> bool:
+        """Return whether a piece is no part of a call.
+
+        There are three cases. While a call is open, every piece in its place may be one of it.
+        After the end of the choice, and out of place, a piece must have nothing in it. Where there
+        was no call yet, it may have the arguments `{}`; a client adds what follows to them, so no
+        call may follow.
+        """
+        is_empty = not _content(piece)
+        if any(key[0] == number and (key[1] == _LEGACY) == is_legacy for key in self._calls):
+            if is_empty and number in self._is_over:
+                self._has_late_pieces.add(number)
+            return is_empty and (is_misplaced or number in self._is_over)
+        is_loose = _content(piece) == ["{}"] == [object_in(piece, "function").get("arguments")]
+        if is_loose:
+            self._has_loose_arguments.add((number, is_legacy))
+        return is_empty or is_loose
 
     def _pieces(self, number: int, delta: dict[str, Any]) -> Iterator[Hashable]:
         for piece in objects_in(delta, "tool_calls"):
@@ -159,6 +194,8 @@ class ChatCalls:
             raise Unreadable("a tool call comes after the end of its choice")
         known = self._calls.get((number, position))
         if known is None:
+            if (number, position == _LEGACY) in self._has_loose_arguments:
+                raise Unreadable("a tool call comes after arguments of no call")
             if any(key[0] == number and key[1] > position != _LEGACY for key in self._calls):
                 # Clients insert calls into a list, and put pieces of one into another then.
                 raise Unreadable("the tool calls of the answer are out of order")
@@ -221,6 +258,9 @@ class ChatCalls:
                 is_changed = True
         return is_changed
 
+    def _has_refused(self, number: int, verdicts: Verdicts) -> bool:
+        return any(verdicts.get(key) is not None for key in self._calls if key[0] == number)
+
     def _restate(self, number: int, choice: dict[str, Any], verdicts: Verdicts) -> bool:
         own: set[Hashable] = {key for key in self._calls if key[0] == number}
         if choice.get("finish_reason") in _FOR_CALLS and is_all_refused(own, verdicts):
@@ -233,16 +273,11 @@ def _holds_calls(holder: dict[str, Any]) -> bool:
     return bool(holder.get("tool_calls") or holder.get("function_call"))
 
 
-def _drop_empty_legacy(holder: dict[str, Any]) -> None:
-    call = object_in(holder, "function_call")
-    if call and not any(call.values()):
-        del holder["function_call"]
-
-
-def _is_empty_call(piece: dict[str, Any]) -> bool:
-    """Return whether a piece names no call and has no arguments."""
-    inner = (*object_in(piece, "function").values(), *object_in(piece, "custom").values())
-    return not piece.get("id") and not any(inner)
+def _content(piece: dict[str, Any]) -> list[Any]:
+    """Return what a piece of a call says, but for the place and the kind of the call."""
+    values = [piece[key] for key in piece.keys() - {"index", "type", "function", "custom"}]
+    values += [*object_in(piece, "function").values(), *object_in(piece, "custom").values()]
+    return [value for value in values if value]
 
 
 def _is_empty(data: dict[str, Any]) -> bool:

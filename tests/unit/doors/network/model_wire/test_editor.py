@@ -514,10 +514,16 @@ EMPTY_CALLS = [
     {"function_call": "", "tool_calls": ""},
     {"tool_calls": [{"id": "", "type": "function", "function": {"name": "", "arguments": ""}}]},
     {"tool_calls": [{"index": 0, "function": {}}, None]},
+    {"tool_calls": {}},
+]
+# Some servers write the arguments of a call that is not there.
+NAMELESS_CALLS = [
+    {"function_call": {"name": "", "arguments": "{}"}},
+    {"tool_calls": [{"index": 0, "id": "", "function": {"name": "", "arguments": "{}"}}]},
 ]
 
 
-@pytest.mark.parametrize("empty", EMPTY_CALLS)
+@pytest.mark.parametrize("empty", [*EMPTY_CALLS, *NAMELESS_CALLS])
 def test_calls_with_nothing_in_them_pass(empty: dict[str, Any]) -> None:
     spoken = sse(chat_chunk({"content": "hi", **empty}), chat_chunk(empty, "stop"), "[DONE]")
     body = {"choices": [{"message": {"content": "hi", **empty}, "finish_reason": "stop"}]}
@@ -540,6 +546,82 @@ def test_a_call_beside_one_with_nothing_in_it_is_decided(empty: dict[str, Any]) 
     assert "delete_user" not in json.dumps(
         [one for one in data_of(result.sent) if "tool_calls" in one["choices"][0]["delta"]]
     )
+
+
+@pytest.mark.parametrize("empty", EMPTY_CALLS)
+def test_calls_with_nothing_in_them_pass_out_of_place_and_after_the_end(
+    empty: dict[str, Any],
+) -> None:
+    misplaced = chat_chunk({"content": "hi"})
+    misplaced["choices"][0]["message"] = empty
+    calls = [misplaced, *chat_calls(TWO), misplaced, chat_chunk({}, "tool_calls")]
+    stream = sse(*calls, chat_chunk({"content": "", **empty}), misplaced, "[DONE]")
+    result = edit(CHAT, [stream], {})
+    assert (result.sent, result.editor.problem) == (stream, None)
+    assert [call.name for call in result.calls] == ["delete_user", "find_user"]
+    body = {"choices": [{"delta": empty, "message": {"content": "hi"}, "finish_reason": "stop"}]}
+    raw = json.dumps(body).encode()
+    assert edit(CHAT, [raw], {}, is_stream=False).sent == raw
+
+
+def test_an_empty_piece_after_the_end_leaves_with_the_call_that_was_refused() -> None:
+    late = {"tool_calls": [{"index": 0, "id": "", "function": {"name": "", "arguments": ""}}]}
+    stream = sse(*chat_calls(TWO[:1]), chat_chunk({}, "tool_calls"), chat_chunk(late), "[DONE]")
+    result = edit(CHAT, [stream], NO_DELETES)
+    assert result.editor.problem is None
+    assert b"tool_calls" not in result.sent
+
+
+def test_reason_to_stop_beside_a_refused_call_is_another_one() -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "delete_user", "arguments": "{}"}}
+    stream = sse(chat_chunk({"tool_calls": [call]}, "tool_calls"), "[DONE]")
+    [event] = data_of(edit(CHAT, [stream], NO_DELETES).sent)
+    assert event["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("finish", ["", False])
+def test_an_empty_reason_to_stop_is_none(finish: Any) -> None:
+    events = [chat_chunk({"role": "assistant"}), *chat_calls(TWO)]
+    for event in events:
+        event["choices"][0]["finish_reason"] = finish
+    stream = sse(*events, chat_chunk({}, "tool_calls"), "[DONE]")
+    result = edit(CHAT, [stream], {})
+    assert (result.sent, result.editor.problem) == (stream, None)
+    assert [call.arguments for call in result.calls] == [{"id": 7}, {"name": "Ada"}]
+    assert REFUSAL.encode() in edit(CHAT, [stream], NO_DELETES).sent
+
+
+@pytest.mark.parametrize("nameless", NAMELESS_CALLS)
+def test_no_call_follows_arguments_that_a_client_would_add_its_own_to(
+    nameless: dict[str, Any],
+) -> None:
+    [place] = nameless
+    inner = {"name": "delete_user", "arguments": '{"id": 7}'}
+    named = {place: inner if place == "function_call" else [{"index": 0, "function": inner}]}
+    stream = sse(chat_chunk(nameless), chat_chunk(named), chat_chunk({}, "tool_calls"), "[DONE]")
+    result = edit(CHAT, [stream], {})
+    assert result.editor.is_broken and b"delete_user" not in result.sent
+    # To a call that was decided on, nothing is added afterwards.
+    stream = sse(chat_chunk(named, "tool_calls"), chat_chunk(nameless), "[DONE]")
+    assert edit(CHAT, [stream], {}).sent == sse(chat_chunk(named, "tool_calls"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"type": "function", "name": "delete_user", "arguments": "{}"},
+        {"id": "", "function": {"name": "{}"}},
+        {"id": "", "custom": {"name": "", "input": "{}"}},
+        {"id": "", "function": {"name": "", "arguments": '{"id": 7}'}},
+    ],
+)
+def test_a_piece_that_says_anything_else_is_not_empty(piece: dict[str, Any]) -> None:
+    stream = sse(chat_chunk({"tool_calls": [{"index": 0, **piece}]}), "[DONE]")
+    body = json.dumps({"choices": [{"message": {"tool_calls": [piece]}}]}).encode()
+    for data, is_stream in ((stream, True), (body, False)):
+        result = edit(CHAT, [data], Nothing(), is_stream=is_stream)
+        assert result.editor.is_broken or result.calls
+        assert b'"tool_calls"' not in result.sent
 
 
 @pytest.mark.parametrize(
