@@ -1,6 +1,7 @@
 """Finds secrets in bytes in whatever encoding: as they are, in UTF-16 and UTF-32, escaped as in
 JSON, JavaScript or C, percent-encoded, with character references of HTML, in hex, and in base64 at
-any alignment, by themselves or as a part of a document in JSON, HTML or a form.
+any alignment, by themselves or as a part of a document in JSON, HTML or a form. What is in hex or
+base64 may be in UTF-16.
 
 All escapes are undone first, again and again while that changes anything, which gives one decoded
 text with the place of each of its bytes in the original. What was done to a secret need then not be
@@ -124,7 +125,9 @@ class Needle:
         """Return whether some letters of an encoding are there. Escaped letters are
         `is_oddly_escaped`."""
         plain, wide, digits, encoded = self._windows
-        if plain is None or plain in data.raw or digits in data.text.lowered:
+        if plain is None or plain in data.raw:
+            return True
+        if any(window in data.text.lowered for window in digits):
             return True
         if b"\0" in data.raw and any(window in data.raw for window in wide):
             return True
@@ -157,9 +160,9 @@ class Needle:
     @cached_property
     def _windows(
         self,
-    ) -> tuple[bytes | None, tuple[bytes, ...], bytes, tuple[bytes | None, ...]]:
+    ) -> tuple[bytes | None, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes | None, ...]]:
         encoded: list[bytes | None] = []
-        for form in self._forms:
+        for form in (*self._forms, *self._wide):
             for shift in range(3):
                 line = _base64_core(form, shift)[:_LINE]
                 half = len(line) // 2  # a line break that is escaped cannot be in both halves
@@ -168,7 +171,8 @@ class Needle:
         # What little and big endian have in common.
         letters = [bytes((byte,)) for byte in plain or b""]
         wide = tuple((b"\0" * size).join(letters) for size in (1, 3))
-        return plain, wide, self._data.hex().encode()[-_WINDOW:], tuple(encoded)
+        digits = [self._data.hex()[-_WINDOW:], *(form.hex()[-2 * _WINDOW :] for form in self._wide)]
+        return plain, wide, tuple(window.encode() for window in digits), tuple(encoded)
 
     @cached_property
     def _forms(self) -> tuple[bytes, ...]:
@@ -184,6 +188,14 @@ class Needle:
         return tuple(dict.fromkeys(form.encode() for form in spelled))
 
     @cached_property
+    def _wide(self) -> tuple[bytes, ...]:
+        """The secret in UTF-16, without the zero at its end or beginning: then both byte orders of
+        a text in Latin-1 are one."""
+        text = self._data.decode()
+        little, big = text.encode("utf-16-le"), text.encode("utf-16-be")
+        return tuple(dict.fromkeys((little.rstrip(b"\0"), big.lstrip(b"\0"))))
+
+    @cached_property
     def _rest(self) -> _Pattern | None:
         """All but the beginning: "%4" right before a secret takes the first digit of it along."""
         decoded = decode(self._data).translate(_FORM)
@@ -197,10 +209,11 @@ class Needle:
         patterns = [_Pattern("raw", self._data)]
         if len(decoded) >= _MIN_DECODED:
             patterns.append(_Pattern("decoded", decoded.translate(_FORM)))
-        patterns.append(_Pattern("hex", self._data.hex().encode()))
+        hexes = (form.hex().encode() for form in (self._data, *self._wide))
+        patterns += [_Pattern("hex", digits) for digits in hexes]
         text = self._data.decode()
         patterns += [_Pattern("raw", text.encode(encoding)) for encoding in _WIDE]
-        for form in self._forms:
+        for form in (*self._forms, *self._wide):
             for shift in range(3):
                 core = _base64_core(form, shift)
                 is_cut = (shift + len(form)) % 3 != 0

@@ -27,7 +27,13 @@ from paddock.doors.network.model_wire.reader import AnswerReader
 from paddock.doors.network.model_wire.sse import KEEP_ALIVE
 from paddock.doors.network.model_wire.wire import Wire
 from paddock.doors.network.outgoing import Outgoing
-from paddock.doors.network.scrub import Decoder, ScrubbedStream, Scrubber, decoder_for
+from paddock.doors.network.scrub import (
+    Decoder,
+    ScrubbedStream,
+    Scrubber,
+    decoder_for,
+    has_plain_messages,
+)
 from paddock.doors.network.services import Services
 from paddock.journal.errors import JournalBroken
 
@@ -239,7 +245,7 @@ def decoder_of(response: Response) -> Decoder:
     codings = values_of(response.headers, b"content-encoding")
     coding = b", ".join(codings)  # of several, none is known
     decoder = decoder_for(coding)
-    if decoder is None:
+    if decoder is None or not has_plain_messages(response.headers):
         # Its name is not repeated: a server may have put anything there, a value too.
         raise BadMessage(502, "the answer is compressed in a way that cannot be looked into")
     return decoder

@@ -6,7 +6,8 @@ come back from another one. A host that gets no values sends none in good faith,
 covered in its own length, and the announced length of the body holds.
 
 A compressed body would hide a value, so servers are asked not to compress, and what they compress
-nevertheless is decoded, or refused.
+nevertheless is decoded, or refused. gRPC and Connect compress each message within the body and say
+so in headers of their own; that is not decoded, only refused.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Protocol
 
-from paddock.doors.network.exchange import BadMessage, Headers, without
+from paddock.doors.network.exchange import BadMessage, Headers, values_of, without
 from paddock.journal.secret_search import Needle, Needles, replaced
 
 _PIECE = 65536  # as much as is decoded at once, whatever a few bytes promise to become
+_ACCEPTED = (b"accept-encoding", b"te", b"grpc-accept-encoding", b"connect-accept-encoding")
+_OF_MESSAGES = (b"grpc-encoding", b"connect-content-encoding")
 _ZLIB, _GZIP, _RAW = 15, 31, -15  # what zlib calls the three wrappings of deflate
 
 
@@ -96,7 +99,13 @@ class Decoder(Protocol):
 
 def ask_for_plain(headers: Headers) -> Headers:
     """The same request, for an answer that is not compressed."""
-    return [*without(headers, b"accept-encoding", b"te"), (b"accept-encoding", b"identity")]
+    return [*without(headers, *_ACCEPTED), (b"accept-encoding", b"identity")]
+
+
+def has_plain_messages(headers: Headers) -> bool:
+    """Return whether the messages in the body of an answer are not compressed by themselves."""
+    codings = [coding for name in _OF_MESSAGES for coding in values_of(headers, name)]
+    return all(coding.strip().lower() in (b"", b"identity") for coding in codings)
 
 
 def decoder_for(content_encoding: bytes | None) -> Decoder | None:

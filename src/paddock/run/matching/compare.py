@@ -11,6 +11,7 @@ from paddock.doors.network.measures import SPELLING, stable_place
 from paddock.doors.network.stable_digests import STABLE
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
+from paddock.run.matching.moments import Moments
 from paddock.run.matching.rows import ABSENT, Difference, View
 from paddock.run.matching.rules import STRICT, Rules, words_of
 from paddock.run.matching.view import OF_BODY, step_in
@@ -215,7 +216,7 @@ class Comparison:
         if any(self._allows(one, ours, theirs) for one in entries_here):
             return True
         moments = self._rules.moments
-        is_free = moments is not None and moments.allow(ours, theirs)
+        is_free = moments is not None and self._is_moment(moments, ours, theirs)
         if is_free:
             self._vary(MOMENT)
         elif is_same_token(ours, theirs):
@@ -225,6 +226,11 @@ class Comparison:
             is_free = self._bindings.translate(ours) == theirs
         self._has_varied_body |= is_free and place[0] == "body"
         return is_free
+
+    def _is_moment(self, moments: Moments, ours: Any, theirs: Any) -> bool:
+        return moments.allow(ours, theirs) and all(
+            self._is_pair(one, other) for one, other in moments.drawn_ids(ours, theirs)
+        )
 
     def _entries(self, place: Place) -> tuple[Volatile, ...]:
         """The entries of the list of volatile fields about a place."""

@@ -64,6 +64,14 @@ class Moments:
             return self._allow_text(_digits(recorded), _digits(proposed))
         return False
 
+    def drawn_ids(self, recorded: Any, proposed: Any) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of ids in two texts that `allow` lets differ in more than their time.
+        What is drawn can be anything, so that the two must belong together from now on."""
+        if isinstance(recorded, str) and isinstance(proposed, str):
+            for one, other in zip(_pieces(recorded), _pieces(proposed), strict=True):
+                if one.drawn != other.drawn:
+                    yield one.text, other.text
+
     def _allow_text(self, recorded: str, proposed: str) -> bool:
         if max(len(recorded), len(proposed)) > _MAX_TEXT:
             return False
@@ -103,6 +111,7 @@ class _Piece:
     text: str
     span: Window | None = None
     spelling: str = ""
+    drawn: str = ""  # of an id, what its maker may have drawn
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
@@ -112,7 +121,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
         if span is None:
             continue
         yield _Piece(text[at : found.start()])
-        yield _Piece(found.group(), span, _spelling(found))
+        yield _Piece(found.group(), span, _spelling(found), _drawn(found))
         at = found.end()
     yield _Piece(text[at:])
 
@@ -142,8 +151,8 @@ def _span(found: re.Match[str]) -> Window | None:
 
 
 def _of_id(part: dict[str, Any]) -> tuple[float, str]:
-    """Return when an id was made, and all that is in it besides: version, chance and the
-    machine."""
+    """Return when an id was made, and what of it must be equal: its form, and chance but for
+    `_drawn`."""
     if part["ulid"]:
         text = part["ulid"]
         millis = 0
@@ -159,8 +168,15 @@ def _of_id(part: dict[str, Any]) -> tuple[float, str]:
         ticks = int(plain[13:16] + plain[8:12] + plain[:8], 16)
     else:
         ticks = int(plain[:12] + plain[13:16], 16)
-    rest = f"uuid{part['version']} {part['dash']} {case} {plain[16:]}"
-    return (ticks - _TICKS_BEFORE_1970) / 1e7, rest
+    return (ticks - _TICKS_BEFORE_1970) / 1e7, f"uuid{part['version']} {part['dash']} {case}"
+
+
+def _drawn(found: re.Match[str]) -> str:
+    """Return clock sequence and node of a UUID of version 1 or 6. Python has the same ones in every
+    run; other libraries draw them, once for each process or for each id."""
+    if found["version"] not in ("1", "6"):
+        return ""
+    return found["id"].replace("-", "").lower()[16:]
 
 
 def _unix_span(whole: str, fraction: str | None) -> Window | None:

@@ -37,10 +37,12 @@ _NAMES = frozenset({
     "vault-token", ".dev.vars", ".secrets", ".secret", ".token", ".hf_token", "oauth_creds.json",
     ".credentials.json", "pgpass.conf", ".argocd", ".ngrok2", ".hex", "credentials.csv",
     "credentials.ini", "accesskeys.csv", "rootkey.csv", "secrets.ini", "credentials.tfrc",
+    "kubeconfig.yaml", "kubeconfig.yml", ".vault_pass.txt", ".ansible_vault_pass",
 })  # fmt: skip
 _BEGINNINGS = (".env.", ".env-", ".env_", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
 _ENDINGS = (".env", ".key", ".p12", ".pfx", ".pkcs12", ".p8", ".pk8", ".jks", ".bks", ".keystore",
-            ".kdbx", ".kdb", ".ppk", ".keytab", ".tfvars", ".tfvars.json", ".tfstate")  # fmt: skip
+            ".kdbx", ".kdb", ".ppk", ".keytab", ".tfvars", ".tfvars.json", ".tfstate",
+            ".kubeconfig")  # fmt: skip
 _OF_ACCOUNTS = ("service-account", "service_account", "serviceaccount", "client_secret")  # JSON
 _EXAMPLES = (".example", ".sample", ".template", ".dist", ".defaults", ".pub", "-example",
              "_example", "-sample", "_sample", "-template", "_template")  # fmt: skip
@@ -48,11 +50,12 @@ _EXAMPLES = (".example", ".sample", ".template", ".dist", ".defaults", ".pub", "
 _EARLIER = re.compile(r"(?:\.\d+)?(?:\.(?:bak|backup|old|orig|save|swp|tmp)|~)\Z")
 # Public or needed, unless this is in them.
 _PASSWORD = re.compile(rb"password|passwd|secret|token|_auth|://[^/\s:@]+:[^/\s@]+@", re.I)
+_KEY_OR_PASSWORD = re.compile(rb"key|password|secret|token|://[^/\s]+@", re.I)
 _IF_HOLDING = {
     ".pem": re.compile(rb"PRIVATE KEY"),
     ".yarnrc.yml": re.compile(rb"npmAuth"),
     ".yarnrc": _PASSWORD,
-    "credentials": re.compile(rb"key|password|secret|token|://[^/\s]+@", re.I),  # Git, AWS, sbt
+    "credentials": _KEY_OR_PASSWORD,  # Git, AWS, sbt
     "auth.json": re.compile(rb"basic|oauth|bearer|token|password|\"auth\"", re.I),  # Composer
     "pip.conf": _PASSWORD,
     "pip.ini": _PASSWORD,
@@ -65,6 +68,13 @@ _IF_HOLDING = {
     ".wgetrc": _PASSWORD,
     ".bowerrc": _PASSWORD,
     ".bundle/config": re.compile(rb"^BUNDLE_\w*__\w+:|:[^/\s@]+@", re.M),
+    "pg_service.conf": _PASSWORD,
+    "clouds.yaml": _PASSWORD,  # OpenStack
+    "secure.yaml": _PASSWORD,
+    "bunfig.toml": _PASSWORD,
+    "uv.toml": _PASSWORD,
+    ".config/wandb/settings": _KEY_OR_PASSWORD,
+    "local.settings.json": _KEY_OR_PASSWORD,  # Azure Functions
 }
 _IN_A_PLACE = (
     ".docker/config.json", ".config/gcloud", ".config/gh", ".config/hub", ".config/rclone",
@@ -73,6 +83,9 @@ _IN_A_PLACE = (
     ".config/ngrok", ".config/glab-cli", ".config/pypoetry/auth.toml", ".config/vault",
     ".cargo/credentials", ".cargo/credentials.toml", ".m2/settings-security.xml",
     ".subversion/auth", ".cache/huggingface/token", ".jupyter/jupyter_server_config.json",
+    ".config/helm/registry", ".config/argocd", ".config/hcloud", ".config/scw", ".mc/config.json",
+    ".ansible/vault_pass", ".poetry/auth.toml", ".cache/huggingface/stored_tokens",
+    ".supabase/access-token", ".wrangler/config/default.toml", ".stripe/config.toml",
 )  # fmt: skip
 # A file whose name neither begins nor ends so is told by its content only, as most files are.
 _TELLING = (

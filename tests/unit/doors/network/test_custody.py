@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.exchange import BadMessage, NoBody, Response
 from paddock.doors.network.filtering import decoder_of
@@ -61,6 +62,15 @@ def test_a_compression_that_is_none_is_not_repeated_to_the_agent() -> None:
     with pytest.raises(BadMessage) as caught:
         decoder_of(Response(200, b"", headers, NoBody(), "1.1"))
     assert "sk_live" not in str(caught.value)
+
+
+@for_each("name", [b"grpc-encoding", b"Connect-Content-Encoding"])
+def test_messages_that_are_compressed_by_themselves_are_refused(name: bytes) -> None:
+    """As those of gRPC and Connect are, while the body as a whole is not."""
+    for coding in (b"gzip", b"identity, gzip"):
+        with pytest.raises(BadMessage):
+            decoder_of(Response(200, b"", [(name, coding)], NoBody(), "2"))
+    decoder_of(Response(200, b"", [(name, b"Identity")], NoBody(), "2"))
 
 
 @pytest.mark.parametrize(

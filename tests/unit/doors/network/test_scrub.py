@@ -84,6 +84,17 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
         )
         for shift in range(3)
     },
+    **{
+        f"base64 of {encoding} after {shift}": (
+            lambda s, shift=shift, encoding=encoding: base64.b64encode(
+                b"p" * shift + s.encode(encoding) + b"q"
+            ).decode()
+        )
+        for shift in range(3)
+        for encoding in ("utf-16-le", "utf-16-be")
+    },
+    "hex of utf-16-le": lambda s: s.encode("utf-16-le").hex(),
+    "HEX of utf-16-be": lambda s: s.encode("utf-16-be").hex().upper(),
     "base64 for urls": lambda s: base64.urlsafe_b64encode(b"u:" + s.encode()).decode().rstrip("="),
     "json in base64": lambda s: base64.b64encode(json.dumps({"k": s}).encode()).decode(),
     "html in base64": lambda s: base64.b64encode(html.escape(f"<b>{s}").encode()).decode(),
@@ -250,6 +261,11 @@ def test_an_escape_that_is_begun_before_a_value_does_not_hide_it(lead: str) -> N
 def test_request_asks_for_an_answer_that_can_be_read() -> None:
     asked = ask_for_plain([(b"Accept-Encoding", b"gzip, br"), (b"TE", b"gzip"), (b"x", b"1")])
     assert asked == [(b"x", b"1"), (b"accept-encoding", b"identity")]
+
+
+@pytest.mark.parametrize("name", [b"grpc-accept-encoding", b"Connect-Accept-Encoding"])
+def test_request_asks_for_messages_that_can_be_read(name: bytes) -> None:
+    assert ask_for_plain([(name, b"gzip")]) == [(b"accept-encoding", b"identity")]
 
 
 # ---- compression ---------------------------------------------------------------------------------

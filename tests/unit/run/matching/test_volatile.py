@@ -249,17 +249,49 @@ def test_any_body_is_any_whether_or_not_rules_can_read_it(kind: str) -> None:
     assert not same(one, http("POST", headers={"content-type": kind}), "body=any")
 
 
-def test_ids_that_begin_with_a_time_may_be_of_this_run() -> None:
-    def at(seconds: float, node: int = 1) -> str:
-        ticks = int(seconds * 1e7) + 0x01B21DD213814000
-        fields = (ticks & 0xFFFFFFFF, (ticks >> 32) & 0xFFFF, (ticks >> 48) & 0x0FFF, 0x80, 0, node)
-        return str(uuid.UUID(fields=fields, version=1))
+def at(seconds: float, node: int = 1, sequence: int = 0) -> str:
+    """Return a UUID of version 1 of this time."""
+    ticks = int(seconds * 1e7) + 0x01B21DD213814000
+    times = (ticks & 0xFFFFFFFF, (ticks >> 32) & 0xFFFF, (ticks >> 48) & 0x0FFF)
+    return str(uuid.UUID(fields=(*times, 0x80, sequence, node), version=1))
 
+
+A1, B1 = at(1001, 1, 2), at(1002, 3, 4)
+
+
+def test_ids_whose_node_was_drawn_belong_together_from_first_sight() -> None:
+    """Of UUIDs of version 1 that anything but Python made."""
+    moments = Moments((1000.0, 1010.0), (5000.0, 5010.0))
+    steps = [http("POST", f"/a/{one}", body={"id": one}) for one in (A1, A1, B1)]
+
+    def matches(*ids: tuple[str, str]) -> list[bool]:
+        rows = [recorded(sent, step) for step, sent in enumerate(steps, 1)]
+        past = Past(rows, Rules(moments=moments))
+        found = []
+        for path, body in ids:
+            one = past.propose(proposed(http("POST", f"/a/{path}", body={"id": body})))
+            found.append(isinstance(one, Match))
+            if isinstance(one, Match):
+                past.answered(one.row)
+        return found
+
+    a, b, late = at(5001, 7, 8), at(5002, 9, 10), at(6000, 7, 8)
+    assert matches((a, a), (a, a), (b, b)) == [True] * 3
+    assert matches((a, a), (A1, A1), (b, b)) == [True] * 3  # an answer told the recorded one
+    assert matches((a, a), (b, b)) == [True, False]
+    assert matches((a, a), (a, a), (a, a)) == [True, True, False]
+    assert matches((a, b)) == [False]
+    assert matches((late, late)) == [False]
+
+
+def test_ids_that_begin_with_a_time_may_be_of_this_run() -> None:
     moments = Moments((1000.0, 1010.0), (5000.0, 5010.0))
     assert moments.allow(at(1005), at(5005))
     assert moments.allow(f"job_{at(1005)} ran", f"job_{at(5005)} ran")
     assert moments.allow(uuid.UUID(at(1005)).hex, uuid.UUID(at(5005)).hex)
-    assert not moments.allow(at(1005), at(5005, node=2))
+    assert moments.allow(at(1005), at(5005, node=2, sequence=3))
+    assert not moments.allow(at(1005), uuid.UUID(at(5005, node=2)).hex)
+    assert not moments.allow(at(1005), at(5005, node=2).upper().replace("B", "A"))
     assert not moments.allow(at(1005), at(6000))
     assert not moments.allow(at(900), at(5005))
     seven = "{:012x}7abc8def0123456789ab"

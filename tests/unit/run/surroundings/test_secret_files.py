@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import socket
 from pathlib import Path
@@ -139,6 +140,7 @@ def test_deeper_than_can_be_searched_is_refused_and_not_shown(tmp_path: Path) ->
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n" * 4
 KEY = f"-----BEGIN PRIVATE KEY-----\n{BODY}-----END PRIVATE KEY-----\n"
 ESCAPED = KEY.replace("\n", "\\n")
+JAVA_PROTECTED = bytes.fromhex("2b060104012a02110101")  # what a key store encrypts keys with
 
 
 @for_each(
@@ -164,6 +166,17 @@ ESCAPED = KEY.replace("\n", "\\n")
         ("padded", KEY.replace("\n", "  \n")),
         ("secret.k8s", "tls.key: " + base64.b64encode(KEY.encode()).decode() + "\n"),
         ("large.log", "x" * (1 << 20) + "\n" + KEY),
+        ("twice.json", json.dumps(json.dumps({"key": KEY}))),
+        ("macos", KEY.replace("\n", "\r")),
+        ("lines.js", "[\n    '" + KEY.strip().replace("\n", "',\n    '") + "'\n].join('\\n')"),
+        ("ssh2", KEY.replace("PRIVATE", "SSH2 ENCRYPTED PRIVATE").replace("-----", "---- ", 1)),
+        (
+            "Kexample.private",
+            "Private-key-format: v1.3\nPrivateKey: " + "a" * 43 + "=",
+        ),
+        ("app.xml", f"<RSAKeyValue><Modulus>AQAB</Modulus><D>{'a' * 300}</D></RSAKeyValue>"),
+        ("agent", "(11:private-key(3:ecc(5:curve7:Ed25519)(1:q33:a)(1:d32:b)))"),
+        ("wif.json", '{"type": "external_account", "audience": "x", "client_secret": "shh"}'),
     ],
 )
 def test_private_key_is_known_by_its_content(tmp_path: Path, name: str, content: str) -> None:
@@ -183,6 +196,19 @@ def test_private_key_is_known_by_its_content(tmp_path: Path, name: str, content:
         ("ed25519.der", bytes.fromhex("302e 020100 300506032b6570 0422 0420") + b"k" * 32),
         ("ec.der", bytes.fromhex("3077 020101 0420") + b"k" * 113),
         ("locked.der", bytes.fromhex("30820509 303306092a864886f70d01050d") + b"k" * 1270),
+        ("pbes1.der", bytes.fromhex("30820500 301b06092a864886f70d010503") + b"k" * 1260),
+        ("pkcs12pbe.der", bytes.fromhex("308204ea 301c060a2a864886f70d010c0103") + b"k" * 1240),
+        ("long.der", bytes.fromhex("30820509 30818006092a864886f70d01050d") + b"k" * 1270),
+        ("dsa.der", bytes.fromhex("3082014a 020100 3082012b06072a8648ce380401") + b"k" * 310),
+        ("store", bytes.fromhex("308209cf 020103 3082098506092a864886f70d010701") + b"k" * 2490),
+        ("java", b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0\0\0\1\0\1a" + JAVA_PROTECTED + b"k" * 99),
+        ("blob", bytes.fromhex("0702000000a40000") + b"RSA2" + b"k" * 1160),
+        ("pvk", bytes.fromhex("1ef1b5b0 00000000 01000000") + b"k" * 1160),
+        ("ring", bytes.fromhex("9458 04 6afd01fe 16 092b06010401da470f01") + b"k" * 99),
+        ("rsa-ring", bytes.fromhex("9503c6 04 6afd01fe 01 0800") + b"k" * 966),
+        ("new-ring", bytes.fromhex("c558 04 6afd01fe 16 092b06010401da470f01") + b"k" * 99),
+        ("little", KEY.encode("utf-16-le")),
+        ("big", KEY.encode("utf-16-be")),
     ],
 )
 def test_private_key_is_known_in_other_encodings(tmp_path: Path, name: str, content: bytes) -> None:
@@ -203,6 +229,10 @@ def test_file_that_only_speaks_of_keys_is_shown(tmp_path: Path) -> None:
     encoded = base64.b64encode(KEY.replace("PRIVATE KEY", "CERTIFICATE").encode()).decode()
     (tmp_path / "ca.yaml").write_text(f"ca.crt: {encoded}\n")
     (tmp_path / "help.md").write_text("A -----BEGIN PRIVATE KEY----- line begins a private key.\n")
+    (tmp_path / "trust").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0\0\0\2" + b"c" * 900)
+    (tmp_path / "ring").write_bytes(bytes.fromhex("9833 04 6afd01fe 16 09") + b"c" * 99)  # public
+    (tmp_path / "signed.xml").write_text(f"<RSAKeyValue><Modulus>{'a' * 300}</Modulus>")
+    (tmp_path / "program").write_bytes(b"-----BEGIN PRIVATE KEY-----\0" + b"a" * 99)
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "model.py").write_text("class Token: password = None\n")
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://pypi.example/simple\n")
@@ -233,6 +263,18 @@ def test_search_for_keys_takes_no_longer_than_the_file_is_long(tmp_path: Path) -
         (".npmrc.bak", "x"), ("a.tfstate.17.backup", "x"), (".env_prod", "x"), (".env~", "x"),
         (".ivy2/.credentials", "password=x"), (".config/git/credentials", "https://u:p@h.test"),
         (".claude/.credentials.json", "{}"), (".rclone.conf", "x"), ("credentials.csv", "x"),
+        ("kubeconfig.yaml", "x"), ("a.kubeconfig", "x"), (".config/helm/registry/config.json", "x"),
+        (".vault_pass.txt", "x"), (".ansible_vault_pass", "x"), (".ansible/vault_pass", "x"),
+        (".config/argocd/config", "x"), (".config/hcloud/cli.toml", "x"), (".mc/config.json", "x"),
+        (".config/scw/config.yaml", "x"), (".cache/huggingface/stored_tokens", "x"),
+        (".supabase/access-token", "x"), (".wrangler/config/default.toml", "x"),
+        (".stripe/config.toml", "x"), (".poetry/auth.toml", "x"),
+        (".pg_service.conf", "[a]\npassword=x"), ("pg_service.conf", "[a]\npassword=x"),
+        ("clouds.yaml", "auth: {password: x}"), ("secure.yaml", "auth: {password: x}"),
+        ("bunfig.toml", "registry = {url = 'x', token = 'x'}"),
+        ("uv.toml", "[[index]]\nurl = 'https://u:p@h.test/'"),
+        (".config/wandb/settings", "[default]\napi_key = x"),
+        ("local.settings.json", '{"Values": {"AzureWebJobsStorage": "AccountKey=x"}}'),
     ],
 )  # fmt: skip
 def test_credentials_of_package_managers_and_clouds_are_hidden(
@@ -243,4 +285,22 @@ def test_credentials_of_package_managers_and_clouds_are_hidden(
     file.write_text(content)
     hidden = secret_files(str(tmp_path))
     assert any(path == one or path.startswith(f"{one}/") for one in hidden), hidden
+    file.unlink()
+
+
+@for_each(
+    ("path", "content"),
+    [
+        ("pg_service.conf", "[a]\nhost=db\n"), ("clouds.yaml", "clouds: {a: {region_name: b}}"),
+        ("secure.yaml", "tls: true"), ("bunfig.toml", "[test]\ncoverage = true\n"),
+        ("uv.toml", "[pip]\nindex-url = 'https://h.test/'"), (".config/wandb/settings", "[x]"),
+        ("local.settings.json", '{"Values": {"Storage": "UseDevelopmentStorage=true"}}'),
+        ("settings", "x"), ("config.toml", "x"), (".wrangler/state.json", "{}"),
+    ],
+)  # fmt: skip
+def test_settings_without_credentials_are_shown(tmp_path: Path, path: str, content: str) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    assert secret_files(str(tmp_path)) == ()
     file.unlink()
