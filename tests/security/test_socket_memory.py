@@ -101,6 +101,14 @@ def hold():
         for number in range(3000):
             sock.send(b"\x14\0\0\0\x12\0\x05\0" + bytes(8) + bytes(4))
         return 3000 * 700, [sock]
+    if how in ("ping", "ping6"):
+        family, protocol, request, address = {
+            "ping": (socket.AF_INET, 1, 8, "127.0.0.1"), "ping6": (socket.AF_INET6, 58, 128, "::1"),
+        }[how]
+        sock = socket.socket(family, socket.SOCK_DGRAM, protocol)
+        enlarge(sock)
+        sock.connect((address, 0))
+        return sum(sock.send(bytes([request]) + bytes(30000)) for _ in range(100)), [sock]
     read, write = os.pipe()
     os.set_blocking(write, False)
     total = 0
@@ -131,7 +139,9 @@ else:
 
 
 @pytest.mark.parametrize("where", ["open", "flight"])
-@pytest.mark.parametrize("how", ["tcp", "unaccepted", "udp", "netlink", "unix", "pipe"])
+@pytest.mark.parametrize(
+    "how", ["tcp", "unaccepted", "udp", "ping", "ping6", "netlink", "unix", "pipe"]
+)
 def test_program_that_holds_too_much_in_sockets_is_ended(how: str, where: str) -> None:
     with Sandbox.create(limits={"memory": f"{LIMIT_MIB}MiB"}, timeout=60) as box:
         assert KEPT not in _output(box, how, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -260,7 +261,7 @@ class ContainerMachine:
             if self.is_frozen:
                 continue
             try:
-                held = await offload(socket_memory.held_bytes, meter, kinds)
+                held = await offload(self._socket_bytes, meter, kinds)
             except OSError:  # the machine ends, and the socket with it
                 return
             most = self.limits.memory + socket_memory.ALLOWED_BYTES
@@ -270,6 +271,12 @@ class ContainerMachine:
                 self._socket_hits += 1
                 with contextlib.suppress(SandboxDied, asyncio.TimeoutError):
                     await asyncio.wait_for(self.channel.ask("kill_all", limit="memory"), _CALL_S)
+
+    def _socket_bytes(
+        self, meter: socket.socket, kinds: tuple[socket_memory.SocketKind, ...]
+    ) -> int | None:
+        held = socket_memory.held_bytes(meter, kinds)
+        return None if held is None else held + socket_memory.ping_bytes(self.init_pid)
 
     async def _is_growing_over(self) -> bool:
         """Over the quota, and more than when that was last punished: an `rm` must be possible."""

@@ -308,7 +308,7 @@ class _Compiler:
                 raw = _masked(1, _SOCK_TYPE_MASK, kind)
                 self._refuse("socket", errno.EPERM, Condition(0, 4, family, 0), raw)
         # Of the protocols TCP, UDP and those of ping: what waits in a socket of another one (MPTCP,
-        # SCTP, UDP-Lite) is counted by no control group, and sock_diag does not tell all of it.
+        # SCTP, UDP-Lite) is counted by no control group, and the kernel does not tell all of it.
         for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
             is_family = Condition(0, 4, family, 0)
             beyond, dccp = Condition(2, _GT, _ICMPV6, 0), _masked(2, _WORD, _DCCP)

@@ -1,4 +1,4 @@
-"""How much memory of the kernel the sockets of a sandbox hold, asked of the kernel by sock_diag.
+"""Counts the memory of the kernel that the sockets of a sandbox hold, as sock_diag tells it.
 
 Bytes that wait in a socket belong to no process, and control groups count only some of them:
 
@@ -7,15 +7,17 @@ Bytes that wait in a socket belong to no process, and control groups count only 
 | TCP, UDP | part of the memory limit | a limit of their own (`memory.kmem.tcp`) | not counted |
 | TCP that nobody has accepted | not counted | not counted | not counted |
 | Unix sockets, pipes | part of the memory limit | part of the memory limit | not counted |
-| netlink | not counted | not counted | not counted |
+| netlink, ping | not counted | not counted | not counted |
 
 What is not counted is looked at here, through a socket in the sandbox's network namespace. The
 dumps list every socket of the namespace, also one that no process has open any more because its
 descriptor is under way in a message (SCM_RIGHTS), and the ends that the host's network door holds.
+sock_diag says nothing about ping sockets; procfs does.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterable
@@ -96,6 +98,23 @@ def held_bytes(diag: socket.socket, kinds: Iterable[SocketKind]) -> int | None:
         except TimeoutError:
             return None
         total += sum(_memory(answer.body, kind) for answer in answers)
+    return total
+
+
+def ping_bytes(init_pid: int) -> int:
+    """Return the bytes that ping sockets hold in the network namespace of a process. Raises OSError
+    when it has ended."""
+    total = 0
+    for family in ("icmp", "icmp6"):
+        try:
+            with open(f"/proc/{init_pid}/net/{family}", "rb") as file:
+                lines = file.readlines()[1:]
+        except FileNotFoundError:  # a kernel without IPv6
+            os.stat(f"/proc/{init_pid}")
+            continue
+        for line in lines:
+            sent, _, received = line.split()[4].partition(b":")
+            total += int(sent, 16) + int(received, 16)
     return total
 
 
