@@ -141,7 +141,7 @@ def _apply(found: RunChanges, options: argparse.Namespace) -> int:
     agreed: frozenset[str] = frozenset()
     if not options.yes:
         _check_person(options)
-        if written and not _is_confirmed(written, options):
+        if written and not _is_confirmed(found, written, options):
             say("nothing was written")
             return 1
         agreed = _agreed(chosen, held)
@@ -244,12 +244,19 @@ def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
 def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None:
     from paddock.model.errors import Conflict
     from paddock.model.plain import plain
+    from paddock.state.obeyed import is_in_repository
 
     conflicts = [one for one in chosen if one.conflict]
     if conflicts and not options.to and not options.force:
         named = "; ".join(f"{plain(one.path, 200)}: {one.conflict}" for one in conflicts[:5])
         more = f" and {len(conflicts) - 5} more" if len(conflicts) > 5 else ""
-        raise Conflict(f"{named}{more}", hint="look at paddock changes --diff, then say --force")
+        hint = "look at paddock changes --diff, then say --force"
+        if any(is_in_repository(one.change.path) for one in conflicts):
+            hint = (
+                "--branch NAME brings the agent's commits beside yours; "
+                "name each PATH to write files alone"
+            )
+        raise Conflict(f"{named}{more}", hint=hint)
 
 
 def _check_person(options: argparse.Namespace) -> None:
@@ -259,13 +266,12 @@ def _check_person(options: argparse.Namespace) -> None:
         raise InvalidInput("nobody can be asked here", hint="say --yes")
 
 
-def _is_confirmed(chosen: list[Changed], options: argparse.Namespace) -> bool:
+def _is_confirmed(found: RunChanges, chosen: list[Changed], options: argparse.Namespace) -> bool:
+    from paddock.cli.changes import folded_lines
     from paddock.cli.output import say
     from paddock.model.plain import plain
 
-    for one in chosen:
-        said = f"  ({one.refusal or one.conflict})" if one.refusal or one.conflict else ""
-        say(f"{one.change.kind:8}  {plain(one.path, 4096)}{said}")
+    say("\n".join(folded_lines(found, chosen)))
     where = ", ".join(_where(chosen, options))
     return _answer(f"write {len(chosen)} of these to {plain(where, 400)}? [y/N] ")
 

@@ -28,7 +28,11 @@ _MAX_CALL = 60
 def approvals_table(found: Iterable[Approval]) -> str:
     header = ("ID", "STATE", "AGENT", "CALL", "RULE", "LEFT")
     return table(
-        header, [_row(one) for one in found], width=line_width(), flexible=("CALL", "RULE", "AGENT")
+        header,
+        [_row(one) for one in found],
+        width=line_width(),
+        flexible=("RULE", "AGENT", "CALL"),
+        with_ends=("CALL",),
     )
 
 

@@ -191,7 +191,7 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
 
 def _stats(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import statistics_json, statistics_table
-    from paddock.cli.output import say
+    from paddock.cli.output import say, say_none
     from paddock.gate.statistics import rule_statistics
     from paddock.model.sizes import parse_duration
 
@@ -201,11 +201,14 @@ def _stats(options: argparse.Namespace) -> int:
         print(json.dumps(statistics_json(found)))
     elif found:
         say(statistics_table(found))
+    else:
+        say_none("no rule has asked yet")
     return 0
 
 
 def _proposals(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import proposals_json
+    from paddock.cli.output import say_none
     from paddock.gate.proposals import Proposals
 
     proposals = Proposals(_approvals().store)
@@ -217,6 +220,8 @@ def _proposals(options: argparse.Namespace) -> int:
         print(json.dumps(proposals_json(found)))
     elif found:
         print("\n".join(one.as_yaml() for one in found), end="")
+    else:
+        say_none("no rules are proposed")
     return 0
 
 

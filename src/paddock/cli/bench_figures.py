@@ -82,7 +82,8 @@ class Figure:
 
 def failed(name: str, error: BaseException) -> Figure:
     """The place of a figure that could not be measured."""
-    why = " ".join(str(error).split()) or type(error).__name__
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    why = "; ".join(line for line in lines if line) or type(error).__name__
     return Figure(name, name, None, "", note=f"failed: {why[:400]}")
 
 

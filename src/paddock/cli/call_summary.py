@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.cli.call_text import call_text
+from paddock.cli.cells import cut
 from paddock.model.money import amount_text
 from paddock.model.plain import plain
 
@@ -17,10 +18,11 @@ MOST = 80
 def call_summary(
     kind: str | None, name: str | None, arguments: Mapping[str, Any], most: int = MOST
 ) -> str:
-    """`http POST https://api.example/v1/refunds 20.00 EUR`. What is too long loses its middle: the
-    amount stays."""
-    amount = plain(amount_text(arguments)) if kind == "http" else ""
+    """`POST api.example/v1/refunds 20.00 EUR`, `tool refund(amount=2000)`. What is too long loses
+    its end, but for the amount."""
+    call = call_text(kind, name, {"arguments": arguments})
+    if kind != "http":
+        return cut(f"{kind or '?'} {call}", most)
+    amount = plain(amount_text(arguments))
     end = f" {amount}" if amount else ""
-    text = f"{kind or '?'} {call_text(kind, name, {'arguments': arguments})}"
-    room = most - len(end)
-    return (text if len(text) <= room else f"{text[: room - 3]}...") + end
+    return cut(call, most - len(end)) + end

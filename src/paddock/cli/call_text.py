@@ -36,5 +36,5 @@ def _network(one: Traffic) -> str:
         prompt = f": {asked}" if isinstance(asked, str) and asked else ""
         return f"{one.arguments.get('model') or one.name} at {one.place}{one.target}{prompt}"
     if one.kind == "http":
-        return f"{one.method} {one.url}"
+        return f"{one.method} {one.url.removeprefix('https://')}"
     return f"{one.method or ''} {one.place}".strip()

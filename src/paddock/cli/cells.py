@@ -21,6 +21,14 @@ def cut(text: str, width: int) -> str:
     return f"{_head(text, width - 3)}..." if width > 3 else _head(text, width)
 
 
+def cut_middle(text: str, width: int) -> str:
+    """At most so many columns, of which the last half is the end of the text."""
+    if cells(text) <= width:
+        return text
+    tail = _head(text[::-1], width // 2)[::-1]
+    return cut(text, width - cells(tail)) + tail
+
+
 def fit(text: str, width: int) -> str:
     """Exactly so many columns."""
     shown = cut(text, width)
@@ -51,6 +59,14 @@ def worded(text: str, width: int) -> list[str]:
         if not lines[-1]:
             lines[-1:] = pieces
     return lines
+
+
+def labelled(label: str, text: str, width: int | None) -> list[str]:
+    """Return a text behind its label; what is wider than the width goes on between words, below
+    where the text began. Without a width it is one line."""
+    indent = cells(label)
+    lines = [text] if width is None else worded(text, width - indent)
+    return [f"{' ' * indent if at else label}{line}" for at, line in enumerate(lines)]
 
 
 def _head(text: str, width: int) -> str:

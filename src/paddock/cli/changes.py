@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.parser import RUN_HELP, CommandParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from paddock.run.changed import Changed, Place, RunChanges
 
@@ -46,21 +46,32 @@ def make_parser() -> CommandParser:
 
 
 def change_lines(found: RunChanges) -> list[str]:
-    """A line for each change, what is to be said of it, and the counts. What lies in a repository
-    is one line."""
+    """Return a line for each change, with what is to be said of it, and the counts."""
     from paddock.cli.output import counts
     from paddock.model.plain import plain
     from paddock.state.obeyed import is_in_repository
 
-    inner = [one for one in found.changed if is_in_repository(one.change.path)]
-    outer = [one for one in found.changed if one not in inner] if inner else found.changed
-    lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{'/' if _is_directory(one) else ''}"
-             f"{_warning(one)}" for one in outer]  # fmt: skip
-    lines += _repository_lines(found, inner)
+    lines = folded_lines(found, found.changed)
     lines += [f"note: {plain(remark, 4096)}" for remark in found.remarks]
-    kinds = [one.change.kind for one in outer if is_counted(one)]
+    kinds = [
+        one.change.kind
+        for one in found.changed
+        if is_counted(one) and not is_in_repository(one.change.path)
+    ]
     told = counts({kind: kinds.count(kind) for kind in kinds}, ("added", "modified", "deleted"))
     return [*lines, told or ("no file changed" if found.changed else "nothing changed")]
+
+
+def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
+    """Return a line for each of the changes; what lies in a repository is one line."""
+    from paddock.model.plain import plain
+    from paddock.state.obeyed import is_in_repository
+
+    inner = [one for one in changed if is_in_repository(one.change.path)]
+    outer = [one for one in changed if one not in inner] if inner else changed
+    lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{'/' if _is_directory(one) else ''}"
+             f"{_warning(one)}" for one in outer]  # fmt: skip
+    return [*lines, *_repository_lines(found, inner)]
 
 
 def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:

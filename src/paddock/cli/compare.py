@@ -11,7 +11,10 @@ from paddock.cli.parser import RUN_HELP, CommandParser
 def main(words: list[str]) -> int:
     from paddock.cli.output import sentences
 
-    options = make_parser().parse_intermixed_args(words)
+    parser = make_parser()
+    options = parser.parse_intermixed_args(words)
+    if not options.others:
+        parser.error(f"a second RUN is needed, to compare {options.first[:60]} with")
     with sentences():
         _compare(options)
     return 0
@@ -24,7 +27,7 @@ def make_parser() -> CommandParser:
         epilog="The first run is what the others are held against.",
     )
     parser.add_argument("first", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("others", metavar="RUN", nargs="+", help="one or more runs")
+    parser.add_argument("others", metavar="RUN", nargs="*", help="one or more runs")
     parser.add_argument("--full", action="store_true", help="every step, and values in full")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page in one file as well")

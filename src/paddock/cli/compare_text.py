@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from paddock.cli.cells import cut, fit
+from paddock.cli.cells import cut, fit, labelled
 from paddock.cli.table import table
 from paddock.cli.times import took
 from paddock.cli.world_text import inner_lines
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.run.compare.comparison import Column, Comparison, broken
-from paddock.run.compare.ends import Ends, ServiceDifference
+from paddock.run.compare.ends import Ends, FileDifference, FilesEnd, ServiceDifference
 from paddock.run.compare.fields import ABSENT, FieldDifference, windows
 from paddock.run.compare.pairing import Pair, Pairing, Part, details
 from paddock.run.compare.words import (
@@ -27,6 +27,7 @@ from paddock.run.compare.words import (
     said_lines,
     spent_text,
 )
+from paddock.state.obeyed import is_in_repository, repository_path
 
 MIN_WIDTH = 60
 _MAX_FIELDS = 12
@@ -107,7 +108,7 @@ class _Page:
 
     def _groups(self, comparison: Comparison) -> Iterator[str]:
         groups = comparison.groups
-        yield f"{len(groups)} ways it went" if len(groups) > 1 else "all did the same"
+        yield f"{len(groups)} ways it went" if len(groups) > 1 else "all ended the same way"
         for group in groups:
             names = ", ".join(plain(one.trail.run, 40) for one in group)
             end = plain(ended_text(group[0].trail.report), 40)
@@ -117,10 +118,9 @@ class _Page:
 
     def _steps(self, pairing: Pairing) -> Iterator[str]:
         shared = pairing.shared_before
-        if shared:
-            yield f"steps     one past up to step {shared - 1}; {counts_text(pairing.counts)}"
-        else:
-            yield f"steps     {counts_text(pairing.counts) or 'none'}"
+        past = f"one past up to step {shared - 1}; " if shared else ""
+        told = f"{past}{counts_text(pairing.counts)}" or "none"
+        yield from labelled(f"{'steps':<{_LABEL}}", told, self.width)
         wanted = [one for one in pairing.pairs if self.is_full or one.parts]
         shown = wanted if self.is_full else wanted[:_MAX_ROWS]
         if shown:
@@ -184,14 +184,25 @@ class _Page:
         if files.is_same is not None:
             count = "some differ" if files.count is None else f"{files.count} differ"
             yield f"files     {'the same' if files.is_same else count}"
-        shown = files.files if self.is_full else files.files[:_MAX_DOCUMENTS]
-        yield from (
-            cut(f"          {one.what:<10} {plain(one.path, 300)}", self.width) for one in shown
-        )
-        if len(shown) < len(files.files):
-            yield f"          and {len(files.files) - len(shown)} more: --full"
+        lines = [f"          {what:<10} {plain(path, 300)}" for what, path in self._files(files)]
+        shown = lines if self.is_full else lines[:_MAX_DOCUMENTS]
+        yield from (cut(line, self.width) for line in shown)
+        if len(shown) < len(lines):
+            yield f"          and {len(lines) - len(shown)} more: --full"
         for service in end.world:
             yield from self._service(service)
+
+    def _files(self, files: FilesEnd) -> Iterator[tuple[str, str]]:
+        """Yield what became of each file, and its path. Without --full a repository is one."""
+        repositories: dict[str, list[FileDifference]] = {}
+        for one in files.files:
+            if not self.is_full and is_in_repository(one.path):
+                repositories.setdefault(repository_path(one.path), []).append(one)
+            else:
+                yield one.what, one.path
+        for path, inner in repositories.items():
+            what = next((one.what for one in inner if one.path == path), "changed")
+            yield what, f"{path} ({many(len(inner), 'change')})"
 
     def _service(self, service: ServiceDifference) -> Iterator[str]:
         name = plain(service.name, 60)

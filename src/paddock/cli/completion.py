@@ -108,8 +108,8 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def main(words: list[str]) -> int:
-    if words[:2] == ["--words", "--"]:
-        for line in candidates(words[2:]):
+    if words[:1] == ["--words"]:  # what follows is another command line, whatever it looks like
+        for line in candidates(words[2:] if words[1:2] == ["--"] else words[1:]):
             print(line)
         return 0
     options = make_parser().parse_args(words)
@@ -300,6 +300,20 @@ def _stored(kind: str, current: str, suffix: str = "") -> Iterator[str]:
         yield _line(name, time.strftime("%Y-%m-%d %H:%M", time.localtime(at)))
 
 
+def _snapshots(current: str) -> Iterator[str]:
+    """Yield the names of snapshots, newest first, and the ids of those without a name."""
+    import time
+
+    from paddock.state.home import Home
+    from paddock.state.snapshots import SnapshotStore
+
+    directory = Home.locate().snapshots
+    found = SnapshotStore(directory).list() if directory.exists() else []
+    for one in reversed(found[-_MAX_RUNS:]):
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created_at))
+        yield from _matching(current, [(one.name or one.snapshot_id, made)])
+
+
 _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
     "COMMAND": _commands,
     "DIR": _directories,
@@ -310,7 +324,7 @@ _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
     "RUN": _runs,
     "SANDBOX": lambda current: _stored("sandboxes", current),
     "SCENARIO": _files,
-    "SNAPSHOT": lambda current: _stored("snapshots/manifests", current, ".json"),
+    "SNAPSHOT": _snapshots,
     "SOURCE": _files,
     "TEMPLATE": lambda current: _stored("templates", current),
     "VOLUME": lambda current: _stored("volumes", current, ".json"),

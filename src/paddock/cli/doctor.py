@@ -9,12 +9,14 @@ import dataclasses
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paddock.cli.cells import labelled
+from paddock.cli.output import is_coloured
 from paddock.cli.parser import CommandParser
 from paddock.cli.progress import Progress
+from paddock.cli.table import line_width
 from paddock.model.errors import CommandExitException, PaddockError
 
 if TYPE_CHECKING:
@@ -160,17 +162,21 @@ def _plain(
 def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None]) -> None:
     from paddock.fence.base import Finding
 
-    is_pretty = sys.stdout.isatty()
+    width = line_width()
     who = "root" if os.geteuid() == 0 else "ordinary user"
-    print(f"Linux {platform.release()}, {who}, {home.root}")
+    print("\n".join(labelled("", f"Linux {platform.release()}, {who}, {home.root}", width)))
     network = Finding("network", True, "own namespace, loopback only unless the file allows more")
     for finding in (*findings[:2], network, *findings[2:]):
         failure = proofs.get(finding.name)
         mark = "no" if not finding.is_enforced else "BROKEN" if failure else "ok"
         proved = ", proved" if finding.name in proofs and not failure else ""
         colour = {"ok": "32", "no": "33", "BROKEN": "31"}[mark]
-        shown = f"\033[{colour}m{mark:6}\033[0m" if is_pretty else f"{mark:6}"
-        print(f"{shown} {finding.name:12} {finding.by or 'not available'}{proved}")
+        first, *rest = labelled(
+            f"{mark:6} {finding.name:12} ", f"{finding.by or 'not available'}{proved}", width
+        )
+        if is_coloured():
+            first = first.replace(mark, f"\033[{colour}m{mark}\033[0m", 1)
+        print("\n".join([first, *rest]))
         for label, text in (("", failure), ("", finding.why_not), ("fix: ", finding.fix)):
             if text:
-                print(f"{'':20}{label}{text}")
+                print("\n".join(labelled(f"{'':20}{label}", text, width)))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     if words and words[0] not in _COMMANDS and not words[0].startswith("-"):
         words = ["list", "--run", run_name(words[0]), *words[1:]]  # `paddock drafts RUN`
+    is_help = words[:1] in (["-h"], ["--help"])
+    if not words or (words[0].startswith("-") and not is_help):
+        words = ["list", *words]
     options = make_parser().parse_args(words)
     return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
@@ -142,7 +145,8 @@ def _table(found: list[Draft]) -> str:
         ("ID", "STATE", "AGENT", "CALL", "AGE"),
         rows,
         width=line_width(),
-        flexible=("CALL", "AGENT"),
+        flexible=("AGENT", "CALL"),
+        with_ends=("CALL",),
     )
 
 

@@ -10,9 +10,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.exit_codes import ExitCode
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
-from paddock.model.errors import CommandExitException, InvalidInput
+from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
 from paddock.model.spec import Limits
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
         result = handle.wait(options.command_timeout)
     except CommandExitException as error:
         result = error.result
+    except SandboxDied as death:
+        if death.reason != "timeout":
+            raise
+        hint = "--timeout T leaves it more time"
+        print(f"paddock: {death}\n  hint: {hint}", file=sys.stderr)
+        return ExitCode.TIMED_OUT
     except (KeyboardInterrupt, BrokenPipeError):
         handle.kill()
         raise
@@ -84,7 +91,7 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
         limits = Limits(**box.get_info().limits)
         text = limit_text(result.killed_by, limits, "--limit ")
         print(f"paddock: stopped by {text}", file=sys.stderr)
-    return int(result.exit_code)
+    return ExitCode.TIMED_OUT if result.killed_by == "timeout" else int(result.exit_code)
 
 
 def _feed(handle: Any) -> None:

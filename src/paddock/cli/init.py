@@ -80,21 +80,24 @@ def _data(project: Project, path: Path) -> dict[str, object]:
 
 
 def _lines(project: Project, path: Path) -> list[str]:
+    from paddock.cli.cells import labelled
+    from paddock.cli.table import line_width
     from paddock.model.plain import plain
 
-    lines = [f"{plain(str(path))} is written, for the agent {project.agent}."]
-    if project.languages:
-        lines.append(f"  found     {', '.join(project.languages)}")
-    lines += [f"  uses      {u.service.name} ({u.package}, in {u.file})" for u in project.used]
+    facts = [("found", ", ".join(project.languages))] if project.languages else []
+    facts += [("uses", f"{u.service.name} ({u.package}, in {u.file})") for u in project.used]
     keys = list(service_keys(project))
     if keys:
-        lines.append(f"  secrets   {_some(keys)} (by name; values stay outside)")
+        facts.append(("secrets", f"{_some(keys)} (by name; values stay outside)"))
     if unplaced := [name for name in project.secrets if name not in keys]:
-        lines.append(f"  secrets?  {_some(unplaced)} (commented: say which host gets each)")
+        facts.append(("secrets?", f"{_some(unplaced)} (commented: say which host gets each)"))
     if project.settings:
-        lines.append(f"  settings  {_some(project.settings)} (commented: not passed on)")
+        facts.append(("settings", f"{_some(project.settings)} (commented: not passed on)"))
     if project.hidden:
-        lines.append(f"  hidden    {_some(project.hidden)}")
+        facts.append(("hidden", _some(project.hidden)))
+    lines = [f"{plain(str(path))} is written, for the agent {project.agent}."]
+    for label, text in facts:
+        lines += labelled(f"  {label:<10}", text, line_width())
     lines.append("Next:")
     dot_env = project.directory / ".env"
     in_dot_env = {one.name for one in project.variables if one.file == ".env"}

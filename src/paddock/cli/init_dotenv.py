@@ -44,7 +44,7 @@ def variables_in(directory: Path) -> tuple[Variable, ...]:
     for file in _FILES:
         for name, value in _LINE.findall(read_text(os.path.join(directory, file)) or ""):
             first = found.get(name)
-            is_secret = is_secret_name(name) or _is_secret_value(value)
+            is_secret = is_secret_name(name) or is_secret_value(value)
             if first is None:
                 found[name] = Variable(name, file, is_secret)
             elif is_secret:
@@ -57,6 +57,7 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
-def _is_secret_value(value: str) -> bool:
+def is_secret_value(value: str) -> bool:
+    """Return whether a value has credentials in it, or looks like a token."""
     text = value.strip().strip("\"'")
     return bool(_CREDENTIALS.search(text) or _TOKEN.match(text) or _RANDOM.fullmatch(text))

@@ -77,6 +77,7 @@ def _write_json(scan: Scan) -> None:
 
 
 def _write_text(scan: Scan, reader: Reader, *, with_why: bool) -> None:
+    from paddock.cli.cells import labelled
     from paddock.cli.net_data import pages
     from paddock.cli.net_text import Columns, Totals, alert_lines, row_of
     from paddock.cli.output import is_coloured, say
@@ -93,7 +94,10 @@ def _write_text(scan: Scan, reader: Reader, *, with_why: bool) -> None:
         say("\n".join(line for row in rows for line in columns.lines(row)))
         for one in page:
             totals.add(one)
-    say(f"\n{totals}" if scan.count else "nothing of the kind went through the network door")
+    if scan.count:
+        say("\n".join(["", *labelled("", str(totals), line_width())]))
+    else:
+        say("nothing of the kind went through the network door")
     for step, again in scan.repeats.items():
         span = took(again.last_at - again.first_at)
         say(f"step {step} was refused {many(again.count, 'more time')} in {span}")

@@ -11,6 +11,7 @@ from dataclasses import field
 from paddock.cli.cells import cells, cut, fit, worded
 from paddock.cli.net_data import AlertGroup
 from paddock.cli.output import counts
+from paddock.cli.run_lines import money
 from paddock.cli.table import line_width, table
 from paddock.cli.times import offset, took
 from paddock.journal.traffic import Traffic
@@ -145,7 +146,7 @@ class Totals:
         line = f"{many(number, 'step')}: {decided}; {moved}"
         if not self.calls:
             return line
-        price = f", {usd(self.usd_micros)}" if self.usd_micros else ""  # not every price is known
+        price = f", {money(self.usd_micros)}" if self.usd_micros else ""  # not every price is known
         used = f"{many(self.calls, 'call')}, {many(self.tokens, 'token')}{price}"
         return f"{line}; models: {used}"
 
@@ -183,11 +184,6 @@ def size(number: int | None) -> str:
     power = min((len(str(number)) - 1) // 3, len(_UNITS) - 1)
     value, unit = number / 1000**power, _UNITS[power]
     return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
-
-
-def usd(micros: int) -> str:
-    """$0.000042, $1.20"""
-    return f"${micros / 1e6:.6f}" if micros < 10_000 else f"${micros / 1e6:.2f}"
 
 
 def _path(one: Traffic) -> str:

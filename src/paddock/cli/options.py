@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from paddock.cli.trust_prompt import add_trust
 from paddock.model.errors import InvalidInput
+from paddock.model.sizes import parse_written_duration
 
 if TYPE_CHECKING:
     from paddock.doors.terms import CreateWords
@@ -85,7 +86,8 @@ def spec_from(options: argparse.Namespace) -> CreateWords:
         "snapshot": options.snapshot,
     }
     words = {name: value for name, value in said.items() if value}
-    return cast("CreateWords", {**words, **_network(options), "timeout": options.timeout})
+    timeout = parse_written_duration(options.timeout, "timeout")
+    return cast("CreateWords", {**words, **_network(options), "timeout": timeout})
 
 
 def only_for_new(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paddock.cli.commands import COMMANDS
@@ -17,11 +17,13 @@ RUN_HELP = "an id, the beginning of one, `last` (the newest of this directory), 
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parses the words of one command, or of one of its subcommands."""
+    """Parses the words of one command, or of one of its subcommands. `instead` has what to write
+    for options that only other commands have."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, instead: Mapping[str, str] | None = None, **settings: Any) -> None:
         settings.setdefault("formatter_class", _Help)
         super().__init__(**settings)
+        self._instead = instead or {}
         self._words: Sequence[str] = ()  # that are parsed
         self.register("action", "parsers", _Subcommands)
         self.description = _sentence(self.description)
@@ -67,6 +69,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _refuse_option(self, word: str) -> None:
         name = word.partition("=")[0][:60]
+        if name in self._instead:
+            self.error(f"there is no option {name}; write {self._instead[name]}")
         self.error(f"there is no option {name}{suggestion(name, self.option_names())}")
 
     def error(self, message: str) -> Any:

@@ -125,6 +125,8 @@ def _from_json(text: str, policy: Policy) -> Action | SampleActions:
         content = next((v for k in ("body", "action") if isinstance(v := content.get(k), dict)),
                        content)  # fmt: skip
     kind = content.get("kind")
+    if kind is None:
+        raise InvalidInput("--action: kind is missing", hint=f"it is one of {', '.join(Kind)}")
     if kind not in list(Kind):
         raise InvalidInput(f"--action: kind is one of {', '.join(Kind)}, not {kind!r}")
     try:
@@ -356,8 +358,9 @@ def _words(text: str) -> list[str]:
 
 
 def _object(text: str, option: str) -> dict[str, Any]:
+    data = _input(text, option)
     try:
-        value = json.loads(_input(text, option))
+        value = json.loads(data)
     except (ValueError, RecursionError) as error:
         hint = "@FILE reads a file, - the input"
         raise InvalidInput(f"{option}: not JSON: {error}", hint=hint) from None

@@ -46,8 +46,27 @@ def _findings(text: str, path: Path) -> list[Finding]:
     if path != STDIN and not any(one.level is Level.ERROR for one in found):
         from paddock.cli.policy_world import world_findings
 
-        found = [*found, *world_findings(text, path)]
+        found = [*found, *_replay_findings(text, path), *world_findings(text, path)]
     return found
+
+
+def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
+    """Yield what the replay of a run would refuse under `replay.vary`."""
+    from paddock.model.errors import InvalidInput
+    from paddock.policy.file import read_draft
+    from paddock.policy.lint import Finding
+    from paddock.policy.review import Level
+    from paddock.run.matching.rules import vary_of
+
+    draft = read_draft(text, path.name)
+    for number, one in enumerate(draft.terms.vary):
+        try:
+            vary_of(one)
+        except InvalidInput as error:
+            place = draft.document.place(("replay", "vary", number))
+            message = f"replay.vary: {error.message}"
+            yield Finding(Level.ERROR, None, "invalid", place.line, place.column, message,
+                          error.hint)  # fmt: skip
 
 
 def _line(name: str, one: Finding) -> str:

@@ -182,7 +182,11 @@ def _say_changes(changes: list[Change], limit: int) -> None:
     if rows:
         say(
             table(
-                ("RUN", "STEP", "CHANGE", "WAS", "WOULD BE", "BY", "CALL"), rows, width=line_width()
+                ("RUN", "STEP", "CHANGE", "WAS", "WOULD BE", "BY", "CALL"),
+                rows,
+                width=line_width(),
+                flexible=("BY", "CALL"),
+                with_ends=("CALL",),
             )
         )
     if len(changes) > limit:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, OutOfSpace, PaddockError
+from paddock.model.sizes import parse_written_duration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,9 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.run.order import order_of
     from paddock.run.running import run
 
+    timeout = options.timeout
+    if timeout is not None:
+        timeout = parse_written_duration(timeout, "timeout")
     order = order_of(
         command,
         file=options.file,
@@ -61,7 +65,7 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
         envs=envs_from(options),
         seed=options.seed,
         faults=faults_from(options.fault),
-        timeout=options.timeout,
+        timeout=timeout,
         stdin=None if sys.stdin is None or sys.stdin.isatty() else read_stdin(),
         trust=trust_from(options),
     )
@@ -215,6 +219,9 @@ def _status(ended: Ended) -> int:
     from paddock.run.running import TIMED_OUT
 
     print(f"paddock: the agent was ended before it was done: {ended.ended_by}", file=sys.stderr)
+    if ended.ended_by == "timeout":
+        hint = "raise it with --timeout of paddock run, or sandbox.timeout in the paddock file"
+        print(f"  hint: {hint}", file=sys.stderr)
     return ExitCode.TIMED_OUT if ended.ended_by in TIMED_OUT else ExitCode.KILLED
 
 
@@ -309,6 +316,7 @@ def make_parser() -> CommandParser:
         prog="paddock run",
         description=__doc__,
         usage="paddock run [OPTIONS] [--] COMMAND [ARGUMENT ...]",
+        instead={"--limit": "--set sandbox.limits.NAME=VALUE"},
     )
     parser.add_argument(
         "--file", "-f", metavar="FILE", help="the paddock file (default: paddock.yaml)"

@@ -143,6 +143,8 @@ def thousands(count: int) -> str:
 
 def money(usd_micros: int) -> str:
     """$0.0042, $1.30."""
+    if 0 < usd_micros < 100:
+        return "<$0.0001"
     dollars = usd_micros / 1e6
     return f"${dollars:.2f}" if dollars >= 1 or not usd_micros else f"${dollars:.4f}"
 

@@ -131,14 +131,15 @@ def _files(report: Report) -> str:
         return "" if files is None else "none changed"
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
     inner = sum(is_in_repository(name) for names in parts.values() for name in names)
-    told = [f"{inner} in .git"] if inner else []
+    told = []
     for what, names in parts.items():
         outer = tuple(name for name in names if not is_in_repository(name))
         told += [f"{what}: {_some(outer)}"] if outer else []
     named = "; ".join(told)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
-    return f"{files.changed} changed{f' ({named})' if named else ''}{lost}{cut}"
+    outer_changed = f"{files.changed - inner} changed{f' ({named})' if named else ''}"
+    return f"{outer_changed}{f', and {inner} in .git' if inner else ''}{lost}{cut}"
 
 
 def _kept(report: Report) -> str:

@@ -37,7 +37,7 @@ def run_table(runs: Sequence[RunRow], width: int | None) -> str:
         header,
         [[row[name] for name in header] for row in rows],
         width=width,
-        flexible=("COMMAND", *(["AGENT"] if has_agents else []), "OUTCOMES"),
+        flexible=("COMMAND", *(["AGENT"] if has_agents else [])),
         spared=_SPARED,
     )
 

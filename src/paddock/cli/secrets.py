@@ -8,7 +8,7 @@ import argparse
 import time
 from typing import Any
 
-from paddock.cli.output import say, say_json, sentences
+from paddock.cli.output import say, say_json, say_none, sentences
 from paddock.cli.parser import CommandParser
 from paddock.cli.table import age, line_width, table
 from paddock.model.plural import many
@@ -53,6 +53,8 @@ def _list(home: Home, options: argparse.Namespace) -> int:
                 flexible=("SECRET",),
             )
         )
+    else:
+        say_none("no running sandbox has secrets")
     return 0
 
 

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 _PAGE = 500
 _TAIL_BYTES = 2 << 20
 _LARGE_BYTES = 8 << 20
-_BESIDE_CALL = 80  # characters of a line that are not the call
-_BESIDE_CALL_NARROW = 48  # the same without time and rule
-_LEAST_CALL = 24
-_PIPED_CALL = 60
 _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
 
@@ -62,7 +58,9 @@ def make_parser() -> CommandParser:
         "--conversation", action="store_true", help="with --step: all that a model was asked"
     )
     parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="steps of one kind")
-    parser.add_argument("--only", choices=list(ONLY), help="steps with this decision or outcome")
+    parser.add_argument(
+        "--only", choices=list(ONLY), metavar="WHAT", help=f"steps that are {', '.join(ONLY)}"
+    )
     parser.add_argument("--after", type=step, metavar="K", help="steps after this one")
     parser.add_argument(
         "--limit", type=count, default=100, metavar="N", help="at most so many steps"
@@ -100,14 +98,11 @@ def _write_text(index: Index, run: RunRow, wanted: Wanted) -> None:
     say("\n".join(show_text.header_lines(run, opened, head, state, line_width())))
     if not run.steps:
         return
-    width, is_narrow, colours = *_call_width(), is_coloured()
-    say(f"\n{show_text.column_line(width, is_narrow=is_narrow)}")
+    columns, colours = show_text.Columns.for_width(line_width()), is_coloured()
+    say(f"\n{show_text.column_line(columns)}")
     last = None
     for view in _views(index, run, wanted):
-        lines = show_text.step_lines(
-            view, run.started_at, width, is_coloured=colours, is_narrow=is_narrow
-        )
-        say("\n".join(lines))
+        say("\n".join(show_text.step_lines(view, run.started_at, columns, is_coloured=colours)))
         last = view.row.step
     following = _following(index, run, wanted, last)
     if following is not None:
@@ -259,16 +254,6 @@ def last_head(directory: Path) -> Head | None:
                 except PaddockError:  # the first line may be half a line
                     continue
     return None
-
-
-def _call_width() -> tuple[int, bool]:
-    """Return how wide a call may be, and whether other columns are left out for it."""
-    columns = line_width()
-    if columns is None:
-        return _PIPED_CALL, False
-    if columns - _BESIDE_CALL >= _LEAST_CALL:
-        return columns - _BESIDE_CALL, False
-    return max(columns - _BESIDE_CALL_NARROW, _LEAST_CALL), True
 
 
 def _say_if_slow(directory: Path) -> None:

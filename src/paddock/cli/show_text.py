@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.cli.call_text import call_text
-from paddock.cli.cells import cut, fit, worded
+from paddock.cli.cells import cells, cut, fit, labelled
 from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.show_data import Program, StepView
@@ -23,6 +23,7 @@ from paddock.journal.records import Record
 from paddock.model.action import Verdict
 from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.values import dataclass
 
 _MAX_PROGRAMS = 12
 _MAX_ALERTS = 5
@@ -30,11 +31,45 @@ _MAX_GIST = 60  # lines
 _LAID_OUT = ("arguments", "result")
 _MAX_LINES = 200  # of one value of a record
 _MAX_VALUE = 20_000
-_LABEL = 10
 _HASH = 16  # characters of a digest that a person compares
 _COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
-_COLUMNS = "{step:>6}  {at:>9}  {kind:<7}  {call}  {verdict:<8}  {by:<22}  {out:<9}  {took}"
-_NARROW_COLUMNS = "{step:>6}  {kind:<7}  {call}  {verdict:<8}  {out:<9}  {took}"
+_DETAIL = 21  # columns before what is told below a step
+_PIPED_CALL = 60  # columns that a call has at least in a pipe
+_LEAST_CALL = 24
+# The forms of a line, and how many of its columns are not the call: the widest that leaves a call
+# enough is taken.
+_FORMS = (
+    ("{step:>6}  {at:>9}  {kind:<7}  {call}  {verdict:<8}  {by:<22}  {out:<9}  {took}", 82),
+    ("{step:>6}  {kind:<7}  {call}  {verdict:<8}  {out:<9}  {took}", 48),
+    ("{step:>6}  {call}  {verdict:<8}", 18),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How the line of a step is laid out. In a pipe, where there is no width, no call is cut."""
+
+    form: str
+    call: int  # columns of a call
+    width: int | None
+
+    @classmethod
+    def for_width(cls, width: int | None) -> Columns:
+        if width is None:
+            return cls(_FORMS[0][0], _PIPED_CALL, None)
+        enough = (one for one in _FORMS if width - one[1] >= _LEAST_CALL)
+        form, beside = next(enough, _FORMS[-1])
+        return cls(form, max(width - beside, 1), width)
+
+    def line(self, call: str, **others: object) -> str:
+        room = max(self.call, cells(call)) if self.width is None else self.call
+        return self.form.format(call=fit(call, room), **others).rstrip()
+
+    def detail(self, sign: str, text: str, end: str = "") -> str:
+        """Return a line below a step; the text is cut where it is too wide, its end is not."""
+        if self.width is not None:
+            text = cut(text, self.width - _DETAIL - cells(end))
+        return f"{sign:>{_DETAIL - 1}} {text}{end}"
 
 
 def header_lines(
@@ -59,29 +94,18 @@ def header_lines(
         ("decided", counts(_named(run.verdicts), [v.value for v in Verdict]) or "-"),
         ("outcomes", counts(_named(run.outcomes), OUTCOMES) or "-"),
     ]
-    return [line for label, text in facts for line in _fact(label, text, width)]
+    return [line for label, text in facts for line in labelled(f"{label:<10}", text, width)]
 
 
-def _fact(label: str, text: str, width: int | None) -> Iterator[str]:
-    """Yield a labelled text, between words on further lines where it is too wide."""
-    lines = [text] if width is None else worded(text, width - _LABEL)
-    for at, line in enumerate(lines):
-        yield f"{'' if at else label:<{_LABEL}}{line}"
-
-
-def column_line(width: int, *, is_narrow: bool = False) -> str:
-    return _columns(is_narrow).format(
-        step="STEP", at="TIME", kind="KIND", call=fit("CALL", width), verdict="VERDICT", by="BY",
+def column_line(columns: Columns) -> str:
+    return columns.line(
+        "CALL", step="STEP", at="TIME", kind="KIND", verdict="VERDICT", by="BY",
         out="OUTCOME", took="TOOK",
     )  # fmt: skip
 
 
-def _columns(is_narrow: bool) -> str:
-    return _NARROW_COLUMNS if is_narrow else _COLUMNS
-
-
 def step_lines(
-    view: StepView, start_us: int, width: int, *, is_coloured: bool, is_narrow: bool = False
+    view: StepView, start_us: int, columns: Columns, *, is_coloured: bool
 ) -> Iterator[str]:
     """One line for the step, and one for each thing that a model answered, the money that a request
     moves, each program that the step caused and each alert about it."""
@@ -90,11 +114,11 @@ def step_lines(
     call = call_text(row.kind, row.name, view.proposed)
     if isinstance(parent, int):
         call = f"(from {parent}) {call}"
-    line = _columns(is_narrow).format(
+    line = columns.line(
+        call,
         step=row.step,
         at=offset(row.at, start_us),
         kind=cut(plain(row.kind or "-", 20), 7),
-        call=fit(call, width),
         verdict=cut(plain(row.verdict or "-", 20), 8),
         by=cut(plain(row.rule or "-", 60), 22),
         out=cut(plain(row.outcome or "-", 20), 9),
@@ -103,15 +127,15 @@ def step_lines(
     colour = _COLOURS.get(row.verdict or "") if is_coloured else None
     yield f"\033[{colour}m{line}\033[0m" if colour else line
     for said in detail_lines(view.proposed, view.result):
-        yield f"{'':<19}> {cut(said, width + 20)}"
+        yield columns.detail(">", said)
     for program in view.programs[:_MAX_PROGRAMS]:
-        yield f"{'':<19}. {program_text(program, width + 20)}"
+        yield columns.detail(".", *program_text(program))
     more = len(view.programs) - _MAX_PROGRAMS
     if more > 0:
         count = "more programs" if view.is_cut else many(more, "more program")
-        yield f"{'':<19}. ({count}: --step {row.step})"
+        yield columns.detail(".", f"({count}: --step {row.step})")
     for alert in view.alerts[:_MAX_ALERTS]:
-        yield f"{'':<19}! {cut(_alert(alert), width + 20)}"
+        yield columns.detail("!", _alert(alert))
 
 
 def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iterator[str]:
@@ -154,19 +178,19 @@ def _field(key: str, value: Any) -> Iterator[str]:
         yield f"    (it has {len(value)} characters: --json)"
 
 
-def program_text(program: Program, width: int) -> str:
-    """The file that was executed and its words; what it was told it is called only where that is
-    another name."""
+def program_text(program: Program) -> tuple[str, str]:
+    """Return the file that was executed with its words, and how it ended. What it was told it is
+    called stands there only where that is another name."""
     path = str(program.body.get("program", "?"))
     argv = program.body.get("argv")
     first, *rest = map(str, argv) if isinstance(argv, list) and argv else ("",)
     is_usual = first in ("", path, path.rpartition("/")[2])
     called = "" if is_usual else f"(as {shlex.quote(first)}) "
-    shown = cut(plain(f"{path} {called}{shlex.join(rest)}".rstrip(), 400), width)
+    text = plain(f"{path} {called}{shlex.join(rest)}".rstrip(), 400)
     if not program.has_ended:
-        return shown
+        return text, ""
     code = "" if program.exit_code in (0, None) else f", exit {plain(program.exit_code, 20)}"
-    return f"{shown}  ({took(program.duration_us)}{code})"
+    return text, f"  ({took(program.duration_us)}{code})"
 
 
 def _alert(body: Mapping[str, Any]) -> str:

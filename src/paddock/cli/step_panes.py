@@ -167,7 +167,7 @@ def _observed(frame: Frame) -> Iterator[str]:
         return
     yield heading(f"programs ({len(programs)}{' and more' if frame.is_cut else ''})")
     for one in programs[:_MAX_PROGRAMS]:
-        yield program_text(one, 400)
+        yield "".join(program_text(one))
 
 
 def _notes(frame: Frame) -> Iterator[str]:

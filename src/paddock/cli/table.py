@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
-from paddock.cli.cells import cells, cut, fit
+from paddock.cli.cells import cells, cut, cut_middle, fit
 
 _GAP = "  "
 _LEAST = 8  # columns that a flexible column keeps, if it has so many
@@ -22,12 +22,14 @@ def table(
     width: int | None = None,
     flexible: Sequence[str] = (),
     spared: Sequence[str] = (),
+    with_ends: Sequence[str] = (),
 ) -> str:
     """Return lines with columns as wide as they need to be.
 
     With a width, what does not fit gives way in this order: the flexible columns are cut (the last
     one, if none is named) as far as they keep some columns each; where that is not enough the
-    spared ones are left out, one after the other; and in the end every line is cut."""
+    spared ones are left out, one after the other; and in the end every line is cut. The columns
+    `with_ends` lose their middle: of a call, path and amount come last."""
     lines = [[str(cell) for cell in row] for row in (header, *rows)]
     needed = [max(cells(line[at]) for line in lines) for at in range(len(header))]
     shown = list(range(len(header)))
@@ -43,6 +45,9 @@ def table(
     for at in order:
         excess = _total([widths[one] for one in shown]) - width
         widths[at] = max(widths[at] - max(excess, 0), least[at])
+    for line in lines:
+        for at in (header.index(name) for name in with_ends):
+            line[at] = cut_middle(line[at], widths[at])
     return "\n".join(cut(_line(line, widths, shown), width) for line in lines)
 
 

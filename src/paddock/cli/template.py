@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.numbers import count, size
+from paddock.cli.output import say_none
 from paddock.cli.parser import CommandParser
 from paddock.cli.table import age, line_width, table
 
@@ -69,3 +70,5 @@ def _list(store: TemplateStore, *, is_json: bool) -> None:
     elif found:
         rows = [(t.name, t.digest[:19], age(time.time() - t.added_at)) for t in found]
         print(table(("NAME", "DIGEST", "AGE"), rows, width=line_width(), flexible=("NAME",)))
+    else:
+        say_none("no templates; paddock template add makes one")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from paddock.cli.cells import labelled
 from paddock.cli.output import counts
 from paddock.cli.table import line_width, table
 from paddock.model.plain import plain
@@ -77,11 +78,12 @@ def _failed(result: CaseResult) -> Iterator[str]:
 
 def _attempt(attempt: Attempt) -> Iterator[str]:
     if attempt.error is not None:
-        yield f"  run {attempt.number} could not be made: {plain(attempt.error, 1000)}"
+        why = f"run {attempt.number} could not be made: {plain(attempt.error, 1000)}"
+        yield from labelled("  ", why, line_width())
     for one in attempt.failures:
         yield f"  {plain(one.where, _WIDEST)}"
-        yield f"    expected  {plain(one.expected, 500)}"
-        yield f"    found     {plain(one.found, 1000)}"
+        yield from labelled("    expected  ", plain(one.expected, 500), line_width())
+        yield from labelled("    found     ", plain(one.found, 1000), line_width())
         yield f"    look      {one.look(attempt.run or '?')}"
 
 

@@ -2,7 +2,8 @@
 
 An environment is not passed on into a sandbox, so an agent that works outside may miss a key or a
 setting inside. What it reads is told by its scripts (`os.environ["X"]`, `process.env.X`, `$X`) and
-by its packages (the table in `init_services`). Only names are looked at, never values.
+by its packages (the table in `init_services`). Values are looked at to tell secrets apart, and are
+never shown.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.init_dotenv import is_secret_name
+from paddock.cli.init_dotenv import is_secret_name, is_secret_value
 from paddock.cli.init_scripts import script_texts, variables_read
 from paddock.cli.init_services import SERVICES
 from paddock.run.surroundings.host import read_text
@@ -49,13 +50,20 @@ def unpassed_variables(order: Order) -> tuple[str, ...]:
 def describe(names: tuple[str, ...]) -> str:
     """Return a sentence about them, with what to do."""
     more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    secrets = [name for name in names if is_secret_name(name) and name not in _SIGNING]
-    ways = [f"write {secrets[0]} under secrets: in the paddock file"] if secrets else []
-    ways += [f"say -e {name}" for name in names if name not in secrets][:1]
-    return (
-        "set here and read by the agent, but not passed on: "
-        f"{', '.join(names[:MAX_SHOWN])}{more}\n  hint: {', '.join(ways)}"
-    )
+    secrets = [name for name in names if name not in _SIGNING and _is_secret(name)]
+    others = [name for name in names if name not in secrets][:MAX_SHOWN]
+    lines = [
+        f"set here and read by the agent, but not passed on: {', '.join(names[:MAX_SHOWN])}{more}"
+    ]
+    if secrets:
+        lines.append(f"  hint: write {secrets[0]} under secrets: in the paddock file")
+    if others:
+        lines.append(f"  hint: say {' '.join(f'-e {name}' for name in others)}")
+    return "\n".join(lines)
+
+
+def _is_secret(name: str) -> bool:
+    return is_secret_name(name) or is_secret_value(os.environ.get(name, ""))
 
 
 def _read_by_scripts(order: Order) -> Iterator[str]:

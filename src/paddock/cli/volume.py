@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from paddock.cli.output import say_none
 from paddock.cli.parser import CommandParser
 from paddock.cli.table import line_width, table
 from paddock.model.sizes import format_size
@@ -36,4 +37,6 @@ def main(words: list[str]) -> int:
     elif volumes := Volume.list():
         rows = [(v.name, format_size(v.quota_bytes), format_size(v.used_bytes())) for v in volumes]
         print(table(("NAME", "QUOTA", "USED"), rows, width=line_width(), flexible=("NAME",)))
+    else:
+        say_none("no volumes; paddock volume create makes one")
     return 0

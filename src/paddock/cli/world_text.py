@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from paddock.cli.cells import labelled
 from paddock.cli.table import line_width, table
 from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
 from paddock.model.money import money_in
@@ -29,9 +30,9 @@ _SIGNS = {"created": ("+", "32"), "deleted": ("-", "31"), "changed": ("~", "33")
 def built_in_lines(known: Sequence[BuiltIn]) -> Iterator[str]:
     """A line for each service, and one for each of its options."""
     for one in known:
-        yield f"{one.name:10} {plain(one.about, _MAX_VALUE)}"
+        yield from labelled(f"{one.name:10} ", plain(one.about, _MAX_VALUE), line_width())
         for name, about in one.options.items():
-            yield f"{'':10}   {name}: {plain(about, _MAX_VALUE)}"
+            yield from labelled(f"{'':13}{name}: ", plain(about, _MAX_VALUE), line_width())
 
 
 def service_table(rows: Sequence[ServiceRow]) -> str:
@@ -87,7 +88,7 @@ def difference_lines(
         told = [field for field in one.fields if not (field.is_new and field.after in _NOTHING)]
         currency = (one.change.after or one.change.before or {}).get("currency")
         for field in told[:_MAX_FIELDS]:
-            yield f"      {_field(field, currency)}"
+            yield from labelled("      ", _field(field, currency), line_width())
         if len(told) > _MAX_FIELDS:
             yield f"      ({many(len(told) - _MAX_FIELDS, 'more field')}: --json)"
     if len(found) > _MAX_DOCUMENTS:

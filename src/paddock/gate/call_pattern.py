@@ -111,7 +111,7 @@ def _request(action: Action) -> CallPattern:
             continue
         conditions.append(condition)
         if name == "amount":
-            amount = amount_text(words) or str(body[name])
+            amount = amount_text(words).removeprefix("amount ") or str(body[name])
             notes.append(f"Amounts up to {amount} are not asked about any more.")
     if free:
         named = ", ".join(free[:_MAX_NAMED]) + (", ..." if len(free) > _MAX_NAMED else "")

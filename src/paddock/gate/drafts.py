@@ -82,6 +82,8 @@ class Drafts:
         if changed.rowcount != 1:
             present = self.get(draft_id)
             who = f" by {present.changed_by}" if present.changed_by else ""
+            if present.state == state:
+                raise Conflict(f"draft {draft_id} is {state}{who} already")
             raise Conflict(f"draft {draft_id} is {present.state}{who}, it cannot become {state}")
 
 

@@ -24,9 +24,10 @@ _MAX_NAMES = 20  # of fields that a message lists
 
 def parse_arguments(text: str) -> dict[str, Any]:
     """All arguments, as one JSON object."""
-    value = _json(text, "the arguments")
+    hint = 'write one JSON object: {"name": value, ...}'
+    value = _json(text, "the arguments", hint)
     if not isinstance(value, dict):
-        raise InvalidInput("the arguments are not a JSON object", hint='write {"name": value, ...}')
+        raise InvalidInput("the arguments are not a JSON object", hint=hint)
     return value
 
 
@@ -37,7 +38,7 @@ def with_changes(arguments: Mapping[str, Any], changes: Iterable[str]) -> dict[s
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path.strip():
-            raise InvalidInput(f"{change[:80]!r} is not key=json", hint="write e.g. amount=300")
+            raise InvalidInput(f"{change[:80]!r} is not PATH=VALUE", hint="write e.g. amount=300")
         holder, key = _field(changed, path.strip())
         holder[key] = _value(text, holder[key], path.strip())
     return changed
@@ -72,7 +73,7 @@ def _value(text: str, old: Any, path: str) -> Any:
     """A value of the type that is there: fields of a form are texts, also their numbers."""
     if isinstance(old, str) and not text.startswith('"'):
         return text
-    new = _json(text, path)
+    new = _json(text, path, """a text needs quotes: name='"Ada"'""")
     _check_type(path, old, new)
     return new
 
@@ -191,11 +192,10 @@ def editor_words(editor: str) -> list[str]:
     return words
 
 
-def _json(text: str, what: str) -> Any:
+def _json(text: str, what: str, hint: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        hint = """a text needs quotes: name='"Ada"'"""
         raise InvalidInput(f"{what[:60]}: not JSON: {error}", hint=hint) from None
 
 

@@ -139,9 +139,10 @@ class CommandExitException(SandboxError):
     """A foreground command ended with a non-zero status. The result is in the fields."""
 
     def __init__(self, result: CommandResult) -> None:
-        tail = result.stderr.strip().splitlines()[-1:] or [""]
+        lines = result.stderr.strip().splitlines()
+        tail = f": {lines[-1][:300]}" if lines else ""
         why = f", stopped by the {result.killed_by} limit" if result.killed_by else ""
-        super().__init__(f"command exited with {result.exit_code}{why}: {tail[0][:300]}")
+        super().__init__(f"command exited with {result.exit_code}{why}{tail}")
         self.result = result
         self.stdout = result.stdout
         self.stderr = result.stderr

@@ -288,7 +288,13 @@ def _mount_mode(value: Any) -> MountMode:
 def _forbid_unknown(raw: Mapping[str, Any], known: list[str], where: str) -> None:
     for key in raw:
         if key not in known:
-            raise InvalidInput(f"{where}: unknown key {key!r}; known keys are {', '.join(known)}")
+            import difflib  # only who has made a mistake waits for it
+
+            near = difflib.get_close_matches(str(key), known, n=1)
+            raise InvalidInput(
+                f"{where}: unknown key {key!r}; known keys are {', '.join(known)}",
+                hint=f"did you mean {near[0]}?" if near else None,
+            )
 
 
 def _forbid_overlap(targets: list[str]) -> None:

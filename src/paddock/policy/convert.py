@@ -63,7 +63,8 @@ class Converter:
         network: NetworkShape | None = file.network  # None when the key is not there
         world = self._world(file)
         if not file.rules and not file.tools and network is None and world is None:
-            self._note((), "the file has no rules and no tools, so it says nothing", _SAY)
+            what = "the file has no rules, tools, network or world, so it says nothing"
+            self._note((), what, _SAY)
         return Terms(
             agent=file.agent,
             stage=Stage(file.stage),

@@ -166,7 +166,8 @@ def compile_expression(source: str, known: frozenset[str]) -> Expression:
     try:
         program: Program = cel().compile(source)
     except ValueError as error:
-        raise InvalidInput(_compile_reason(error), hint=_operator_hint(source)) from None
+        hint = _operator_hint(source, _place(source, error))
+        raise InvalidInput(_compile_reason(error), hint=hint) from None
     _check_functions(program)
     names = [name for name in program.variables() if name not in bound_names]
     roots = tuple(name for name in names if name not in _TYPES)
@@ -265,13 +266,29 @@ def _name_hint(name: str, known: frozenset[str]) -> str:
     return f"there are {choices}; an argument is args.{name}"
 
 
-def _operator_hint(source: str) -> str:
-    """Return what to write for an operator of another language, outside of texts."""
-    code = _TOKEN.sub(lambda token: '""' if token.lastgroup == "string" else token[0], source)
-    for pattern, hint in _OPERATOR_HINTS:
-        if pattern.search(code):
-            return hint
+def _operator_hint(source: str, place: int) -> str:
+    """Return what to write for the operator of another language, outside of texts, that stands
+    nearest before the place of an error; for the first one if all stand behind it."""
+    code = _TOKEN.sub(
+        lambda token: " " * len(token[0]) if token.lastgroup == "string" else token[0], source
+    )
+    found = [(match.start(), hint) for pattern, hint in _OPERATOR_HINTS
+             for match in pattern.finditer(code)]  # fmt: skip
+    before = [one for one in found if one[0] <= place]
+    if before:
+        return max(before, key=lambda one: one[0])[1]
+    if found:
+        return min(found, key=lambda one: one[0])[1]
     return 'it is CEL, as in args.amount > 5000 && action.name == "refund"'
+
+
+def _place(source: str, error: Exception) -> int:
+    """Return at which character of the source a compiler found its first error."""
+    places = _PLACE.findall(str(error))
+    if not places:
+        return 0
+    line, column = int(places[0][0]), int(places[0][1])
+    return sum(map(len, source.splitlines(keepends=True)[: line - 1])) + column
 
 
 def _argument_keys(tokens: list[tuple[str, str]]) -> frozenset[str] | None:

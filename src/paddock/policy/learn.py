@@ -120,18 +120,20 @@ def _without_rehearsed(steps: list[RecordedAction], lesson: _Lesson) -> list[Rec
     reasons = {(one.run, one.step): _why_rehearsed(one) for one in steps}
     real = [one for one in steps if not reasons[one.run, one.step]]
     left_out = [one for one in steps if reasons[one.run, one.step]]
-    reached = {_host(one) for one in real if one.action.kind is not Kind.DNS}
-    unreached = {_host(one) for one in left_out} - reached
+    reached = {_host(one.action) for one in real if one.action.kind is not Kind.DNS}
+    unreached = {_host(one.action) for one in left_out} - reached
     names: dict[str, set[str]] = defaultdict(set)
     for one in left_out:
-        host = _host(one)
+        host = _host(one.action)
         names[reasons[one.run, one.step]].add(one.action.name if host is None else host)
     for reason, found in sorted(names.items()):
         shown = ", ".join(repr(name[:100]).strip("'") for name in sorted(found)[:10])
         lesson.left_out.append(f"Left out, {reason}: {shown}.")
     if STOOD_IN in names:
         lesson.left_out.append("Copy `world:` for what a stand-in answered.")
-    return [one for one in real if one.action.kind is not Kind.DNS or _host(one) not in unreached]
+    return [
+        one for one in real if one.action.kind is not Kind.DNS or _host(one.action) not in unreached
+    ]
 
 
 def _why_rehearsed(one: RecordedAction) -> str:
@@ -148,10 +150,10 @@ def _why_rehearsed(one: RecordedAction) -> str:
     assert_never(one.decision.verdict)
 
 
-def _host(one: RecordedAction) -> str | None:
-    if one.action.kind not in NETWORK_KINDS:
+def _host(action: Action) -> str | None:
+    if action.kind not in NETWORK_KINDS:
         return None
-    host = one.action.arguments.get("host", one.action.arguments.get("name"))
+    host = action.arguments.get("host", action.arguments.get("name"))
     return host if isinstance(host, str) else None
 
 
@@ -293,7 +295,10 @@ def _connections(actions: list[Action], _: object) -> Lessons:
 
 
 def _names(actions: list[Action], _: object) -> Lessons:
-    names = _safe(_values([one for one in actions if one.kind is Kind.DNS], "name"))
+    """A name that was looked up and never reached may be that of a stand-in."""
+    reached = {_host(one) for one in actions if one.kind is not Kind.DNS}
+    lookups = [one for one in actions if one.kind is Kind.DNS and _host(one) in reached]
+    names = _safe(_values(lookups, "name"))
     if names:
         yield _rule("seen-names", "dns", "allow", name=names), "Names that were looked up."
 

@@ -131,6 +131,9 @@ def tree_at(directory: Path, step: int | None = None, covered: Covered | None = 
     if step is None:
         note = notes[-1]
     else:
+        last = max(Reader(directory, covered).step_numbers(), default=0)
+        if step > last:
+            raise NotFound(f"run {directory.name} has no step {step}", hint=f"its last is {last}")
         # Of actions in flight together a later one may have been noted first.
         earlier = [note for note in notes if note.step is not None and note.step <= step]
         if not earlier:

@@ -187,7 +187,8 @@ def with_sets(text: str, base: str | None, file: str | None, sets: Mapping[str, 
     for key, new in sets.items():
         said = read(new, f"--set {key}").value if isinstance(new, str) else new
         _set(value, key.split("."), said, key)
-    return load(emit(value), f"{DEFAULT_NAME} with --set", base, file)
+    name = "the usual policy" if file is None else DEFAULT_NAME
+    return load(emit(value), f"{name} with --set", base, file)
 
 
 def _set(value: Any, words: list[str], new: Any, key: str) -> None:

@@ -16,7 +16,7 @@ from paddock.model.results import FileType
 from paddock.run.changed import Changed, Place, RunChanges, open_source_directory
 from paddock.state.change import link_target
 from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import git_root, is_in_repository, object_format
+from paddock.state.obeyed import git_root, is_in_repository, object_format, repository_path
 from paddock.state.patch_format import Version, file_patch, git_mode
 from paddock.state.treewalk import status, walk
 
@@ -30,6 +30,7 @@ class ProjectPatch:
     def __init__(self, found: RunChanges) -> None:
         self.remarks: list[str] = []
         self.is_whole = True
+        self._run = found.run
         self._place = found.project
         self._changed = [one for one in found.changed if one.place == self._place]
         self._tell_others(found)
@@ -53,21 +54,19 @@ class ProjectPatch:
             self.remarks.append(f"changes of {target} are not in the patch of the project")
 
     def _taken(self) -> Iterator[Changed]:
-        repositories = 0
+        repositories: set[str] = set()
         for one in self._changed:
             if one.refusal:
                 self.remarks.append(f"{one.path}: {one.refusal}")
             elif is_in_repository(one.change.path):
-                repositories += 1
+                repositories.add(repository_path(one.change.path))
             else:
                 if one.conflict:
                     self.remarks.append(f"{one.path}: {one.conflict}, which the patch undoes")
                 yield one
-        if repositories:
-            self.remarks.append(
-                f"{repositories} changes in .git are in no patch; paddock apply RUN --branch NAME "
-                "brings the agent's commits"
-            )
+        for path in sorted(repositories):
+            brings = f"; paddock apply {self._run} --branch NAME brings the agent's commits"
+            self.remarks.append(f"{path} is in no patch{brings if path == '.git' else ''}")
 
     def _versions(
         self, one: Changed, place: Place, source: int

@@ -23,7 +23,7 @@ from paddock.journal.repeats import repeats_in
 from paddock.journal.traffic import mapping
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Decision, Kind, Outcome
-from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.model.values import dataclass
 from paddock.run.edits import edited_as
 from paddock.run.matching.rows import BEYOND_BUDGET, Row
@@ -87,6 +87,11 @@ class Tape:
             reading.take(record)
             if record.step is not None:
                 of_steps.setdefault(record.step, []).append(record)
+        if not reading.setting and covered is not None and covered.left_out:
+            raise NotSigned(
+                f"{directory.name} was interrupted before its setting was signed",
+                hint="paddock show tells what is there; it cannot be replayed or forked",
+            )
         if not reading.setting:
             raise InvalidInput(
                 f"{directory.name} is no run of an agent: it has no setting to begin again from",

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.model.values import dataclass
 from paddock.model.version import install_command
@@ -248,7 +248,7 @@ def _stand_in(
     try:
         kind = load(terms.service)
     except ImportError as error:
-        raise InvalidInput(
+        raise HostCannot(
             f"world.{terms.place}: the service {terms.service} needs the package {error.name}",
             hint=install_command("world"),
         ) from None

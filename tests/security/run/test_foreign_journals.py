@@ -188,6 +188,21 @@ def test_steps_after_the_last_signature_are_shown_and_not_forked(stand: Stand) -
     assert not Tape.read(cut, check_trusted(cut, Engine.current().home)).rows
 
 
+def test_a_run_whose_setting_is_not_signed_is_not_forked(stand: Stand) -> None:
+    recorded = stand.record(GET)
+
+    def to_first_head(lines: list[bytes]) -> list[bytes]:
+        first = next(n for n, line in enumerate(lines) if line.endswith(b'"type":"head"}\n'))
+        chain = Chain()
+        for line in lines[: first + 1]:
+            chain.follow(line.rstrip(b"\n"))
+        return [*lines[: first + 1], *chained(chain, lines[first + 1 : -2])]
+
+    cut = edited(recorded.directory, to_first_head)
+    with pytest.raises(NotSigned, match="before its setting was signed"):
+        fork(cut, ForkWords(at=1))
+
+
 def test_a_seal_of_another_run_does_not_open() -> None:
     sealer = Sealer(bytes(32))
     sealed = sealer.seal([(b"set-cookie", b"of the victim")], "victim")

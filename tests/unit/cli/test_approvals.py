@@ -178,7 +178,7 @@ def test_edit_changes_what_it_says(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--set", "amount"], "key=json"),
+        (["--set", "amount"], "'amount' is not PATH=VALUE"),
         (["--set", "amount=hello"], "not JSON"),
         (["--set", "amuont=5"], "amuont: there is no such field"),
         (["--set", "amount.cents=5"], "amount.cents: there is no such field"),
@@ -190,7 +190,7 @@ def test_edit_changes_what_it_says(
         (["--set", "amount=NaN"], "not a number"),
         (["--arguments", "[1]"], "not a JSON object"),
         (["--arguments", '{"a": 1, "a": 2}'], "twice"),
-        (["--arguments", "{"], "not JSON"),
+        (["--arguments", "{"], "hint: write one JSON object"),
         (["--arguments", "[" * 100_000], "not JSON"),
     ],
 )

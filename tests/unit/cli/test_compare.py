@@ -13,6 +13,7 @@ import pytest
 from paddock.cli.compare_text import comparison_lines
 from paddock.cli.main import _run
 from paddock.run.compare.comparison import compare
+from paddock.run.compare.ends import Ends, FileDifference, FilesEnd
 from unit.cli.conftest import Said
 from unit.cli.test_world import make_model
 from unit.run.compare.journeys import Deed, fork_of, model, request, tool, write_run
@@ -86,6 +87,30 @@ def test_many_runs_are_a_table_and_groups(say: Say, home: Path) -> None:
     assert "2 ways it went" in lines
     assert any(line.split()[:3] == ["11", "exit", "0"] for line in lines)
     assert any(line.split()[:3] == ["10", "exit", "1"] for line in lines)
+
+
+def test_repository_is_one_line_until_all_is_asked_for(home: Path) -> None:
+    changed = [FileDifference(f".git/objects/{n}", "only in B") for n in range(3)]
+    files = FilesEnd(False, count=4, files=(*changed, FileDifference("a.py", "changed")))
+    runs = [write_run(home, name, USUAL) for name in "ab"]
+    found = replace(compare(runs), ends=(Ends(files, ()),))
+
+    short, full = (
+        [line.split() for line in comparison_lines(found, 80, False, is_full=is_full)]
+        for is_full in (False, True)
+    )
+    assert short[-2:] == [["changed", "a.py"], ["changed", ".git", "(3", "changes)"]]
+    assert ["only", "in", "B", ".git/objects/2"] in full
+
+
+def test_runs_with_other_proposals_and_the_same_end_are_said_to_end_alike(
+    say: Say, home: Path
+) -> None:
+    for name in "abc":
+        write_run(home, name, [model(f"what is in the queue of {name}?"), *USUAL[1:]])
+    said = say("a", "b", "c").out
+    assert "2 proposal" in said
+    assert "all ended the same way" in said
 
 
 def test_json_has_runs_groups_and_every_step(say: Say, home: Path) -> None:

@@ -17,6 +17,8 @@ import pytest
 from cases import for_each
 from paddock.cli.commands import COMMANDS
 from paddock.cli.completion import SCRIPTS, candidates
+from paddock.cli.main import main
+from paddock.state.snapshots import SnapshotStore
 from polling import is_readable
 from unit.cli.past import make_run
 
@@ -80,6 +82,25 @@ def runs(home: Path) -> Path:
 def test_what_may_stand_there_is_offered(runs: Path, line: str, expected: list[str]) -> None:
     words = line.removesuffix("|").split(" ")
     assert offered(*words) == expected
+
+
+def test_snapshot_is_offered_by_its_name(home: Path, tmp_path: Path) -> None:
+    assert offered("exec", "--snapshot", "") == []
+    assert not (home / "snapshots").exists()
+    (tree := tmp_path / "tree").mkdir()
+    store = SnapshotStore(home / "snapshots")
+    unnamed = store.save(tree, meta={})
+    store.save(tree, meta={}, name="first")
+    assert set(offered("exec", "--snapshot", "")) == {unnamed, "first"}
+    assert offered("exec", "--snapshot", "f") == ["first"]
+
+
+@for_each("separator", [[], ["--"]])
+def test_words_are_taken_with_and_without_a_separator(
+    home: Path, capsys: pytest.CaptureFixture[str], separator: list[str]
+) -> None:
+    assert main(["completion", "--words", *separator, "verd"]) == 0
+    assert capsys.readouterr().out.startswith("verdicts")
 
 
 def test_completing_loads_nothing_heavy(home: Path) -> None:

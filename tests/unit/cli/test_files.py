@@ -57,6 +57,14 @@ def test_list_at_a_step_is_as_it_was_before_it(say: Say, run: str) -> None:
     assert f"{TARGET}/last.txt" not in {one["path"] for one in second.json["files"]}
 
 
+@pytest.mark.parametrize("command", ["files", "changes", "apply"])
+def test_step_that_a_run_does_not_have_is_a_sentence(
+    run: str, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(command, [run, "--step", "99"]) != 0
+    assert "no step 99" in capfd.readouterr().err
+
+
 def test_text_marks_what_was_deleted_and_cannot_act_on_a_terminal(say: Say, run: str) -> None:
     said = say(run)
     assert f"{TARGET}/gone.txt  (deleted)" in said.out

@@ -124,6 +124,8 @@ def test_unknown_command_is_named_and_ends_with_two(
         ("ps x", "ps: 'x' is one word too many"),
         ("runs --limt 3", "runs: there is no option --limt; did you mean --limit?"),
         ("runs --limt=3", "runs: there is no option --limt; did you mean --limit?"),
+        ("run --limit pids=9 -- true", "run: there is no option --limit; write --set sandbox."),
+        ("compare last", "compare: a second RUN is needed, to compare last with"),
         ("run --ofline -- true", "run: there is no option --ofline; did you mean --offline?"),
         ("run --stage narow -- true", "run: argument --stage: there is no value 'narow'; did you"),
         ("policy chek", "policy: argument COMMAND: there is no subcommand 'chek'; did you mean"),

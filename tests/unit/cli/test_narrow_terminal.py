@@ -12,10 +12,11 @@ from paddock.gate.opening import gate_store
 from paddock.journal.records import Type
 from paddock.policy.file import load
 from paddock.state.home import Home
-from unit.cli.past import FILE, begin_run, command, make_run, refund, search
+from unit.cli.past import FILE, OBSERVED, begin_run, command, make_run, refund, search
 from unit.cli.terminals import in_terminal
 from unit.cli.test_approvals import ask
 from unit.cli.test_net import REFUSED, alert, http, put
+from unit.cli.test_world import make_model
 
 AGENT = "nightly-customer-support-and-refunds-bot"
 RULE = "no-writes-to-production-without-a-person-who-looks"
@@ -28,7 +29,10 @@ def wide(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     policy = load(FILE.replace("support-bot", AGENT).replace("no-installs", RULE))
     argv = ["pip", "install", "--index-url", "https://packages.example.com/simple", "x" * 60]
     actions = [command(*argv), refund(100), search("漢字" * 60), search("everything")] * 3
-    make_run(home, "vksdrtfazz77", actions, policy=policy)
+    began = {**OBSERVED, "argv": ["ls", "-l", "y" * 90]}
+    ended = {"what": "exit", "pid": 7, "status": 256, "exit_code": 1}
+    make_run(home, "vksdrtfazz77", actions, policy=policy, observed={2: [began, ended]})
+    make_model(home, "vksdrtfazz77", "z" * 200)
     make_run(home, "8tezvjf8xgm9", actions[:1])
     _network(home)
     store = gate_store(Home.find())
@@ -50,14 +54,20 @@ def _network(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["runs", "runs --tree", "show vksd", "net mpz6 --blocked", "net mpz6", "drafts list",
-     "approvals", "approvals stats", "compare vksd 8tez mpz6"],
+    ("words", "width"),
+    [(words, 80) for words in (
+        "runs", "runs --tree", "show vksd", "net mpz6 --blocked", "net mpz6", "drafts list",
+        "approvals", "approvals stats", "compare vksd 8tez mpz6", "compare vksd 8tez",
+        "doctor --no-tests", "help show", "world list", "world diff vksd",
+    )] + [("show vksd", 40)],
 )  # fmt: skip
-def test_no_line_is_wider_than_the_terminal(words: str, wide: Path, tmp_path: Path) -> None:
+def test_no_line_is_wider_than_the_terminal(
+    words: str, width: int, wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     shown, code = in_terminal(words.split(), tmp_path, wide)
 
     lines = shown.split("\r\n")
     assert code == 0
     assert len(lines) > 2, shown
-    assert max(map(cells, lines)) <= 80, "\n".join(line for line in lines if cells(line) > 80)
+    assert max(map(cells, lines)) <= width, "\n".join(one for one in lines if cells(one) > width)

@@ -10,9 +10,14 @@ from unit.cli.conftest import Call
 from unit.cli.terminals import in_terminal
 
 LISTS = [
-    (["drafts", "list"], "no drafts"),
+    (["drafts"], "no drafts"),
     (["approvals"], "no questions"),
+    (["approvals", "stats"], "no rule has asked"),
+    (["approvals", "proposals"], "no rules are proposed"),
     (["ps"], "no sandboxes"),
+    (["secrets", "list"], "no running sandbox has secrets"),
+    (["template", "list"], "no templates"),
+    (["volume", "list"], "no volumes"),
 ]
 
 

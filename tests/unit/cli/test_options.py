@@ -125,6 +125,7 @@ def test_limit_of_a_wrong_name_or_value_is_refused_by_its_key(text: str, key: st
     ("option", "text", "hint"),
     [("--limit", "memory=1", "write the unit, as in 1GiB"),
      ("--limit", "disk=100", "write the unit, as in 100MiB"),
+     ("--limit", "mem=1GiB", "did you mean memory?"), ("--timeout", "5", "write 5s, 5m or 5h"),
      ("--limit", "memory=1Gi", "write 1GiB"), ("--limit", "cpu=500m", "as in cpu=0.5"),
      ("--limit", "memory", "as in memory=512MiB"), ("--limit", "time=5 minutes", "write 5m"),
      ("--mount", "./a:/a:ro", "say read"), ("--mount", "./a", "as in ./data:/data"),
@@ -238,7 +239,8 @@ def test_environment_without_a_name_or_a_value_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "key"),
-    [(("--timeout", "soon"), "timeout"), (("--timeout", "0"), "timeout"),
+    [(("--timeout", "soon"), "timeout"), (("--timeout", "0s"), "timeout"),
+     (("--timeout", "5"), "timeout"),
      (("--template", "../x"), "template"), (("--snapshot", "../x"), "snapshot"),
      (("--env", "1A=x"), "envs")],
 )  # fmt: skip

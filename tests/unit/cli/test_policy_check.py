@@ -136,3 +136,15 @@ def test_schema_is_a_json_schema(call: Call) -> None:
     schema = json.loads(call("policy", "schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert "rules" in schema["properties"]
+
+
+def test_what_a_replay_would_refuse_is_told_at_its_line(tmp_path: Path, call: Call) -> None:
+    file = tmp_path / "paddock.yaml"
+    file.write_text(
+        "version: 1\nagent: a\nstage: observe\nnetwork: {allow: []}\n"
+        "replay:\n  vary:\n    - body.sent_at=date\n    - body.id\n"
+    )
+    said = call("policy", "check", str(file))
+    assert said.code == 1
+    assert f"{file}:8:7: error: replay.vary: 'body.id' is not PLACE=SHAPE" in said.out
+    assert "sent_at" not in said.out

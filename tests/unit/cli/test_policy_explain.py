@@ -265,3 +265,12 @@ def test_path_that_rules_cannot_compare_is_explained_and_not_raised(path: str, c
     said = call("policy", "explain", "--file-write", path)
     assert said.code == 0
     assert "\x1b" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [("@missing.json", "paddock: --action: missing.json: No such file or directory"),
+     ('{"method": "POST"}', "paddock: --action: kind is missing")],
+)  # fmt: skip
+def test_wrong_action_is_told_in_one_sentence(call: Call, action: str, says: str) -> None:
+    assert call("policy", "explain", "--action", action).err.startswith(says)

@@ -81,6 +81,9 @@ def test_large_counts_are_short(count: int, said: str) -> None:
     assert thousands(count) == said
 
 
-@pytest.mark.parametrize(("micros", "said"), [(0, "$0.00"), (420, "$0.0004"), (1_300_000, "$1.30")])
+@pytest.mark.parametrize(
+    ("micros", "said"),
+    [(0, "$0.00"), (4, "<$0.0001"), (420, "$0.0004"), (1_300_000, "$1.30")],
+)
 def test_small_amounts_keep_their_digits(micros: int, said: str) -> None:
     assert money(micros) == said

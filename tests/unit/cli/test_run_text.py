@@ -156,7 +156,7 @@ def test_without_a_terminal_each_line_of_ours_begins_as_all_do() -> None:
     for line in err.text.splitlines():
         assert line.startswith("paddock: "), line
     assert "paddock: ! ALERT egress.denied: host evil (step 4)" in err.text
-    call = "http POST https://api.stripe.com/v1/refunds 20.00 EUR"
+    call = "POST api.stripe.com/v1/refunds 20.00 EUR"
     assert f"paddock: ? step 2 ({call}) waits for a person: paddock approvals show" in err.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_the_table_is_no_wider_than_the_terminal(home: Path, call: Call, width: 
         shown = run_table(index.runs(), width).splitlines()
     assert max(map(len, shown)) <= width and len(shown) == 3
     assert ("python -m" in shown[1]) == (width >= 60)
+
+
+def test_outcomes_are_whole_in_a_terminal_of_80_columns(home: Path) -> None:
+    deeds = [replace(tool("x"), outcome=one) for one in ("refused", "failed")]
+    write_run(home, "one", deeds, opened={"command": ["python", "agent.py", "--all-of-them"]})
+    with Index(home / "index.sqlite") as index:
+        index.update_all(home / "runs")
+        shown = run_table(index.runs(), 80)
+    assert "failed 1, refused 1" in shown or "refused 1, failed 1" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_run_says_whether_it_runs_ended_or_has_no_end(home: Path, call: Call) -> None:

@@ -80,6 +80,11 @@ def test_programs_stand_below_the_step_that_caused_them(home: Path, call: Call) 
     assert second == f"{'':<19}. /usr/bin/busybox (as ls) -l"
 
 
+def test_call_is_whole_in_a_pipe(home: Path, call: Call) -> None:
+    make_run(home, "r1", [command("ls", "x" * 100)])
+    assert f"  ls {'x' * 100}  " in call("show", "r1").out
+
+
 def test_steps_of_the_network_are_shown_as_people_say_them(home: Path, call: Call) -> None:
     where = {"host": "api.example", "port": 443}
     asked = {"method": "GET", "scheme": "https", **where, "path": "/v1", "query": "a=1"}
@@ -92,7 +97,7 @@ def test_steps_of_the_network_are_shown_as_people_say_them(home: Path, call: Cal
     )
     make_run(home, "r1", actions)
     said = call("show", "r1").out
-    for text in ("GET https://api.example/v1?a=1", "tls api.example:443", "AAAA api.example",
+    for text in ("GET api.example/v1?a=1", "tls api.example:443", "AAAA api.example",
                  "m-1 at api.example:443/v1/messages: say hi"):  # fmt: skip
         assert f"  {text}  " in said
 

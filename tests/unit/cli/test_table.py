@@ -53,6 +53,13 @@ def test_flexible_column_gives_way_before_another_is_left_out() -> None:
     assert narrowest.split("\n") == ["ID   CALL", f"run  {'c' * 17}..."]
 
 
+def test_call_that_is_too_long_keeps_its_path_and_its_amount() -> None:
+    call = "POST payments.internal.example.com/v1/refunds 20.00 EUR"
+    text = table(("ID", "CALL"), [("a", call)], width=40, with_ends=("CALL",))
+    row = text.split("\n")[1]
+    assert row.startswith("a   POST") and row.endswith("/refunds 20.00 EUR") and len(row) <= 40
+
+
 def test_row_of_the_wrong_length_is_an_error() -> None:
     with pytest.raises((ValueError, IndexError)):
         table(("A", "B"), [("1",)])

@@ -68,9 +68,21 @@ def test_variables_of_packages_are_named_unless_the_file_passes_them(
 
 
 def test_sentence_says_how_to_pass_keys_and_settings() -> None:
-    said = describe(("CRM_TOKEN", "LOG_LEVEL"))
-    assert "CRM_TOKEN, LOG_LEVEL" in said
-    assert said.endswith("write CRM_TOKEN under secrets: in the paddock file, say -e LOG_LEVEL")
+    said = describe(("CRM_TOKEN", "LOG_LEVEL", "MODE")).splitlines()
+    assert said[0].endswith("CRM_TOKEN, LOG_LEVEL, MODE")
+    assert said[1:] == [
+        "  hint: write CRM_TOKEN under secrets: in the paddock file",
+        "  hint: say -e LOG_LEVEL -e MODE",
+    ]
+
+
+def test_value_with_credentials_is_a_secret_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:open-sesame@db.example/shop")
+    said = describe(("DATABASE_URL",))
+    assert "write DATABASE_URL under secrets:" in said
+    assert "-e DATABASE_URL" not in said and "sesame" not in said
 
 
 def test_key_that_signs_is_not_suggested_as_a_secret() -> None:

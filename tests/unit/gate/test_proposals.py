@@ -349,6 +349,12 @@ def test_rule_for_requests_is_short_valid_and_lets_pass_what_is_alike(
     assert not [one for one in check(emit(as_plain(new.terms))) if one.level is Level.ERROR]
 
 
+def test_amount_of_no_known_currency_is_a_number_in_the_note() -> None:
+    request = {"host": "a.example", "method": "POST", "path": "/pay", "body": {"amount": 6000}}
+    notes = pattern_of(Action(Kind.HTTP, "POST", request)).notes
+    assert "Amounts up to 6000 are not asked about any more." in notes
+
+
 def test_rule_for_requests_reads_well_and_says_where_it_is_broader(approvals: Approvals) -> None:
     text = REQUESTS.format(kind="http", more="# any", stage="broad")
     given = approved(approvals, load(text), APPROVED)

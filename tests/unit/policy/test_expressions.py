@@ -57,6 +57,8 @@ def test_expressions_give_what_the_language_says(
         ("args.a == 1 OR args.b == 2", "write || for or"),
         ("not has(args.a)", "write ! for not"),
         ("not(args.a)", "write ! for not"),
+        ("not has(args.a) or true", "write ! for not"),
+        ("args.b == 'not' and\n args.a or true", "write && for and"),
         ("args.a not in [1]", "write !(a in b) for not in"),
         ("args.a = 1", "write == for ="),
         ("args.a === 1", "write == for ==="),

@@ -172,7 +172,7 @@ def test_a_file_that_says_nothing_is_refused(text: str) -> None:
 
 def test_a_file_without_rules_and_tools_is_refused_with_a_hint() -> None:
     found = problems("version: 1\nagent: a\nstage: broad\n")
-    assert "no rules and no tools" in found[0].message
+    assert "no rules, tools, network or world" in found[0].message
     assert "write a rule" in (found[0].hint or "")
 
 

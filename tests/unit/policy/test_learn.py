@@ -217,6 +217,12 @@ def test_where_a_run_went_is_learned_as_a_list_of_hosts() -> None:
     assert [rule.kinds for rule in policy.rules] == [(Kind.HTTP,)]
 
 
+def test_a_name_that_was_only_looked_up_is_granted_nothing() -> None:
+    """It may be that of a stand-in, which answers lookups of its name."""
+    lookup = Action(Kind.DNS, "a.example", {"name": "a.example"})
+    assert "a.example" not in learn(recorded(lookup))
+
+
 def test_a_name_that_was_only_looked_up_is_left_to_a_person() -> None:
     lookup = Action(Kind.DNS, "a.example", {"host": "a.example"})
     text = learn(recorded(spoken(Kind.HTTP, "api.example.com", 443), lookup))

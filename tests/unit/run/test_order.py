@@ -70,6 +70,11 @@ def test_a_set_that_fits_nowhere_is_refused(project: Path, text: str) -> None:
         order_of(["true"], cwd=project, sets=[text])
 
 
+def test_a_wrong_set_without_a_file_names_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="the usual policy with --set"):
+        order_of(["true"], cwd=tmp_path, sets=["nothing=1"])
+
+
 def test_offline_leaves_stand_ins_alone(project: Path) -> None:
     policy = order_of(["true"], cwd=project, offline=True).policy
     assert policy.terms.network is not None and policy.terms.network.allow == ()

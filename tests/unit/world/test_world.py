@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import HostCannot, InvalidInput
 from paddock.policy.world_words import world_of
 from paddock.world.asgi import WorldRequest
 from paddock.world.kept import open_kept
@@ -89,7 +89,7 @@ def test_a_stand_in_of_a_package_that_is_missing_says_what_to_install(
         raise ModuleNotFoundError("No module named 'starlette'", name="starlette")
 
     monkeypatch.setattr(module, "load", load)
-    with pytest.raises(InvalidInput, match="needs the package starlette") as told:
+    with pytest.raises(HostCannot, match="needs the package starlette") as told:
         opened(tmp_path, {"a.example": "chat"})
     assert told.value.hint == "pip install 'paddock-sandbox[world]'"
 

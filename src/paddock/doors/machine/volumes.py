@@ -67,7 +67,8 @@ def read_volume(home: Home, name: str) -> Volume:
         return Volume(**json.loads((home.volumes / f"{name}.json").read_text()))
     except FileNotFoundError:
         raise NotFound(
-            f"no volume {name!r}", hint=f"make it with Volume.create({name!r}, '1GiB')"
+            f"no volume {name!r}",
+            hint=f"paddock volume list shows them, paddock volume create {name} makes it",
         ) from None
 
 

@@ -134,6 +134,14 @@ class Programs:
         path = os.path.normpath(os.path.join(self._host.cwd, word))
         if not os.path.exists(path):
             raise _not_found(word, f"looked for {path}")
+        if os.path.isdir(path):
+            raise CommandNotStarted(
+                "it is a directory",
+                program=word,
+                path=path,
+                code="EACCES",
+                hint="name a program after --, as in paddock run -- python my_agent.py",
+            )
         if not _is_program(path):
             raise CommandNotStarted(
                 "it is no program",

@@ -38,6 +38,11 @@ def test_file_that_is_no_program_is_refused_with_what_to_do(user: User) -> None:
         user.find("./agent.py")
 
 
+def test_directory_is_refused_as_one(user: User) -> None:
+    with pytest.raises(CommandNotStarted, match="it is a directory"):
+        user.find("./")
+
+
 def test_no_command_is_refused(user: User) -> None:
     with pytest.raises(InvalidInput, match="no command"):
         user.find()
