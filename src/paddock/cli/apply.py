@@ -273,7 +273,7 @@ def _is_confirmed(found: RunChanges, chosen: list[Changed], options: argparse.Na
 
     say("\n".join(folded_lines(found, chosen)))
     where = ", ".join(_where(chosen, options))
-    return _answer(f"write {len(chosen)} of these to {plain(where, 400)}? [y/N] ")
+    return _answer(f"write them to {plain(where, 400)}? [y/N] ")
 
 
 def _where(chosen: list[Changed], options: argparse.Namespace) -> list[str]:

@@ -187,4 +187,4 @@ def _exists(name: str) -> Conflict:
 
 
 def _missing(name: str) -> NotFound:
-    return NotFound(f"no template {name}", hint="list the templates, or add it from an image")
+    return NotFound(f"no template {name}", hint="paddock template list shows them")

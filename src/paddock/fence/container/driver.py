@@ -349,9 +349,10 @@ class _Launch:
 # What waits in sockets, by the version of the control groups; see `socket_memory`.
 _SOCKET_MEMORY = {
     2: "watched: what waits in sockets is part of the memory limit; connections that nobody has"
-    " accepted and netlink sockets are looked at every 0.25 s and may take as much again + 32 MiB",
+    " accepted, netlink and ping sockets are looked at every 0.25 s and may take as much again"
+    " + 32 MiB",
     1: "watched: TCP and UDP may take half of the memory limit on top of it; connections that"
-    " nobody has accepted and netlink sockets are looked at every 0.25 s and may take as much"
+    " nobody has accepted, netlink and ping sockets are looked at every 0.25 s and may take as much"
     " again + 32 MiB",
     0: "watched: sockets are looked at every 0.25 s and may take as much as the memory limit"
     " + 32 MiB on top of it; pipes are bounded by the system only",
