@@ -114,6 +114,32 @@ assert paddock("show", run).returncode == 0
     )
 
 
+@pytest.mark.parametrize("megabytes", [30, 70], ids=["in one piece", "in parts"])
+def test_storing_what_an_agent_left_takes_nothing_that_is_reserved(
+    place: Path, megabytes: int
+) -> None:
+    """It ends between two looks at the disk; its files are stored after that."""
+    run_on_small_disk(
+        place,
+        f"""
+agent = '''
+import os
+with open("large", "wb") as file:
+    for _ in range({megabytes}):
+        file.write(os.urandom(1 << 20))
+    os.fsync(file.fileno())
+'''
+done = paddock("run", "--", sys.executable, "-c", agent)
+assert done.returncode == {FULL}, done
+assert "/large is not stored: the disk of" in done.stderr, done
+run = os.listdir(home / "runs")[0]
+assert paddock("verify", run).returncode == 0
+assert "nearly full" in paddock("files", run).stderr
+""",
+        size=f"{megabytes * 5 // 3}m",
+    )
+
+
 def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) -> None:
     """The disk fills up between two looks: each kind of file of a journal meets it."""
     run_on_small_disk(

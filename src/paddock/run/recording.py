@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.fence.offload import offload
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt
+from paddock.model.errors import OutOfSpace
 from paddock.model.space import is_out_of_space
 from paddock.state.diskspace import full_disk
 
@@ -85,6 +86,10 @@ class StateRecorder:
             return quick  # most actions follow one that changed no file: no thread for those
         try:
             return await offload(partial(self._look, is_final=is_final))
+        except OutOfSpace as full:
+            self._box.fail(full)
+            self._note_unrecorded(full.message, step)
+            return None
         except OSError as error:
             if is_out_of_space(error):
                 self._box.fail(full_disk(self._box.engine.home.root, error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 import shutil
 import sqlite3
@@ -34,6 +35,7 @@ AGENTS = Path(__file__).with_name("agents")
 LINE = re.compile(rb"(\d+:\d+):t*")
 WRITES_AHEAD = """
 import sqlite3, time
+import witness
 from wire import ask
 
 db = sqlite3.connect("data.db")
@@ -56,8 +58,23 @@ for n in range(2):
         file.write(chance.read(1000))
     subprocess.run(["true"])
 """
+SENDS = """
+import os, socket, subprocess, time
+
+here, there = socket.socketpair()
+log = open("agent.log", "w")
+for n in range(3):
+    log.write(f"{n}:{'t' * (time.time_ns() % 50)}\\n")
+    log.flush()
+    socket.send_fds(here, [b"x"], [log.fileno()])
+    log.close()
+    subprocess.run(["true", str(n)])
+    log = os.fdopen(socket.recv_fds(there, 1, 1)[1][0], "w")
+log.close()
+"""
 CACHES = """
 import diskcache
+import witness
 from wire import ask
 
 with diskcache.Cache("cache", disk_min_file_size=100) as cache:
@@ -82,19 +99,25 @@ def recorded(project: Path, *command: str) -> Ended:
     return ended
 
 
-def contents(tree: str, scratch: Path) -> dict[str, object]:
-    """The files of a state: databases as rows, logs as lines without what differs by design, all
-    others as digests."""
+def laid_out(tree: str, scratch: Path) -> dict[str, Path]:
+    """Directories with the files of a state, by the names of its roots."""
     store = TreeStore(Home.find().trees)
     roots = {name: scratch / str(at) for at, name in enumerate(store.tree(tree).roots)}
     shutil.rmtree(scratch, ignore_errors=True)
     for place in roots.values():
         place.mkdir(parents=True)
     assert lay_out(store, tree, roots).lost == ()
+    return roots
+
+
+def contents(tree: str, scratch: Path) -> dict[str, object]:
+    """The files of a state: databases as rows, logs as lines without what differs by design, all
+    others as digests."""
     found: dict[str, object] = {}
-    for name, place in roots.items():
+    for name, place in laid_out(tree, scratch).items():
         for path in sorted(place.rglob("*")):
-            if "__pycache__" not in path.parts and not re.search(r"\.db-\w+$", path.name):
+            is_own = "__pycache__" not in path.parts and path.name != "witness.json"
+            if is_own and not re.search(r"\.db-\w+$", path.name):
                 found[f"{name}/{path.relative_to(place)}"] = _content(path)
     return found
 
@@ -118,13 +141,28 @@ def _content(path: Path) -> object:
     return hashlib.sha256(data).hexdigest()
 
 
+def check_witness(ended: Ended, project: Path, scratch: Path) -> None:
+    """The recorded final state is what the agent itself read at its end (`agents/witness.py`).
+    That a fork ends as the original did says nothing about it: one recorder recorded both."""
+    tree = str(Tape.read(ended.directory).last_tree)
+    overlay = laid_out(tree, scratch)[str(project)]
+    for path, digest in json.loads((overlay / "witness.json").read_text()).items():
+        # What the agent only read is not recorded, and is as it is in the project.
+        place = overlay if (overlay / path).exists() else project
+        assert hashlib.sha256((place / path).read_bytes()).hexdigest() == digest, path
+
+
 def check_forks(first: Ended, steps: Sequence[int], scratch: Path) -> list[str]:
-    """Every fork without a change ends as the original did. Gives why some were refused."""
+    """Every fork without a change ends as the original did, and is recorded as its agent saw it.
+    Gives why some were refused."""
     tape = Tape.read(first.directory)
+    project = scratch.parent / "project"
+    check_witness(first, project, scratch / "witness")
     wanted = contents(str(tape.last_tree), scratch / "wanted")
     futures, refused = forked(first, steps)
     for step, future in futures.items():
         assert future.divergence is None and future.exit_code == 0, (step, future)
+        check_witness(future, project, scratch / "witness")
         left = contents(str(Tape.read(future.directory).last_tree), scratch / "left")
         stamps = {path for path in {*left, *wanted} if path.endswith(".stamp")}
         others = {path for path in {*left, *wanted} if left.get(path) != wanted.get(path)}
@@ -190,6 +228,37 @@ def test_no_value_of_a_disk_cache_is_lost(project: Path, tmp_path: Path) -> None
 def test_random_agents_end_as_they_did(project: Path, tmp_path: Path) -> None:
     first = recorded(project, "with_open_files.py", "2", "3")
     assert check_forks(first, steps_of(first), tmp_path / "scratch") == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "of the project",
+        "new",
+        "linked",
+        "unlinked",
+        "deleted in its name",
+        "newline in its name",
+        "backslash in its name",
+    ],
+)
+def test_the_final_state_has_what_was_written_through_a_map_after_the_last_step(
+    project: Path, tmp_path: Path, case: str
+) -> None:
+    """The kernel stamps a mapped file at the first write only, and nobody maps it at the end."""
+    (project / "data.bin").write_bytes(b"-" * 4096)
+    first = recorded(project, "with_maps.py", case)
+    check_witness(first, project, tmp_path / "witness")
+
+
+def test_a_fork_is_refused_where_a_descriptor_is_on_its_way_to_another_socket(
+    project: Path,
+) -> None:
+    """Nobody can see which file that is: recorded bytes might be written underneath it."""
+    (project / "agent.py").write_text(SENDS)
+    first = recorded(project, "agent.py")
+    with pytest.raises(InvalidInput, match="are on their way through a socket"):
+        fork(first.directory, ForkWords(at=4))
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ from paddock.model.values import dataclass
 from paddock.state.descent import shown
 from paddock.state.trees.nodes import Node, NodeKind
 from paddock.state.trees.planning import Deed, Making, Removal, Sealing, Writing, deed_parts
-from paddock.state.trees.scanning import SeenDir, find_seen
+from paddock.state.trees.scanning import SeenDir, every_seen, find_seen
 
 _JOINS_NAMES = ("-", ".", "~", "_")  # between the name of a file and what is named after it
 _JOURNALS = ("-journal", "-wal", "-shm", "-mj")  # as SQLite names what belongs to a database
@@ -31,18 +31,30 @@ _JOURNALS = ("-journal", "-wal", "-shm", "-mj")  # as SQLite names what belongs 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
     """What processes hold. Paths are as the processes see them, which is how a tree names its
-    roots. `linked_inodes` are inode numbers of open files that have more than one name."""
+    roots. `nameless` are files whose name is gone and that may have another one: the name that the
+    kernel prints, and the inode number."""
 
     files: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
-    linked_inodes: frozenset[int] = frozenset()
+    nameless: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.files or self.directories or self.linked_inodes)
+        return not (self.files or self.directories or self.nameless)
 
 
 NOTHING_HELD = HeldFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFiles:
+    """Files that processes have mapped shared: their inode numbers by path, and the names of those
+    whose name is gone and that may have another one. Not complete if some process could not be
+    looked at."""
+
+    inodes: Mapping[str, int]
+    nameless: frozenset[str] = frozenset()
+    is_complete: bool = True
 
 
 class NotWrittenByAgent(HostCannot):
@@ -65,6 +77,7 @@ class HeldFilter:
     def __init__(self, held: HeldFiles, seen: Mapping[str, SeenDir]) -> None:
         self._held = held
         self._seen = seen
+        self._inodes = _held_inodes(held, seen)
         self._above = frozenset(_parents_of((*held.files, *held.directories)))
 
     def divide(self, deeds: Mapping[str, list[Deed]]) -> tuple[dict[str, list[Deed]], list[str]]:
@@ -97,10 +110,8 @@ class HeldFilter:
         names."""
         if path in self._held.files:
             return True
-        if not self._held.linked_inodes:
-            return False
         seen = find_seen(self._seen, path)
-        return seen is not None and seen.inode in self._held.linked_inodes
+        return seen is not None and seen.inode in self._inodes
 
     def _is_kept(self, path: str, deed: Deed) -> bool:
         if isinstance(deed, Writing) and deed.has_same_bytes:
@@ -109,6 +120,22 @@ class HeldFilter:
             return True
         takes_away = isinstance(deed, Removal) or (isinstance(deed, Making) and deed.has_other)
         return takes_away and (path in self._above or path in self._held.directories)
+
+
+def _held_inodes(held: HeldFiles, seen: Mapping[str, SeenDir]) -> set[int]:
+    """Return the inode numbers, as a scan sees them, of all held files that were seen. A path leads
+    to the right one. The number that processes see does not always: in an overlay a file that was
+    copied up keeps the number that it has in its source."""
+    inodes = {found.inode for path in held.files if (found := find_seen(seen, path)) is not None}
+    roots = tuple(f"{root}/" for root in seen)
+    nameless = {inode: path for path, inode in held.nameless if path.startswith(roots)}
+    if unknown := nameless.keys() - {one.inode for one in every_seen(seen)}:
+        raise HostCannot(
+            f"{shown(nameless[min(unknown)])} is held open by a program, and its other names cannot"
+            " be found",
+            hint="choose another step, at which it is closed",
+        )
+    return inodes | nameless.keys()
 
 
 def full_path(root: str, parts: Collection[str]) -> str:

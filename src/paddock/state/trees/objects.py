@@ -20,6 +20,7 @@ from pathlib import Path
 from paddock.model.errors import IntegrityError
 from paddock.state.copying import CHUNK_BYTES, write_at
 from paddock.state.descent import FILE_FLAGS
+from paddock.state.diskspace import check_space
 from paddock.state.entries import DIGEST
 from paddock.state.trees.large_files import write_sparse
 
@@ -70,6 +71,10 @@ class Objects:
             if is_new:
                 self._place(path, digest)
         return digest, size, is_new
+
+    def check_space(self) -> None:
+        """Raise OutOfSpace when the disk has no room but what is reserved."""
+        check_space(Path(self._root))
 
     def has(self, digest: str) -> bool:
         if digest in self._known:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.values import dataclass
 from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import open_file
+from paddock.state.trees.held import MappedFiles
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
 from paddock.state.trees.objects import Objects
@@ -24,6 +25,8 @@ from paddock.state.trees.scanning import (
     Seen,
     SeenDir,
     TakenFile,
+    every_seen,
+    file_clock_ns,
     find_seen,
     is_same,
 )
@@ -38,6 +41,7 @@ MAX_DIRECTORY_BYTES = 256 << 20
 # Read at once; larger files are read in pieces.
 _SMALL_BYTES = 1 << 20
 _TRIES = 3
+_NOTHING_MAPPED = MappedFiles({})
 MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a millisecond
 
 
@@ -62,11 +66,11 @@ class Recorder:
         objects: Objects | None,
         roots: Mapping[str, Path],
         *,
-        mapped: Callable[[], Collection[str]] | None = None,
+        mapped: Callable[[], MappedFiles] | None = None,
         may_store: Callable[[int], bool] | None = None,
     ) -> None:
-        """Without a store it only finds out what the state is. `mapped` gives the paths that are
-        mapped shared at the moment; without it nobody is expected to have any. `may_store` is
+        """Without a store it only finds out what the state is. `mapped` gives the files that
+        are mapped shared at the moment; without it nobody is expected to have any. `may_store` is
         asked before something new is stored; without it everything is."""
         self._mapped = mapped
         self.roots = dict(roots)
@@ -77,10 +81,12 @@ class Recorder:
 
     def record(self, *, is_final: bool = False) -> Recorded:
         """The state now. The final one is stored in full, whatever was stored before. OSError when
-        a root is gone, the store cannot be written, or nothing more may be stored in it."""
+        a root is gone, the store cannot be written, or nothing more may be stored in it. OutOfSpace
+        when its disk has no room but what is reserved."""
         with self._turn:
             if is_final:
                 self._keeper.is_final = True
+                self._keeper.check_space()
                 for one in self._unstored():
                     one.changed_ns = UNTRUSTED
                 return replace(self._record(), unstored=sum(1 for _ in self._unstored()))
@@ -106,28 +112,42 @@ class Recorder:
 
     def _unstored(self) -> Iterator[Seen]:
         """The files of which not all bytes are in the store."""
-        pending = list(self.seen.values())
-        while pending:
-            one = pending.pop()
-            pending += one.below.values()
-            yield from (seen for seen in one.nodes.values() if not seen.node.is_kept)
+        return (one for one in every_seen(self.seen) if not one.node.is_kept)
 
-    def _distrust_mapped(self) -> None:
+    def _mapped_files(self) -> MappedFiles:
+        return _NOTHING_MAPPED if self._mapped is None else self._mapped()
+
+    def _distrust(self, mapped: MappedFiles) -> None:
         """Has files read again that are mapped shared. The kernel stamps a mapped page when it is
         first written, and again only after it has been written back: until then the stamp of a
-        file says nothing about its bytes."""
-        if self._mapped is None or not any(one.entries for one in self.seen.values()):
+        file says nothing about its bytes.
+
+        Done before a scan, and once more after it: what is written through a map after the scan
+        may have the stamp that the scan saw, and need not be mapped at the next one any more. A
+        file that comes to be mapped during the scan gets a stamp that is not older than the scan,
+        because its clock is read before it is asked what is mapped."""
+        roots = tuple(f"{name}/" for name in self.roots)
+        paths = [path for path in mapped.inodes if path.startswith(roots)]
+        is_unknown = not mapped.is_complete or any(
+            path.startswith(roots) for path in mapped.nameless
+        )
+        if not paths and not is_unknown:
             return
-        for path in self._mapped():
-            if (one := find_seen(self.seen, path)) is not None:
+        inodes = {mapped.inodes[path] for path in paths}
+        # In an overlay the scan may see another number than processes do; the path leads to it.
+        inodes |= {found.inode for path in paths if (found := find_seen(self.seen, path))}
+        for one in every_seen(self.seen):
+            if is_unknown or one.inode in inodes:
                 one.changed_ns = UNTRUSTED
 
     def _record(self) -> Recorded:
-        self._distrust_mapped()
+        now_ns = file_clock_ns()
+        mapped = self._mapped_files()
+        self._distrust(mapped)
         changed: list[str] = []
         room, is_cut = MAX_ENTRIES, False
         for name, root in self.roots.items():
-            scan = Scan(self._keeper, name, room)
+            scan = Scan(self._keeper, name, room, now_ns)
             try:
                 scan.run(root, self.seen[name])
             except InvalidInput:
@@ -137,6 +157,7 @@ class Recorder:
                 raise
             changed += scan.changed
             room, is_cut = scan.room, is_cut or scan.is_cut
+        self._distrust(mapped)
         tree, was_cut = self._last
         if changed or not tree or is_cut != was_cut:
             tree = self._keeper.take_object(bytes_of_tree(Tree(self._nodes(), is_cut)))
@@ -168,7 +189,13 @@ class FileKeeper:
         if self._directory_bytes < 0:
             self.is_full = True
             raise used_up()
+        self.check_space()
         return self._objects.put(data)[0]
+
+    def check_space(self) -> None:
+        """Raise OutOfSpace where storing more would take what is reserved on the disk."""
+        if self._objects is not None:
+            self._objects.check_space()
 
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None:
         """None when it is gone, or no regular file any more."""
@@ -211,7 +238,7 @@ class FileKeeper:
         if not self._may(taken):
             return _Content(digest, taken, False)
         # Read once more: it may have changed meanwhile, and then this is what it is.
-        digest, taken, _ = self._objects.put_chunks(_pieces(fd, size))
+        digest, taken, _ = self._objects.put_chunks(self._while_room(_pieces(fd, size)))
         return _Content(digest, taken, True)
 
     def _read_in_parts(self, fd: int, st: os.stat_result) -> _Content:
@@ -243,7 +270,13 @@ class FileKeeper:
             return digest, True
         if not self._may(len(data)):
             return digest, False
+        self.check_space()
         return self._objects.put(data)[0], True
+
+    def _while_room(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.check_space()
+            yield piece
 
     def _may(self, size: int) -> bool:
         return self.is_final or self._may_store is None or self._may_store(size)

@@ -11,17 +11,17 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
-from paddock.model.errors import InvalidInput
+from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.space import is_out_of_space
 from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import link_target
-from paddock.state.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent
+from paddock.state.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent, shown
 from paddock.state.trees.nodes import Node, NodeKind, line_of, list_of_pieces, pieces_of
 from paddock.state.treewalk import listing
 
@@ -85,12 +85,12 @@ class SeenDir:
 class Scan:
     """One pass over one root. `changed` has the paths that are other than at the pass before."""
 
-    def __init__(self, keeping: Keeping, prefix: str, room: int = MAX_ENTRIES) -> None:
+    def __init__(self, keeping: Keeping, prefix: str, room: int, now_ns: int) -> None:
+        """`now_ns` is what `file_clock_ns` said before anything was looked at."""
         self._keeping = keeping
         self._prefix = prefix
         self.room = room
-        # Whatever happens from now on has at least this as its time of change.
-        self._now = time.clock_gettime_ns(_FILE_CLOCK)
+        self._now = now_ns
         self.changed: list[str] = []
         self.is_cut = False
 
@@ -171,6 +171,9 @@ class Scan:
     def _read_file(self, descent: Descent, name: str) -> Seen | None:
         try:
             taken = self._keeping.take_file(name, descent.fd)
+        except OutOfSpace as error:
+            path = shown(f"{self._prefix}/{descent.path_of(name)}")
+            raise OutOfSpace(f"{path} is not stored: {error.message}", hint=error.hint) from None
         except OSError as error:  # not that it is gone: that it may not or cannot be read
             if is_out_of_space(error):
                 raise  # it is the store that has no room, and nothing must look as if it had
@@ -252,6 +255,20 @@ class Scan:
 
     def _tell(self, path: str) -> None:
         self.changed.append(f"{self._prefix}/{path}" if path else self._prefix)
+
+
+def file_clock_ns() -> int:
+    """Whatever changes from now on has at least this as its time of change."""
+    return time.clock_gettime_ns(_FILE_CLOCK)
+
+
+def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[Seen]:
+    """Everything that was seen and is no directory."""
+    pending = list(seen.values())
+    while pending:
+        one = pending.pop()
+        pending += one.below.values()
+        yield from one.nodes.values()
 
 
 def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:

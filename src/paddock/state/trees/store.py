@@ -6,7 +6,7 @@ How a state comes into the store lives in `recorder`, how it comes out in `resto
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read
 from paddock.state.trees.objects import Objects
 
 if TYPE_CHECKING:
-    from paddock.state.trees.held import HeldFiles
+    from paddock.state.trees.held import HeldFiles, MappedFiles
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
     from paddock.state.writeback import Owner
@@ -46,11 +46,11 @@ class TreeStore:
         self,
         roots: Mapping[str, Path],
         *,
-        mapped: Callable[[], Collection[str]] | None = None,
+        mapped: Callable[[], MappedFiles] | None = None,
         may_store: Callable[[int], bool] | None = None,
     ) -> Recorder:
         """Records directories into this store; each root has a name, such as `home`. `mapped` gives
-        the paths that processes have mapped for writing; `may_store` says whether so many bytes
+        the files that processes have mapped shared; `may_store` says whether so many bytes
         more fit into what may be stored."""
         from paddock.state.trees.recorder import Recorder
 

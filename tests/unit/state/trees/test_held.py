@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.model.errors import HostCannot
 from paddock.state.trees.held import HeldFiles, NotWrittenByAgent
 from paddock.state.trees.restoring import Restored
 from paddock.state.trees.store import TreeStore
@@ -25,9 +26,13 @@ class Files:
         return self.recorder.record().tree
 
     def restore(
-        self, tree: str, *held: str, first: str | None = None, **more: frozenset[int]
+        self,
+        tree: str,
+        *held: str,
+        first: str | None = None,
+        nameless: frozenset[tuple[str, int]] = frozenset(),
     ) -> Restored:
-        files = HeldFiles(frozenset(f"home/{name}" for name in held), **more)
+        files = HeldFiles(frozenset(f"home/{name}" for name in held), nameless=nameless)
         roots = {"home": self.home}
         return self.store.restore(tree, roots, recorder=self.recorder, held=files, first=first)
 
@@ -122,9 +127,31 @@ def test_an_open_file_is_known_by_its_other_name(files: Files) -> None:
     os.link(files.home / "first", files.home / "log")
     inode = os.stat(files.home / "log").st_ino
     (files.home / "first").unlink()  # the name under which it was opened
-    restored = files.restore(tree, linked_inodes=frozenset({inode}))
+    restored = files.restore(tree, nameless=frozenset({("home/first (deleted)", inode)}))
     assert files.texts() == {"log": "open"}
     assert restored.kept == ("home/log",)
+
+
+def test_a_file_is_held_under_all_of_its_names(files: Files) -> None:
+    """Also where processes see another inode number than a scan does, as they may in an overlay."""
+    (files.home / "log").write_text("recorded")
+    tree = files.record()
+    (files.home / "log").write_text("open")
+    os.link(files.home / "log", files.home / "another")
+    restored = files.restore(tree, "another")
+    assert files.texts() == {"log": "open", "another": "open"}
+    assert restored.kept == ("home/another", "home/log")
+
+
+def test_nothing_is_restored_where_the_names_of_an_open_file_are_not_known(files: Files) -> None:
+    (files.home / "log").write_text("recorded")
+    tree = files.record()
+    (files.home / "log").write_text("open")
+    with pytest.raises(HostCannot, match=r"home/first \(deleted\) is held open"):
+        files.restore(tree, nameless=frozenset({("home/first (deleted)", 1)}))
+    assert files.texts() == {"log": "open"}
+    elsewhere = frozenset({("/tmp/first (deleted)", 1)})
+    assert files.restore(tree, nameless=elsewhere).written == ("home/log",)
 
 
 def test_bytes_that_came_from_elsewhere_do_not_go_into_an_open_file(files: Files) -> None:

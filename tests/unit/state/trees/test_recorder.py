@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from paddock.model.errors import OutOfSpace
+from paddock.state.copying import CHUNK_BYTES
 from paddock.state.trees import recorder as recording
 from paddock.state.trees import scanning
+from paddock.state.trees.held import MappedFiles
 from paddock.state.trees.nodes import NodeKind
 from paddock.state.trees.recorder import Recorder
 from paddock.state.trees.store import TreeStore
@@ -510,14 +513,77 @@ def test_nobody_waits_for_a_record_that_is_being_made(recorder: Recorder) -> Non
     assert recorder.unchanged() is not None
 
 
-def test_what_is_written_through_a_shared_map_is_noticed(store: TreeStore, home: Path) -> None:
-    """The kernel stamps the file at the first write only."""
-    recorder = store.recorder({"home": home}, mapped=lambda: ["home/a.txt", "home/none"])
+def with_maps(store: TreeStore, home: Path, mapped: list[MappedFiles]) -> Recorder:
+    """A recorder for which the first of these files are mapped at its first record, and so on."""
+    return store.recorder({"home": home}, mapped=lambda: mapped.pop(0))
+
+
+def write_through_map(home: Path, recorder: Recorder) -> None:
+    """Change `a.txt` so that the kernel stamps it before a record, and not after it."""
     (home / "a.txt").write_bytes(bytes(4096))
     with open(home / "a.txt", "r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
         mapped[0] = 1
         time.sleep(TICK_S)
-        first = recorder.record()
+        recorder.record()
+        stamp = os.stat(home / "a.txt").st_ctime_ns
         mapped[0] = 2
-        assert recorder.unchanged() is None
-        assert recorder.record().tree != first.tree
+        assert os.stat(home / "a.txt").st_ctime_ns == stamp
+
+
+NOTHING = MappedFiles({})
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        MappedFiles({"home/a.txt": 1, "home/none": 2}),
+        MappedFiles({"home/linked": 1}),
+        MappedFiles({}, nameless=frozenset({"home/gone (deleted)"})),
+        MappedFiles({}, is_complete=False),
+    ],
+    ids=["by its name", "by another name", "without a name", "by a hidden process"],
+)
+def test_what_was_written_through_a_map_that_is_gone_is_noticed(
+    store: TreeStore, home: Path, mapped: MappedFiles
+) -> None:
+    recorder = with_maps(store, home, [mapped, NOTHING, NOTHING])
+    os.link(home / "a.txt", home / "linked")
+    write_through_map(home, recorder)
+    assert recorder.unchanged() is None
+    assert recorder.record().changed == ("home/a.txt", "home/linked")
+    assert recorder.record().changed == ()
+
+
+def test_what_is_written_through_a_map_while_it_is_there_is_noticed(
+    store: TreeStore, home: Path
+) -> None:
+    """Also by its inode number alone, and on file systems that stamp no write through a map."""
+    inode = os.stat(home / "a.txt").st_ino
+    recorder = with_maps(store, home, [NOTHING, MappedFiles({"home/moved": inode})])
+    write_through_map(home, recorder)
+    assert recorder.record().changed == ("home/a.txt",)
+
+
+def test_maps_elsewhere_have_nothing_read_again(store: TreeStore, home: Path) -> None:
+    elsewhere = MappedFiles({"/usr/lib/x": os.stat(home / "a.txt").st_ino}, frozenset({"/tmp/x"}))
+    recorder = store.recorder({"home": home}, mapped=lambda: elsewhere)
+    time.sleep(TICK_S)
+    recorder.record()
+    assert all(one.changed_ns != scanning.UNTRUSTED for one in scanning.every_seen(recorder.seen))
+
+
+def test_nothing_is_stored_in_what_is_reserved_on_the_disk(
+    store: TreeStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file of several chunks, too, here after the first one."""
+    (home / "large").write_bytes(os.urandom(3 * CHUNK_BYTES))
+    recorder = store.recorder({"home": home})
+    checks = iter(["at the beginning", "a.txt", "the first chunk"])
+
+    def check_space() -> None:
+        if next(checks, None) is None:
+            raise OutOfSpace("the disk is nearly full")
+
+    monkeypatch.setattr(store.objects, "check_space", check_space)
+    with pytest.raises(OutOfSpace, match="home/large is not stored: the disk is nearly full"):
+        recorder.record(is_final=True)
