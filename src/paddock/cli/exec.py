@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
-from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
+from paddock.model.errors import CommandExitException, InvalidInput
 from paddock.model.spec import Limits
 
 if TYPE_CHECKING:
@@ -74,12 +74,6 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
         result = handle.wait(options.command_timeout)
     except CommandExitException as error:
         result = error.result
-    except SandboxDied as death:
-        if death.reason != "timeout":
-            raise
-        hint = "--timeout T leaves it more time"
-        print(f"paddock: {death}\n  hint: {hint}", file=sys.stderr)
-        return ExitCode.TIMED_OUT
     except (KeyboardInterrupt, BrokenPipeError):
         handle.kill()
         raise

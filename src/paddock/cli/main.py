@@ -22,6 +22,7 @@ from paddock.model.errors import (
     NotTrusted,
     OutOfSpace,
     PaddockError,
+    SandboxDied,
 )
 from paddock.model.space import is_out_of_space
 
@@ -99,6 +100,8 @@ def _run(command: str, words: list[str]) -> int:
         return _fail(error, ExitCode.NOT_TRUSTED)
     except NotSigned as error:
         return _fail(error, ExitCode.INTERRUPTED)
+    except SandboxDied as error:
+        return _fail(error, ExitCode.TIMED_OUT if error.reason == "timeout" else ExitCode.FAILED)
     except PaddockError as error:
         return _fail(error, ExitCode.FAILED)
     except BrokenPipeError:
