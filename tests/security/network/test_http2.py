@@ -20,12 +20,12 @@ from security.network.inside import alerts, refused, steps
 VALUE = "sk_live_9f3kd02kfj39dkqpw"
 # A client that checks nothing of what it sends.
 CLIENT = """
-import socket, ssl, sys
+import socket, ssl, sys, time
 sys.path[:0] = ["/h2/hpack", "/h2/hyperframe", "/h2/h2"]
 from h2.connection import H2Connection
 from h2.config import H2Configuration
 from h2.events import *
-def ask(host, port, streams, tls=True):
+def ask(host, port, streams, tls=True, pause_s=0):
     sock = socket.create_connection((host, port), 20)
     if tls:
         context = ssl.create_default_context()
@@ -40,6 +40,9 @@ def ask(host, port, streams, tls=True):
     for number, (headers, body, trailers) in enumerate(streams):
         stream = 1 + 2 * number
         conn.send_headers(stream, [tuple(x) for x in headers], end_stream=not body and not trailers)
+        if pause_s:
+            sock.sendall(conn.data_to_send())
+            time.sleep(pause_s)
         if body:
             conn.send_data(stream, body.encode("latin-1"), end_stream=not trailers)
         if trailers:
@@ -111,11 +114,14 @@ def _silence(hosts: Hosts) -> None:
         origin.clear()
 
 
-def ask(box: Sandbox, streams: dict[str, Any], host: str = "secure.example") -> dict[str, str]:
-    """One connection for each, one stream on it; gives the statuses."""
+def ask(
+    box: Sandbox, streams: dict[str, Any], host: str = "secure.example", pause_s: float = 0
+) -> dict[str, str]:
+    """One connection for each, one stream on it; gives the statuses. With a pause, the head of a
+    request arrives by itself."""
     words = {
         name: {"host": host, "port": 443 if host == "secure.example" else 80,
-               "tls": host == "secure.example", "streams": [stream]}
+               "tls": host == "secure.example", "streams": [stream], "pause_s": pause_s}
         for name, stream in streams.items()
     }  # fmt: skip
     box.files.write("streams.json", json.dumps(words))
@@ -214,6 +220,13 @@ def test_what_could_be_read_in_two_ways_is_refused(box: Sandbox, hosts: Hosts) -
     assert let_through == {}
     assert [one.line for one in hosts.secure.asked] == []
     assert hosts.front.asked == []
+
+
+def test_the_same_holds_for_a_body_that_comes_after_its_head(box: Sandbox, hosts: Hosts) -> None:
+    late = {name: stream for name, stream in BAD.items() if stream[1]}
+    found = ask(box, late, pause_s=0.2)
+    assert not any(answer.startswith(("2", "3")) for answer in found.values()), found
+    assert hosts.secure.asked == []
 
 
 def test_the_same_holds_without_tls(box: Sandbox, hosts: Hosts) -> None:

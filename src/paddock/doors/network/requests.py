@@ -142,6 +142,9 @@ async def propose(
     """Reads what rules may ask for. Raises BadMessage, ConnLost or NotHeld."""
     terms = terms or BodyTerms()
     graphql = terms.graphql
+    # An HTTP/2 stream may announce no bytes and send some all the same, in a later frame.
+    if request.body.length == 0 and await request.body.read():
+        raise BadMessage(400, "a body came where none was announced")
     arguments, context = _arguments(request, origin), _keyed(request.headers, keyed)
     kind = known(request.headers, _content_kind)
     claim = None if kind is None else _claimed(request, terms.held)
