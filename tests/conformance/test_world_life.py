@@ -58,9 +58,11 @@ def test_the_world_of_another_process_says_where_it_can_be_looked_at(make_box: M
 
 
 WRITER = """
-import itertools
+import itertools, os
 for n in itertools.count(1):
-    open("/home/user/count", "w").write(str(n))
+    with open("/home/user/next", "w") as file:  # a fork may come between truncation and writing
+        file.write(str(n))
+    os.replace("/home/user/next", "/home/user/count")
     call("/v1/customers", name=f"n{n}")
 """
 
