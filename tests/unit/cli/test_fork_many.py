@@ -45,15 +45,16 @@ def test_forks_for_programs_say_nothing_on_the_way(project: Path, call: Call) ->
 
 
 def test_interrupt_gives_the_table_of_what_is_done(home: Path, project: Path) -> None:
-    words = ["fork", "last", "--at", "3", "-n", "3", "-j", "1"]
+    words = ["fork", "last", "--at", "3", "-n", "20", "-j", "1"]
     # Not before the line is complete: the terminal echoes the key into the middle of it.
-    shown, code = in_terminal(words, project, home, INTERRUPT, when=b"1 of 3 forks are over")
+    shown, code = in_terminal(words, project, home, INTERRUPT, when=b"1 of 20 forks are over")
 
     assert code == 130, shown
-    assert "0 of 3 forks are over" in shown
-    (done,) = re.findall(r"fork \d of 3: (\w+), exit code 0\r\n", shown)
+    assert "0 of 20 forks are over" in shown
+    done = re.findall(r"fork \d+ of 20: (\w+), exit code 0\r\n", shown)
+    assert 0 < len(done) < 20  # on a busy machine the key takes its time
     table = shown.rpartition("forks are over")[2]
-    assert done in table, shown
+    assert all(run in table for run in done), shown
 
 
 def test_hundreds_of_forks_are_made_only_when_that_is_said(project: Path, call: Call) -> None:
