@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,8 +157,14 @@ def test_source_that_is_gone_or_a_link_by_now_is_said(say: Say, tmp_path: Path) 
     assert str(project) in say(run, "--json").json["remarks"][0]
 
 
-def test_scratch_is_gone_afterwards(say: Say, run: str) -> None:
-    from paddock.state.home import Home
+def test_scratch_is_gone_afterwards(say: Say, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may use the same home meanwhile, so it is told by what this command makes."""
+    make, made = tempfile.mkdtemp, []
 
+    def noted(**options: Any) -> str:
+        made.append(make(**options))
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", noted)
     say(run)
-    assert list((Home.find().cache / "changes").iterdir()) == []
+    assert made and not any(map(os.path.exists, made))
