@@ -73,7 +73,10 @@ class Editor:
             time.sleep(0.02)
 
     def _edit(self, one: Approval) -> None:
-        name = one.content["arguments"]["body"]["name"]
+        body = one.content["arguments"].get("body")
+        name = body.get("name") if isinstance(body, dict) else None
+        if name not in INTO:
+            return  # of another test: all workers share one home
         self.seen.append(name)
         if INTO[name] == name:
             self._approvals.approve(one.approval_id, "ann")
