@@ -1,4 +1,4 @@
-"""What kind of project it is: its name, what it depends on and imports, and the variables that it
+"""Finds out about a project: its name, what it depends on and imports, and the variables that it
 reads. Only names leave this file; no value of a variable is ever kept.
 """
 

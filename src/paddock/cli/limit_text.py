@@ -1,4 +1,4 @@
-"""What is said of a program that a limit has ended."""
+"""The message about a program that a limit has ended."""
 
 from __future__ import annotations
 

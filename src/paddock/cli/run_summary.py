@@ -138,12 +138,13 @@ def _files(report: Report) -> str:
     named = "; ".join(told)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
-    outer_changed = f"{files.changed - inner} changed{f' ({named})' if named else ''}"
-    return f"{outer_changed}{f', and {inner} in .git' if inner else ''}{lost}{cut}"
+    names = f" ({named})" if named else ""
+    in_git = f", and {inner} in .git" if inner else ""
+    return f"{files.changed - inner} changed{names}{in_git}{lost}{cut}"
 
 
 def _kept(report: Report) -> str:
-    """Of a fork: what differed from the record when it went live, and was left alone."""
+    """Return the files of a fork that differed from the record when it went live and stayed so."""
     if not report.files_kept:
         return ""
     files = many(report.files_kept, "file is", "files are")

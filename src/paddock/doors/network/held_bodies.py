@@ -56,7 +56,7 @@ class HeldBodies:
 
 
 class HeldBody:
-    """What is held of one body, until the request is over."""
+    """The bytes of one body that are in memory, until the request is over."""
 
     __slots__ = ("_bodies", "_size")
 
@@ -67,7 +67,7 @@ class HeldBody:
 
     @property
     def long_bodies(self) -> weakref.WeakSet[Claim]:
-        """Of the whole sandbox."""
+        """Return the long bodies of the whole sandbox."""
         return self._bodies.long_bodies
 
     def add(self, size: int) -> None:

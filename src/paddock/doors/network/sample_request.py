@@ -35,7 +35,7 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True)
 class SampleActions:
-    """What the door proposes for a sample: the request, and the question to a model if it is one.
+    """The actions that the door proposes for a sample: the request, and a model call if it is one.
     `refusal` says who refuses it before any rule is asked, and why."""
 
     request: Action

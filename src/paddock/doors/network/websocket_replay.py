@@ -186,7 +186,7 @@ async def _expect(client: _Client, recorded: Said, number: int, met: Met) -> Non
 
 
 async def _expect_end(client: _Client, number: int, met: Met, *, is_over: bool) -> None:
-    """Of a connection that ended without a farewell of the client: it says nothing more."""
+    """Check that a client says nothing more whose connection ended without a close frame."""
     try:
         async with asyncio.timeout(_CLOSING_S if is_over else met.wait_s):
             while (came := await client.next()) is not None:

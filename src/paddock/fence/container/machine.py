@@ -251,8 +251,8 @@ class ContainerMachine:
             await asyncio.sleep(max(DISK_WATCH_S, 2 * (time.monotonic() - began)))
 
     async def _watch_sockets(self) -> None:
-        """What waits in sockets may not be more than the memory limit and a little: beyond it every
-        program ends, because whose it is cannot be told."""
+        """End every program when sockets hold more than the memory limit and a little: whose bytes
+        they are cannot be told."""
         meter = self.network_sockets.get("meter")
         kinds = socket_memory.watched_kinds(self._parts.cgroup_version)
         pause_s = socket_memory.WATCH_S

@@ -1,4 +1,4 @@
-"""What an exec would really run: every program file that comes into it.
+"""Finds every program file that an exec would really run.
 
 The kernel, and the dynamic loader after it, do not stop at the file that an exec names:
 
@@ -95,7 +95,7 @@ class ProgramFile:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a program's file is."""
+    """The facts about a program's file that do not depend on its name."""
 
     elf: Elf | None
     same_as: tuple[str, ...]
