@@ -101,7 +101,7 @@ class Scan:
 
     @property
     def repeats(self) -> dict[int, Repeats]:
-        """Return the counts of refusals that came again, by those of the given steps that have one."""
+        """Return how often each of the given steps was refused again without a step of its own."""
         return {step: one for step, one in self._repeats.items() if step in self._given}
 
     def _begin(self, step: int, record: Record) -> None:
