@@ -138,9 +138,9 @@ def _files(report: Report) -> str:
     named = "; ".join(told)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
-    names = f" ({named})" if named else ""
+    in_brackets = f" ({named})" if named else ""
     in_git = f", and {inner} in .git" if inner else ""
-    return f"{files.changed - inner} changed{names}{in_git}{lost}{cut}"
+    return f"{files.changed - inner} changed{in_brackets}{in_git}{lost}{cut}"
 
 
 def _kept(report: Report) -> str:
