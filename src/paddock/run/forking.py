@@ -289,8 +289,7 @@ class Fork:
         self._gate, self._recorder = gate, recorder
         note_world(box, gate)
         if self._past is not None:
-            recorder.follows = self._plan.tape.trees_without(self._past.optional)
-            recorder.unrecorded = self._plan.tape.unrecorded
+            recorder.follow(self._plan.tape, until=self._plan.at)
             self._past.attend(gate)
             self._past.epochs.change = partial(change_terms, box, gate, self._plan.tape)
         else:
@@ -320,8 +319,6 @@ class Fork:
         """The past is over, and its terms with it: files as they were."""
         box, gate, plan = self._box, self._gate, self._plan
         assert box is not None and gate is not None
-        assert self._recorder is not None
-        self._recorder.follows = None
         try:
             restored = await self._restore_files(box)
         except OutOfSpace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect, insort
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from paddock.state.diskspace import full_disk
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.gate.gate import Gate
+    from paddock.run.tape import Tape
     from paddock.state.trees.recorder import Recorded, Recorder
 
 _TOUCHES_WORLD = (Outcome.SIMULATED, Outcome.DRAFTED, Outcome.FAILED)
@@ -33,29 +33,34 @@ class StateRecorder:
         self._files: Recorder | None = None
         self._noted = Noted()
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
-        self.follows: Mapping[int, str] | None = None  # trees by step, of a fork's past
-        self.unrecorded: Mapping[int, str] = {}  # steps of that past without files, and why
+        self._past: Tape | None = None  # of a fork, whose steps before the first live one it has
+        self._past_trees: dict[int, str] = {}
+        self._live_from = 0
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
         """The files as the agent left them when it proposed the action."""
-        if self.follows is not None:
-            self._follow(self.follows, action.step)
+        step = action.step
+        if self._past is not None and step is not None and step < self._live_from:
+            self._note_past(self._past, step)
             return
-        found = await self.look(action.step)
-        if found is None or action.step is None:
+        found = await self.look(step)
+        if found is None or step is None:
             return
-        self.trees[action.step] = found.tree
-        for step in self._noted.missing(action.step, found.tree):
-            whole = _files(found) if step == action.step else _known(self.trees[step])
-            self._gate.note(whole, step)
+        self.trees[step] = found.tree
+        for one in self._noted.missing(step, found.tree):
+            whole = _files(found) if one == step else _known(self._noted.looked[one])
+            self._gate.note(whole, one)
 
-    def _follow(self, known: Mapping[int, str], step: int | None) -> None:
-        """In the past of a fork they are what they were; at its end they are made so."""
-        if (why := self.unrecorded.get(step or 0)) is not None:
+    def follow(self, past: Tape, until: int) -> None:
+        """Give the steps before one the files that they have in the record, whenever they come: in
+        the past of a fork they are what they were, and at its end they are made so."""
+        self._past, self._past_trees, self._live_from = past, past.trees_by_step(), until
+
+    def _note_past(self, past: Tape, step: int) -> None:
+        if (why := past.unrecorded.get(step)) is not None:
             self._note_unrecorded(why, step)
-        tree = known.get(step or 0)
-        if tree is not None and step is not None:
+        if (tree := self._past_trees.get(step)) is not None:
             for one in self._noted.missing(step, tree):
                 self._gate.note(_known(self._noted.looked[one]), one)
 

@@ -4,8 +4,9 @@ that proposals are compared with, and the answers, which are read when their tur
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import partial
@@ -159,21 +160,11 @@ class Tape:
         said = self.setting.get("beside")
         return tuple(map(str, said)) if isinstance(said, list | tuple) else None
 
-    def trees_without(self, optional: Collection[int]) -> dict[int, str]:
-        """The files at each step at which they had changed, where some steps need not come: what
-        was noted at those stands at the next one that comes."""
-        found = {0: self.trees[0]} if 0 in self.trees else {}
-        carried: str | None = None
-        for row in self.rows:
-            own = self.trees.get(row.step)
-            if row.step in optional:
-                carried = own or carried
-                continue
-            if (tree := own or carried) is not None:
-                found[row.step] = tree
-            if row.is_within is None:  # what is part of an answer may be written down with that
-                carried = None
-        return found
+    def trees_by_step(self) -> dict[int, str]:
+        """The files when each step was proposed."""
+        noted = sorted(self.trees)
+        places = ((row.step, bisect(noted, row.step)) for row in self.rows)
+        return {step: self.trees[noted[place - 1]] for step, place in places if place}
 
     def tree_at(self, step: int) -> str | None:
         """The files when the step was proposed; those of the end for one behind the last."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from types import SimpleNamespace
+from typing import Any, cast
 
 from cases import for_each
-from paddock.run.recording import Noted
+from paddock.run.recording import Noted, StateRecorder
+from paddock.state.trees.recorder import Recorded
+from unit.run.test_tape import steps, tape
 
 
 def _read_back(written: dict[int, str], step: int) -> str:
@@ -46,3 +51,29 @@ def test_each_step_is_read_back_as_it_was_looked_at(seed: int) -> None:
             assert one not in written
             written[one] = looked[one]
     assert {step: _read_back(written, step) for step in steps if step >= min(written)} == looked
+
+
+class LiveFiles(StateRecorder):
+    """Writes its notes into a dictionary, and finds other files than any record has."""
+
+    def __init__(self, written: dict[int, str]) -> None:
+        def note(body: dict[str, Any], step: int) -> None:
+            written[step] = body["tree"]
+
+        super().__init__(
+            cast(Any, SimpleNamespace(world=None)), cast(Any, SimpleNamespace(note=note))
+        )
+
+    async def look(self, step: int | None = None, *, is_final: bool = False) -> Recorded:
+        return Recorded("live", (), 0)
+
+
+@for_each("late", [2, 3, 4])
+def test_step_of_a_past_has_its_recorded_files_also_after_the_fork_went_live(late: int) -> None:
+    written: dict[int, str] = {}
+    recorder = LiveFiles(written)
+    recorder.follow(tape({1: "a", 3: "b"}, steps(1, 2, 3, 4, 5)), until=5)
+    for step in sorted((1, 2, 3, 4, 5), key=lambda step: (step == late, step)):
+        asyncio.run(recorder.before(cast(Any, SimpleNamespace(step=step))))
+    found = {step: _read_back(written, step) for step in (1, 2, 3, 4, 5)}
+    assert found == {1: "a", 2: "a", 3: "b", 4: "b", 5: "live"}

@@ -32,19 +32,10 @@ def steps(*numbers: int) -> tuple[Row, ...]:
     return tuple(recorded(http(), number) for number in numbers)
 
 
-def test_files_that_were_noted_at_a_step_that_need_not_come_stand_at_the_next_that_does() -> None:
-    made = tape({1: "a", 3: "b", 4: "c", 6: "d"}, steps(1, 2, 3, 4, 5, 6, 7))
-    assert made.trees_without(()) == made.trees
-    assert made.trees_without({3, 4}) == {1: "a", 5: "c", 6: "d"}
-    assert made.trees_without({6}) == {1: "a", 3: "b", 4: "c", 7: "d"}
-    assert made.trees_without({2, 5}) == made.trees
-    assert made.trees_without({3, 5}) == {1: "a", 4: "c", 6: "d"}
-
-
-def test_a_step_inside_an_answer_does_not_take_the_files_away_from_the_next() -> None:
-    first, inside, last = recorded(http(), 1), recorded(http(), 2, is_within=1), recorded(http(), 3)
-    made = tape({0: "start", 1: "a"}, (first, inside, last))
-    assert made.trees_without({1}) == {0: "start", 2: "a", 3: "a"}
+def test_each_step_has_the_files_that_were_noted_last_before_it() -> None:
+    made = tape({2: "a", 4: "b", 5: "c"}, steps(1, 2, 3, 4, 6))
+    assert made.trees_by_step() == {2: "a", 3: "a", 4: "b", 6: "c"}
+    assert made.trees_by_step() == {step: made.tree_at(step) for step in (2, 3, 4, 6)}
 
 
 def test_a_step_whose_files_were_not_recorded_does_not_have_those_of_an_earlier_one() -> None:
