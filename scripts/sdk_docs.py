@@ -5,13 +5,14 @@ and runs every example.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 import paddock
 from paddock.doors.machine import code, sandbox, volumes, workspace
@@ -68,8 +69,7 @@ asyncio.run(main())
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """A heading, what is said below it, an example, and the classes whose calls follow. `called` is
     how a caller reaches an object of a class."""
 
@@ -277,9 +277,9 @@ def _values() -> Iterator[str]:
 
 
 def _fields(value: type) -> Iterator[tuple[str, str]]:
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield field.name, str(field.type)
+    if issubclass(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield name, value.__annotations__[name]
     for name in _public(value):
         member = inspect.getattr_static(value, name)
         if isinstance(member, property):
@@ -322,7 +322,9 @@ def _signature(function: Any, name: str, *, is_bound: bool) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword_only:
             words.append("*")
             is_keyword_only = True
-        words.append(_parameter(parameter))
+        # Of a struct the signature has types, and not what the code says.
+        written = function.__annotations__.get(parameter.name, parameter.annotation)
+        words.append(_parameter(parameter.replace(annotation=written)))
     returned = signature.return_annotation
     arrow = "" if returned in (signature.empty, None) else f" -> {_annotation(returned)}"
     line = f"{name}({', '.join(words)}){arrow}"

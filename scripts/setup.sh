@@ -8,6 +8,8 @@ VENV=$ROOT/.venv
 SUPPORTED_PYTHONS=(3.13 3.12 3.11) # Newest first; the classifiers of pyproject.toml.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # An ordinary user's PATH lacks ldconfig and mkfs.btrfs.
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+# Some environments forbid it. Tests start hundreds of programs, each of which would compile all again.
+unset PYTHONDONTWRITEBYTECODE
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {

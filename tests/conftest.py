@@ -1,4 +1,4 @@
-"""One PADDOCK_HOME for a whole test run, and the choice between the default and the thorough suite.
+"""A PADDOCK_HOME for each worker, and the choice between the default and the thorough suite.
 
 The default suite checks every promise once. `--thorough` selects only what that leaves out: tests
 marked `thorough`, and with higher counts those marked `repeated` and those that Hypothesis repeats.
@@ -40,10 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     is_thorough = config.getoption("--thorough")
     os.environ[VARIABLE] = "1" if is_thorough else "0"
     hypothesis.settings.load_profile("thorough" if is_thorough else "default")
-    if hasattr(config, "workerinput"):
-        return
-    # The controller makes it; xdist's workers inherit it, so that several processes share it.
-    # Short, because paths of Unix sockets have 107 bytes.
+    # One for each worker of xdist, so that a test finds in it only what it made itself, or one that
+    # ran before it. Short, because paths of Unix sockets have 107 bytes.
     _made.append(tempfile.mkdtemp(prefix="pdk-"))
     os.environ["PADDOCK_HOME"] = os.path.join(_made[0], "h")
 

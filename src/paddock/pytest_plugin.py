@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.run.scenarios.cassettes import Cassettes
-    from paddock.run.scenarios.playing import CaseResult
-    from paddock.run.scenarios.preparing import Prepared
+    from paddock.run.scenarios.play import CaseResult
+    from paddock.run.scenarios.preparation import Prepared
     from paddock.run.scenarios.result import RunResult
 
 _MODES = ("none", "once", "all")
@@ -93,15 +93,15 @@ class Paddock:
         from paddock.model.errors import PaddockError
 
         try:
-            return self._cassettes.run(self._wanted(command, {**self._common, **words}))
+            return self._cassettes.run(self._request(command, {**self._common, **words}))
         except PaddockError as error:
             said = str(error)
         pytest.fail(said, pytrace=False)  # out here: it is no error while another one was handled
 
-    def _wanted(self, command: Sequence[str], words: Mapping[str, Any]) -> Any:
-        from paddock.run.scenarios.asking import wanted
+    def _request(self, command: Sequence[str], words: Mapping[str, Any]) -> Any:
+        from paddock.run.scenarios.cassettes import requested_run
 
-        return wanted(tuple(command), self._directory, words)
+        return requested_run(tuple(command), self._directory, words)
 
 
 class ScenarioFile(pytest.File):
@@ -110,8 +110,8 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         from paddock.doors.trust import Trust
         from paddock.model.errors import InvalidInput, NotTrusted
-        from paddock.run.scenarios.finding import scenarios_in
-        from paddock.run.scenarios.preparing import prepare
+        from paddock.run.scenarios.discovery import scenarios_in
+        from paddock.run.scenarios.preparation import prepare
 
         # Scenarios are always run; where nothing live may happen, only stand-ins answer.
         is_offline = _mode(self.config) == "none"
@@ -132,8 +132,7 @@ class ScenarioItem(pytest.Item):
         self._prepared = prepared
 
     def runtest(self) -> None:
-        from paddock.run.scenarios.furnishing import run_case
-        from paddock.run.scenarios.playing import Play, Standing
+        from paddock.run.scenarios.play import Play, Standing, run_case
 
         play = Play(run_case, lambda case, attempt: None)
         result = play.through([self._prepared])[0]

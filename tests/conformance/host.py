@@ -60,16 +60,20 @@ def children(pid: int) -> list[int]:
 
 
 def nursery_pid() -> int:
-    """The process that guests are forked from: the keeper's only child that lives."""
-    [pid] = [pid for pid in children(keeper_pid()) if not _is_zombie(pid)]
+    """Return the process that guests are forked from.
+
+    The keeper has other children for a moment: one that makes mounts, and killed nurseries that
+    it has not waited for. The first has the keeper's command line, the others have none.
+    """
+    [pid] = [pid for pid in children(keeper_pid()) if "import nursery" in _command_line(pid)]
     return pid
 
 
-def _is_zombie(pid: int) -> bool:
+def _command_line(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
-        return True
+        return ""
 
 
 def layer_names() -> list[str]:

@@ -174,6 +174,16 @@ def test_timeout_ends_a_background_program_and_all_that_it_started(shared_box: S
         eventually(lambda sleep=sleep: not is_running(shared_box, sleep))
 
 
+def test_timeout_ends_what_a_program_in_another_session_starts_meanwhile(
+    shared_box: Sandbox,
+) -> None:
+    busy = "setsid sh -c 'trap : TERM; while :; do sleep 2765 & kill -9 $!; done' 2>/dev/null"
+    for _ in range(3):
+        with pytest.raises(CommandTimeout):
+            shared_box.commands.run(f"{busy} & sleep 2766", timeout=0.3)
+        eventually(lambda: not is_running(shared_box, "sleep 2765"), 10)
+
+
 def test_timeout_holds_for_a_program_that_nobody_listens_to(shared_box: Sandbox) -> None:
     first = shared_box.commands.run(["sleep", "2764"], background=True, timeout=0.5)
     first.disconnect()

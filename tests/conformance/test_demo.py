@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from clients.docs.blocks import ROOT, commands_of, fits
-from paddock.run.replaying import replay
-from paddock.run.tape import Tape
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
 from repetition import times
 
 TIMES = times(1, 20)
@@ -66,7 +66,7 @@ def test_fork_of_the_demo_keeps_the_money_that_the_first_run_lost(demo: dict[str
 
 
 def test_fork_of_the_demo_blocks_at_the_bad_step_and_asks_nobody(demo: dict[str, Any]) -> None:
-    fork = Tape.read(directory(demo["runs"]["fork"]))
+    fork = RecordedRun(directory(demo["runs"]["fork"]))
     assert fork.decision(demo["bad_step"]).decided_by == "refund-budget"
     asked = paddock("approvals", "list", "--run", demo["runs"]["fork"], "--all", "--json")
     assert json.loads(asked.stdout) == []
@@ -87,17 +87,18 @@ def test_page_of_the_comparison_has_both_runs(demo: dict[str, Any]) -> None:
 
 @pytest.mark.repeated
 def test_replay_of_the_demo_is_exact_every_time(demo: dict[str, Any]) -> None:
-    recorded = Tape.read(directory(demo["runs"]["first"]))
-    rows = [(row.step, row.kind, row.name) for row in recorded.rows]
+    recorded = RecordedRun(directory(demo["runs"]["first"]))
+    rows = [(row.number, row.kind, row.name) for row in recorded.steps]
     for _ in range(TIMES):
         again = replay(recorded.directory)
         assert again.divergence is None, again.divergence.text if again.divergence else ""
         assert again.exit_code == 0
         assert again.differs == ()
-        played = Tape.read(again.directory)
-        assert [(row.step, row.kind, row.name) for row in played.rows] == rows
+        played = RecordedRun(again.directory)
+        assert [(row.number, row.kind, row.name) for row in played.steps] == rows
 
 
+@pytest.mark.thorough
 def test_demo_tells_its_story_without_colour_when_piped(tmp_path: Path) -> None:
     done = paddock("demo", "--keep", str(tmp_path / "project"))
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,9 @@ import pytest
 from conformance.conftest import MakeBox
 from conformance.origin import running
 from paddock import CommandExitException, Sandbox
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.action import Verdict
+from paddock.model.events import Settled
 from paddock.state.home import Home
 from paddock.world.verdicts import Options, judge_run
 
@@ -52,13 +54,13 @@ def call(box: Sandbox, path: str, words: str = "") -> tuple[int, int, str, bytes
     return int(ended), int(status), kind, bytes(body)
 
 
-def settled(box: Sandbox, fault_id: str) -> dict[str, Any]:
+def settled(box: Sandbox, fault_id: str) -> Settled:
     """What the journal says came of the last action that a fault struck."""
-    steps = Reader(Home.find().runs / box.sandbox_id).steps()
-    struck = [one for one in steps if one.decided and one.decided.body["decided_by"] == fault_id]
-    assert struck[-1].decided and struck[-1].decided.body["verdict"] == "fault"
-    assert struck[-1].settled is not None
-    return dict(struck[-1].settled.body)
+    steps = RunLog(Home.find().runs / box.sandbox_id).steps()
+    struck = [step for step in steps if step.decided_by == fault_id][-1]
+    assert struck.verdict is Verdict.FAULT
+    assert struck.settled is not None
+    return struck.settled
 
 
 def test_a_status_comes_in_place_of_the_answer(box: Sandbox) -> None:
@@ -69,7 +71,7 @@ def test_a_status_comes_in_place_of_the_answer(box: Sandbox) -> None:
     assert " 429" in head.splitlines()[0]
     assert "retry-after: 2" in head
     assert "paddock" not in head
-    assert settled(box, "busy")["outcome"] == "faulted"
+    assert settled(box, "busy").outcome == "faulted"
 
 
 def test_a_connection_is_reset(box: Sandbox) -> None:
@@ -82,7 +84,7 @@ def test_an_answer_ends_in_the_middle(box: Sandbox) -> None:
     assert (ended in (18, 92), status) == (True, 200)
     with pytest.raises(json.JSONDecodeError):
         json.loads(body)
-    assert settled(box, "cut")["outcome"] == "simulated"
+    assert settled(box, "cut").outcome == "simulated"
 
 
 def test_an_answer_is_no_json_any_more(box: Sandbox) -> None:
@@ -116,10 +118,10 @@ def test_a_lost_answer_and_a_stale_one(box: Sandbox) -> None:
     assert first["data"] == []
     ended, status, _, _ = call(box, "/v1/customers", "-d email=a@example.com")
     assert (ended in (52, 56, 92), status) == (True, 0)
-    assert settled(box, "lost")["outcome"] == "simulated"  # it did happen
+    assert settled(box, "lost").outcome == "simulated"  # it did happen
     stale = json.loads(call(box, "/v1/customers")[3])
     assert stale["data"] == []
-    assert settled(box, "stale")["outcome"] == "simulated"  # nothing real was done
+    assert settled(box, "stale").outcome == "simulated"  # nothing real was done
 
 
 def test_silence_ends_without_an_answer(box: Sandbox) -> None:
@@ -212,7 +214,7 @@ def test_an_agent_that_charges_again_after_a_lost_answer_has_acted_twice(make_bo
         for _ in range(2):
             call(box, "/v1/customers", f"{header} -d email=a@example.com")
         box.kill()
-        report = judge_run(Reader(Home.find().runs / box.sandbox_id), Options())
+        report = judge_run(RunLog(Home.find().runs / box.sandbox_id), Options())
         verdicts[name] = [one.judgement.value for one in report.verdicts]
     assert verdicts == {"careless": ["acted-twice"], "careful": ["reused-idempotency-key"]}
 

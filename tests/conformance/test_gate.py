@@ -17,8 +17,10 @@ from paddock import Blocked, CommandExitException, FaultInjected, InvalidInput, 
 from paddock.gate.approvals import Approval
 from paddock.gate.opening import gate_store
 from paddock.journal.errors import JournalBroken
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
+from paddock.model.action import Outcome
+from paddock.model.events import ProgramRefused, ProgramStarted, Record, Settled
 from paddock.state.home import Home
 
 HEAD = "version: 1\nagent: tester\nstage: draft\napprovals: {timeout: 20s, by: [store]}\nrules:\n"
@@ -51,8 +53,16 @@ def _run(box: Sandbox, command: str | list[str]) -> str:
         return f"exit {error.exit_code}"
 
 
-def _records(box: Sandbox) -> list[Any]:
-    return list(Reader(Home.find().runs / box.sandbox_id).records())
+def _is_refusal(record: Record) -> bool:
+    match record.event:
+        case Settled(outcome=outcome):
+            return outcome is Outcome.REFUSED
+        case event:
+            return isinstance(event, ProgramRefused)
+
+
+def _records(box: Sandbox) -> list[Record]:
+    return list(RunLog(Home.find().runs / box.sandbox_id).events())
 
 
 def _approvals() -> Any:
@@ -104,10 +114,8 @@ def test_rule_decides_on_the_program_that_is_really_executed(
         if "Function not implemented" in error.stderr:
             return  # where memory is watched, there are no files without a name at all
     records = _records(box)
-    refused = [r for r in records if r.type == "settled" and r.body["outcome"] == "refused"]
-    refused += [r for r in records if r.type == "noted" and r.body["what"] == "exec refused"]
-    assert refused, f"nothing was refused: {command}"
-    ran = [r.body["program"] for r in records if r.type == "observed" and "program" in r.body]
+    assert any(map(_is_refusal, records)), f"nothing was refused: {command}"
+    ran = [r.event.program for r in records if isinstance(r.event, ProgramStarted)]
     suspects = ("/sort", "/harmless", "/link", "/script")
     assert not [program for program in ran if program.endswith(suspects) or program == ""]
 
@@ -295,15 +303,12 @@ def test_every_call_is_a_step_and_the_journal_verifies(make_box: MakeBox) -> Non
     with pytest.raises(CommandExitException):
         box.commands.run("exit 3")
     box.kill()
-    records = _records(box)
-    proposed = [r.body["kind"] for r in records if r.type == "proposed"]
-    assert proposed == ["exec", "file", "file", "code", "exec"]
-    settled = [r for r in records if r.type == "settled"]
-    assert settled[0].body["result"]["stdout"] == "hi\n"
-    assert settled[-1].body["result"]["exit_code"] == 3
-    programs = [r.body.get("program") for r in records if r.type == "observed" and r.step == 1]
-    assert any(p and p.endswith("/ls") for p in programs)
     home = Home.find()
+    steps = list(RunLog(home.runs / box.sandbox_id).steps())
+    assert [step.kind for step in steps] == ["exec", "file", "file", "code", "exec"]
+    assert steps[0].result["stdout"] == "hi\n"
+    assert steps[-1].exit_code == 3
+    assert any(program.started.program.endswith("/ls") for program in steps[0].programs)
     from paddock.gate.opening import signing_key
 
     report = verify(home.runs / box.sandbox_id, signing_key(home).public)
@@ -360,7 +365,7 @@ def test_connected_process_crosses_the_same_gate(make_box: MakeBox, file: Any) -
     words = [sys.executable, "-c", program, box.sandbox_id]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=dict(os.environ))
     assert (done.returncode, done.stdout) == (0, "far\nno-sort\n"), done.stderr
-    kinds = [r.body["kind"] for r in _records(box) if r.type == "proposed"]
+    kinds = [step.kind for step in RunLog(Home.find().runs / box.sandbox_id).steps()]
     assert kinds == ["exec", "file", "exec"]
 
 
@@ -369,9 +374,9 @@ def test_fork_has_the_same_policy_and_a_journal_of_its_own(make_box: MakeBox, fi
     box.commands.run("true")
     with box.fork() as child:
         assert _run(child, ["sort", "/dev/null"]) == "blocked by no-sort"
-        opened = _records(child)[0].body
-    assert opened["parent"] == box.sandbox_id
-    assert opened["policy_digest"] == _records(box)[0].body["policy_digest"]
+        opened = RunLog(Home.find().runs / child.sandbox_id).opened
+    assert opened.parent == box.sandbox_id
+    assert opened.policy_digest == RunLog(Home.find().runs / box.sandbox_id).opened.policy_digest
 
 
 def test_sandbox_of_the_file_is_the_sandbox_that_is_made(make_box: MakeBox, tmp_path: Path) -> None:

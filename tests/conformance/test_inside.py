@@ -14,7 +14,8 @@ from conformance.conftest import MakeBox
 from paddock import Sandbox
 from paddock.doors.network.inside_envs import faketime_envs, faketime_library, seed_envs
 from paddock.doors.network.inside_state import InsideState
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.events import AnyEvent, Marked, MemoryChanged, PromptReported
 from paddock.state.home import Home
 
 NETWORKS = [{}, {"network": {"allow": ["api.example:80"]}}]
@@ -100,11 +101,10 @@ def serve(box: Sandbox, state: InsideState | None = None) -> None:
     box._engine.call(box._calls.box.network.serve_inside(state))
 
 
-def notes_of(box: Sandbox) -> list[tuple[dict[str, Any], int | None]]:
-    reader = Reader(Home.find().runs / box.sandbox_id)
-    found = [record for record in reader.records() if record.type == "noted"]
-    whats = ("prompt", "mark", "memory")
-    return [(dict(r.body), r.step) for r in found if r.body["what"] in whats]
+def reports_of(box: Sandbox) -> list[tuple[AnyEvent, int | None]]:
+    log = RunLog(Home.find().runs / box.sandbox_id)
+    records = log.events(PromptReported, Marked, MemoryChanged)
+    return [(record.event, record.step) for record in records]
 
 
 @pytest.fixture
@@ -138,10 +138,11 @@ print(inside.memory["notes"], list(inside.memory), inside.run_id())
     assert said[0] == "True True True 3"
     assert said[1] == f"{{'seen': [1, 2]}} ['notes'] {box.sandbox_id}"
     assert box._calls.box.network.latest_prompt == "v7"
-    (prompt, mark, memory) = notes_of(box)
-    assert prompt == ({"what": "prompt", "version": "v7"}, 3)
-    assert mark == ({"what": "mark", "text": "half", "data": {"n": 1}}, 3)
-    assert (memory[0]["name"], memory[0]["value"], memory[1]) == ("notes", {"seen": [1, 2]}, 3)
+    (prompt, mark, (memory, step)) = reports_of(box)
+    assert prompt == (PromptReported("v7"), 3)
+    assert mark == (Marked("half", {"n": 1}), 3)
+    assert isinstance(memory, MemoryChanged)
+    assert (memory.name, memory.value, step) == ("notes", {"seen": [1, 2]}, 3)
 
 
 def test_a_value_of_a_mebibyte_is_kept_and_given_back(make_box: MakeBox) -> None:
@@ -154,7 +155,7 @@ print(inside.memory.set("a", value), inside.memory["a"] == value)
 """
     box.files.write("/tmp/program.py", code)
     assert box.commands.run(f"{PYTHON} /tmp/program.py").stdout == "True True\n"
-    assert len(notes_of(box)) == 1
+    assert len(reports_of(box)) == 1
 
 
 @pytest.mark.parametrize("words", NETWORKS, ids=["no network", "network"])
@@ -176,7 +177,9 @@ def test_programs_that_start_after_a_network_was_opened_report_there(make_box: M
         code = f"from paddock import inside; print(inside.memory.set('a', {value}))"
         assert box.commands.run(f'{PYTHON} -c "{code}"').stdout == "True\n"
         box.update_network(allow=["api.example:80"])
-    assert [(body["value"], step) for body, step in notes_of(box)] == [(1, 1), (2, 2)]
+    reports = reports_of(box)
+    found = [(e.value, step) for e, step in reports if isinstance(e, MemoryChanged)]
+    assert found == [(1, 1), (2, 2)]
 
 
 def test_a_sandbox_that_is_no_run_has_nobody_who_listens(box: Sandbox) -> None:

@@ -17,8 +17,9 @@ from conformance.waiting import eventually
 from paddock import InvalidInput, Sandbox
 from paddock.gate.approvals import Approvals
 from paddock.gate.opening import gate_store, signing_key
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
+from paddock.model.steps import Step
 from paddock.state.home import Home
 
 DIRECT = "env -u http_proxy -u HTTP_PROXY -u https_proxy -u HTTPS_PROXY"
@@ -46,13 +47,13 @@ def _curl(box: Sandbox, words: str, lead: str = DIRECT) -> tuple[int, str]:
 
 
 def _steps(box: Sandbox, kind: str) -> list[Step]:
-    found = Reader(Home.find().runs / box.sandbox_id).steps()
-    return [s for s in found if s.proposed is not None and s.proposed.body["kind"] == kind]
+    steps = RunLog(Home.find().runs / box.sandbox_id).steps()
+    return [step for step in steps if step.kind == kind]
 
 
 def _verdict(step: Step) -> tuple[str, str]:
     assert step.decided is not None
-    return step.decided.body["verdict"], step.decided.body["decided_by"]
+    return step.decided.verdict, step.decided.decided_by
 
 
 def test_a_sandbox_without_network_words_reaches_nothing(box: Sandbox) -> None:
@@ -95,11 +96,7 @@ for try_it in (
     eventually(told, timeout_s=10)
     refused = [*_steps(box, "connect"), *_steps(box, "dns")]
     assert {_verdict(step) for step in refused} == {("block", "network")}
-    assert wanted <= {
-        (s.proposed.body["arguments"]["host"], s.proposed.body["arguments"].get("port"))
-        for s in refused
-        if s.proposed is not None
-    }
+    assert wanted <= {(step.arguments["host"], step.arguments.get("port")) for step in refused}
 
 
 def test_a_flood_of_datagrams_hides_no_connection_without_a_network(make_box: MakeBox) -> None:
@@ -141,11 +138,10 @@ def test_an_allowed_host_answers_and_the_journal_has_it(
     assert status == 200
     assert json.loads(body)["headers"]["host"] == "api.example"
     (step,) = _steps(box, "http")
-    said = step.proposed.body["arguments"]  # type: ignore[union-attr]
+    said = step.arguments
     assert (said["method"], said["host"], said["path"]) == ("GET", "api.example", "/v1/things")
     assert said["query"] == "page=2"
-    assert step.settled is not None
-    result = step.settled.body["result"]
+    result = step.result
     assert result["status"] == 200
     assert result["address"] == "127.0.0.1"
     assert json.loads(result["body"])["path"] == "/v1/things?page=2"
@@ -161,7 +157,7 @@ def test_a_request_belongs_to_the_command_that_made_it(make_box: MakeBox, origin
     _curl(box, "http://api.example/b")
     quiet.kill()
     commands = {s.number for s in _steps(box, "exec") if "curl" in str(s.proposed)}
-    parents = [s.proposed.body["parent"] for s in _steps(box, "http")]  # type: ignore[union-attr]
+    parents = [step.parent for step in _steps(box, "http")]
     assert len(set(parents)) == 2
     assert set(parents) == commands
 
@@ -188,7 +184,7 @@ def test_an_address_that_no_name_stands_for_is_refused(make_box: MakeBox, origin
     port = origin.server_address[1]
     for place in (f"127.0.0.1:{port}", "1.1.1.1", "[2001:db8::1]", "198.18.200.7"):
         assert _curl(box, f"'http://{place}/'")[0] == 0
-    hosts = {s.proposed.body["arguments"]["host"] for s in _steps(box, "connect")}  # type: ignore[union-attr]
+    hosts = {step.arguments["host"] for step in _steps(box, "connect")}
     assert hosts == {"1.1.1.1", "2001:db8::1", "198.18.200.7"}
 
 

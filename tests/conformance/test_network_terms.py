@@ -19,7 +19,8 @@ from conformance.waiting import eventually
 from paddock import Sandbox
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.opening import gate_store
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.steps import Step
 from paddock.state.home import Home
 
 DIRECT = "env -u http_proxy -u HTTP_PROXY -u https_proxy -u HTTPS_PROXY"
@@ -85,8 +86,8 @@ def _curl(box: Sandbox, words: str, lead: str = DIRECT) -> tuple[int, str]:
 
 
 def _steps(box: Sandbox, kind: str) -> list[Step]:
-    found = Reader(Home.find().runs / box.sandbox_id).steps()
-    return [s for s in found if s.proposed is not None and s.proposed.body["kind"] == kind]
+    steps = RunLog(Home.find().runs / box.sandbox_id).steps()
+    return [step for step in steps if step.kind == kind]
 
 
 def _policy(directory: Path, network: dict[str, Any], *rules: dict[str, Any], **more: Any) -> str:
@@ -140,8 +141,8 @@ def test_a_bare_connection_is_cut_when_it_is_allowed_in_another_way(
     eventually(lambda: [s for s in _steps(box, "connect") if s.settled is not None])
     (step,) = _steps(box, "connect")
     assert step.settled is not None
-    assert step.settled.body["result"]["bytes_out"] == 1
-    assert step.settled.body["result"]["bytes_in"] > 10
+    assert step.result["bytes_out"] == 1
+    assert step.result["bytes_in"] > 10
 
 
 def test_a_bare_connection_that_is_open_when_the_sandbox_ends_is_counted(
@@ -160,8 +161,8 @@ def test_a_bare_connection_that_is_open_when_the_sandbox_ends_is_counted(
     box.kill()
     (step,) = _steps(box, "connect")
     assert step.settled is not None
-    assert step.settled.body["result"]["bytes_out"] == 1
-    assert step.settled.body["result"]["bytes_in"] >= 10
+    assert step.result["bytes_out"] == 1
+    assert step.result["bytes_in"] >= 10
 
 
 @pytest.mark.parametrize("lead", [DIRECT, PROXIED], ids=["redirected", "by the proxy"])
@@ -255,9 +256,7 @@ def test_an_edited_request_is_the_one_that_is_sent_and_recorded(
     assert said.endswith(" 200")
     assert [seen["body"] for seen in origin.seen] == ['{"amount":300}']
     first, second = _steps(asking, "http")
-    assert first.settled is not None
-    assert second.settled is not None
-    assert [s.settled.body["outcome"] for s in (first, second) if s.settled] == ["refused", "done"]
+    assert (first.outcome, second.outcome) == ("refused", "done")
 
 
 def test_an_edit_of_headers_is_refused_in_a_sentence(asking: Sandbox, origin: Origin) -> None:

@@ -13,7 +13,8 @@ import pytest
 from conformance.conftest import MakeBox
 from conformance.origin import running
 from paddock.cli.main import _run
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.steps import Step
 from paddock.policy.file import load
 from paddock.state.home import Home
 
@@ -89,9 +90,8 @@ for method, target, headers, body in json.load(open("/tmp/requests.json")):
 def _decided(step: Step) -> dict[str, Any]:
     assert step.proposed is not None
     assert step.decided is not None
-    said = step.decided.body
-    kind = step.proposed.body["kind"]
-    return {"kind": kind, **{key: said[key] for key in ("verdict", "decided_by", "effect")}}
+    decided = {"verdict": step.verdict, "decided_by": step.decided_by}
+    return {"kind": step.kind, **decided, "effect": step.decided.effect}
 
 
 def _explained(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -114,8 +114,8 @@ def test_explained_request_is_decided_as_the_door_decides_it(
     assert done.exit_code == 0, done.stderr
     steps = [
         step
-        for step in Reader(Home.find().runs / box.sandbox_id).steps()
-        if step.proposed is not None and step.proposed.body["kind"] in ("http", "model")
+        for step in RunLog(Home.find().runs / box.sandbox_id).steps()
+        if step.kind in ("http", "model")
     ]
     explained = []
     for method, target, headers, body in REQUESTS:

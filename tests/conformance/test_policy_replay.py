@@ -22,11 +22,11 @@ from paddock.cli.main import _run
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.opening import gate_store
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.policy.file import load
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.session import FinishedRun, run
 
 AGENTS = Path(__file__).parent / "run" / "agents"
 FILE = """\
@@ -166,7 +166,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def ran(project: Path, **words: Any) -> Ended:
+def ran(project: Path, **words: Any) -> FinishedRun:
     with Person():
         return run(order_of(["python3", "agent.py"], cwd=project, **words), Heard())
 
@@ -180,8 +180,8 @@ def replayed(file: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> dic
 
 
 def decided_by(name: str) -> set[str]:
-    steps = Reader(Engine.current().home.runs / name).steps()
-    return {str(one.decided.body["decided_by"]) for one in steps if one.decided is not None}
+    steps = RunLog(Engine.current().home.runs / name).steps()
+    return {step.decided_by for step in steps if step.decided_by is not None}
 
 
 def test_same_file_changes_nothing_about_any_kind_of_run(
@@ -196,7 +196,7 @@ def test_same_file_changes_nothing_about_any_kind_of_run(
     assert "day-budget" in decided_by(second.run)  # because of what the first had spent
     drafted = ran(project, stage="draft")
     with Person():
-        (forked,) = fork(second.directory, ForkWords(at=12))
+        (forked,) = fork(second.directory, ForkOptions(at=12))
     for words in (
         [first.run],
         [second.run],

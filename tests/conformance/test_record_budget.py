@@ -13,9 +13,9 @@ from paddock.journal.verify import verify
 from paddock.policy.file import load
 from paddock.run.matching.rows import DivergedBy
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
+from paddock.run.replay.replay import replay
 from paddock.run.report import report_of
-from paddock.run.running import run
+from paddock.run.session import run
 
 FILE = """\
 version: 1

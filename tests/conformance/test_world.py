@@ -16,7 +16,9 @@ from conformance.waiting import eventually
 from paddock import InvalidInput, Sandbox
 from paddock.gate.drafts import Drafts
 from paddock.gate.opening import gate_store
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.events import WorldEnded
+from paddock.model.steps import Step
 from paddock.state.home import Home
 
 STRIPE = {"api.stripe.com": "payments"}
@@ -49,11 +51,11 @@ def inside(box: Sandbox, program: str, **envs: str) -> Any:
 
 
 def steps(box: Sandbox, kind: str = "http") -> list[Step]:
-    reader = Reader(Home.find().runs / box.sandbox_id)
+    log = RunLog(Home.find().runs / box.sandbox_id)
     found: list[Step] = []
 
     def is_settled() -> bool:
-        found[:] = [s for s in reader.steps() if s.proposed and s.proposed.body["kind"] == kind]
+        found[:] = [step for step in log.steps() if step.kind == kind]
         return all(step.settled for step in found)
 
     eventually(is_settled, 15, "every action is settled")
@@ -62,7 +64,7 @@ def steps(box: Sandbox, kind: str = "http") -> list[Step]:
 
 def decided(step: Step) -> tuple[str, str]:
     assert step.decided is not None
-    return step.decided.body["verdict"], step.decided.body["decided_by"]
+    return step.decided.verdict, step.decided.decided_by
 
 
 def policy(tmp_path: Path, text: str) -> Path:
@@ -80,7 +82,7 @@ def test_a_stand_in_answers_under_the_real_name_whatever_the_stage(
     box = make_box(policy=policy(tmp_path, "world: {api.stripe.com: payments}\n"))
     assert inside(box, CUSTOMER) == "ada@example.com"
     assert [decided(one) for one in steps(box)] == [("simulate", "world")]
-    assert steps(box)[0].settled.body["outcome"] == "simulated"  # type: ignore[union-attr]
+    assert steps(box)[0].outcome == "simulated"
 
 
 def test_a_stand_in_holds_even_where_the_network_allows_the_host(
@@ -213,11 +215,11 @@ def test_what_is_broken_at_the_end_is_in_the_journal(make_box: MakeBox) -> None:
     box = make_box(world=STRIPE)
     inside(box, CUSTOMER)
     box.kill()
-    notes = [r.body for r in Reader(Home.find().runs / box.sandbox_id).records()
-             if r.body.get("what") == "world"]  # fmt: skip
-    assert len(notes) == 1
-    assert notes[0]["changes"]["api.stripe.com"] > 0
-    assert len(notes[0]["digest"]) == 64
+    [record] = RunLog(Home.find().runs / box.sandbox_id).events(WorldEnded)
+    ended = record.event
+    assert isinstance(ended, WorldEnded)
+    assert ended.changes["api.stripe.com"] > 0
+    assert ended.digest is not None and len(ended.digest) == 64
 
 
 def test_words_that_a_service_does_not_know_are_refused_before_anything_runs(

@@ -12,7 +12,8 @@ from conformance.conftest import MakeBox
 from conformance.test_world import CUSTOMER, PAY, STRIPE, inside, steps
 from conformance.waiting import eventually
 from paddock import InvalidInput
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.events import Closed, WorldEnded
 from paddock.state.home import Home
 
 
@@ -93,10 +94,11 @@ def test_a_run_whose_world_was_removed_still_ends_its_journal(make_box: MakeBox)
     inside(box, CUSTOMER)
     shutil.rmtree(Home.find().worlds / box.sandbox_id)
     box.kill()
-    reader = Reader(Home.find().runs / box.sandbox_id)
-    notes = [one.body for one in reader.records() if one.body.get("what") == "world"]
-    assert "OperationalError" in notes[0]["error"]
-    assert [one for one in reader.records() if "ended_by" in one.body]
+    log = RunLog(Home.find().runs / box.sandbox_id)
+    [ended] = (record.event for record in log.events(WorldEnded))
+    assert isinstance(ended, WorldEnded) and "OperationalError" in (ended.error or "")
+    [closed] = (record.event for record in log.events(Closed))
+    assert isinstance(closed, Closed) and closed.ended_by is not None
 
 
 SEND = """

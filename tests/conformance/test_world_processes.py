@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.state.home import Home
 from paddock.world.kept import open_kept
 
@@ -94,12 +94,11 @@ def test_an_application_that_raises_is_to_blame(box: Sandbox) -> None:
     assert "oops" not in said
     assert [one.name for one in box.alerts()] == ["world.failed"]
     box.kill()
-    steps = Reader(Home.find().runs / box.sandbox_id).steps()
-    settled = next(s.settled for s in steps if s.proposed and s.proposed.body["kind"] == "http")
-    assert settled is not None
-    assert settled.body["outcome"] == "failed"
-    assert settled.body["error"] == "the stand-in failed: it raised KeyError: 'oops'"
-    assert settled.body["result"]["fault_of"] == "stand-in"
+    steps = RunLog(Home.find().runs / box.sandbox_id).steps()
+    step = next(step for step in steps if step.kind == "http")
+    assert step.outcome == "failed"
+    assert step.error == "the stand-in failed: it raised KeyError: 'oops'"
+    assert step.result["fault_of"] == "stand-in"
 
 
 @pytest.mark.parametrize("path", ["hang", "spin"])

@@ -147,27 +147,27 @@ def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) 
         """
 from paddock.journal.errors import JournalFull
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
+from paddock.model.events import Marked, Opened
 
 key = SigningKey.open(home / "keys")
 
 def records(journal, number):
-    journal.append(Type.NOTED, {"number": number, "text": "r" * 3000})
+    journal.append(Marked("r" * 3000, {"number": number}))
 
 def blobs(journal, number):
-    journal.append(Type.NOTED, {"number": number, "text": f"{number:08}" * 4000})
+    journal.append(Marked(f"{number:08}" * 4000, {"number": number}))
 
 def messages(journal, number):
     messages = [{"role": "user", "content": f"{number:08}" * 400}]
     said = journal.conversations.request({"messages": messages}, "messages")
-    journal.append(Type.NOTED, {"number": number, "said": said})
+    journal.append(Marked("asked", {"number": number, "said": said}))
 
 for write in (records, blobs, messages):
     place = home / "runs" / write.__name__
-    opened = {"run": write.__name__, "agent": "a"}
+    opened = Opened(run=write.__name__, agent="a")
     journal = Journal.create(place, opened=opened, key=key, rhythm=Rhythm(segment_bytes=1 << 20))
     told = []
     journal.failure_listeners.append(told.append)
@@ -181,11 +181,11 @@ for write in (records, blobs, messages):
         assert "No space left" in str(full) or "room" in str(full), full
     assert acknowledged > 50 and len(told) == 1, (acknowledged, told)
     journal.abandon()
-    reader = Reader(place)
-    noted = [one for one in reader.records() if one.type is Type.NOTED]
-    assert [one.body["number"] for one in noted] == list(range(acknowledged))
-    for one in noted:
-        reader.body(one)
+    log = RunLog(place)
+    marks = list(log.events(Marked))
+    assert [record.event.data["number"] for record in marks] == list(range(acknowledged))
+    for record in marks:
+        log.whole(record)
     assert verify(place, key.public).ok
     (home / "filling").unlink()
     again = Journal.recover(place, key=key)
@@ -227,11 +227,12 @@ def test_runs_are_listed_and_removed_where_no_byte_is_free(place: Path) -> None:
         """
 from paddock.gate.opening import signing_key
 from paddock.journal.writer import Journal
+from paddock.model.events import Opened
 from paddock.state.home import Home
 
 key = signing_key(Home.find())
 for run in ("first", "second"):
-    Journal.create(home / "runs" / run, opened={"run": run, "agent": "a"}, key=key).close()
+    Journal.create(home / "runs" / run, opened=Opened(run=run, agent="a"), key=key).close()
 assert "second" in paddock("runs").stdout
 fill()
 assert paddock("approvals").returncode == 8

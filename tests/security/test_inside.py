@@ -10,7 +10,8 @@ import pytest
 
 from paddock import Sandbox
 from paddock.doors.network.inside_calls import MAX_A_MINUTE
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.events import Event, Marked, ReportsDropped
 from paddock.state.home import Home
 
 PYTHON = "/usr/bin/python3"
@@ -45,9 +46,9 @@ def _run(box: Sandbox, code: str, **options: Any) -> str:
     return box.commands.run(f"{PYTHON} /tmp/attack.py", **options).stdout
 
 
-def _notes(box: Sandbox) -> list[dict[str, Any]]:
-    reader = Reader(Home.find().runs / box.sandbox_id)
-    return [dict(record.body) for record in reader.records() if record.type == "noted"]
+def _count(box: Sandbox, of: type[Event]) -> int:
+    """How many events of a type the journal has."""
+    return len(list(RunLog(Home.find().runs / box.sandbox_id).events(of)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_nothing_is_reached_through_it(served: Sandbox, request_line: str) -> No
         assert status == "200"  # an ordinary answer: nothing is changed to
     else:
         assert status in ("none", "400", "404", "405", "501", "505")
-    assert [note for note in _notes(served) if note["what"] == "mark"] == []
+    assert _count(served, Marked) == 0
 
 
 def test_without_a_network_nothing_but_it_is_reached(make_box: Callable[..., Sandbox]) -> None:
@@ -111,9 +112,8 @@ said = raw(flood, 60)
 print(said.count(b" 200 "), said.count(b" 429 "))
 """
     assert _run(served, code).split() == [str(MAX_A_MINUTE), "50"]
-    whats = [note["what"] for note in _notes(served)]
-    assert whats.count("mark") == MAX_A_MINUTE
-    assert whats.count("reports of the agent were refused: too many") == 1
+    assert _count(served, Marked) == MAX_A_MINUTE
+    assert _count(served, ReportsDropped) == 1
 
 
 def test_connections_that_say_nothing_keep_the_host_from_nothing(served: Sandbox) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from paddock import Blocked, CommandExitException, Sandbox
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.action import Outcome
+from paddock.model.events import ProgramRefused
 from paddock.state.home import Home
 
 BLOCKED = """
@@ -186,11 +188,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 
 def _refusals(box: Sandbox) -> int:
-    records = list(Reader(Home.find().runs / box.sandbox_id).records())
-    refused = [r for r in records if r.type == "settled" and r.body["outcome"] == "refused"]
-    return len(refused) + sum(
-        r.type == "noted" and r.body["what"] == "exec refused" for r in records
-    )
+    log = RunLog(Home.find().runs / box.sandbox_id)
+    refused = sum(step.outcome is Outcome.REFUSED for step in log.steps())
+    return refused + len(list(log.events(ProgramRefused)))
 
 
 def _assert_refused(box: Sandbox, attempt: str) -> None:

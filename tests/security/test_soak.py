@@ -16,8 +16,9 @@ from paddock import Sandbox
 from paddock.cli.bench_hostile import BUDGET_BYTES, FLOODS, flooding
 from paddock.doors.machine.engine import Engine
 from paddock.gate.opening import signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
+from paddock.model.action import Kind
 from paddock.run.report import report_of
 
 FLOOD_S = 60.0
@@ -66,9 +67,8 @@ def test_a_flood_takes_nothing_from_another_sandbox_and_has_bounds() -> None:
     for run in (good_run, bad_run):
         report = verify(run, key, expect_closed=True)
         assert report.ok, report
-    commands = [step for step in Reader(good_run).steps() if step.proposed is not None]
-    kinds = [step.proposed.body["kind"] for step in commands if step.proposed is not None]
-    assert kinds.count("exec") == done
+    commands = [step for step in RunLog(good_run).steps() if step.proposed is not None]
+    assert [step.kind for step in commands].count(Kind.EXEC) == done
     assert all(step.settled is not None for step in commands)
     assert peak - memory.bytes_before < MAX_MEMORY_BYTES
     assert _stored(bad_run) < MAX_STORED_BYTES

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,38 +30,39 @@ from paddock.doors.network.inside_calls import (
     Unwanted,
 )
 from paddock.doors.network.inside_envs import faketime_envs, seed_envs
-from paddock.doors.network.inside_state import InsideState, memory_of
+from paddock.doors.network.inside_state import InsideState
 from paddock.doors.network.trust import TrustPaths, inside_files
 from paddock.journal.errors import JournalBroken
+from paddock.model.events import AnyEvent, Marked, MemoryChanged, PromptReported, ReportsDropped
 
 SOURCE = Path(inside.__file__)
 
 
-class Notes:
-    """A gate that keeps what is noted."""
+class Recorder:
+    """A gate that keeps what is recorded."""
 
     def __init__(self) -> None:
-        self.all: list[tuple[dict[str, Any], int | None]] = []
+        self.all: list[tuple[AnyEvent, int | None]] = []
         self.is_broken = False
 
-    def note(self, body: dict[str, Any], step: int | None) -> None:
+    def record(self, event: AnyEvent, step: int | None) -> None:
         if self.is_broken:
             raise JournalBroken("the disk is full")
-        self.all.append((body, step))
+        self.all.append((event, step))
 
     @property
-    def bodies(self) -> list[dict[str, Any]]:
-        return [body for body, _ in self.all]
+    def events(self) -> list[AnyEvent]:
+        return [event for event, _ in self.all]
 
 
 @pytest.fixture
-def notes() -> Notes:
-    return Notes()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def calls(notes: Notes) -> InsideCalls:
-    return InsideCalls(lambda: notes, "run-1", InsideState())  # type: ignore[arg-type, return-value]
+def calls(recorder: Recorder) -> InsideCalls:
+    return InsideCalls(lambda: recorder, "run-1", InsideState())  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture
@@ -249,45 +251,53 @@ def test_the_file_stands_alone_and_old_pythons_read_it() -> None:
 # What the host takes
 
 
-def test_reports_become_notes_of_the_step_that_made_them(calls: InsideCalls, notes: Notes) -> None:
+def test_reports_become_events_of_the_step_that_made_them(
+    calls: InsideCalls, recorder: Recorder
+) -> None:
     said = {"version": "v7", "text": "You are"}
     assert _call(calls, "POST", "/v1/prompt", said) == (200, {})
     assert _call(calls, "POST", "/v1/mark", {"text": "half", "data": {"n": 1}}) == (200, {})
     assert _call(calls, "POST", "/v1/memory", {"name": "a", "value": [1]}) == (200, {})
     assert calls.latest_prompt == "v7"
-    assert [step for _, step in notes.all] == [7, 7, 7]
-    prompt, mark, memory = notes.bodies
-    assert (prompt["what"], prompt["version"], prompt["text"]) == ("prompt", "v7", "You are")
-    assert mark == {"what": "mark", "text": "half", "data": {"n": 1}}
-    assert (memory["what"], memory["name"], memory["value"]) == ("memory", "a", [1])
-    assert len(memory["sha256"]) == 64
+    assert [step for _, step in recorder.all] == [7, 7, 7]
+    assert recorder.events == [
+        PromptReported("v7", "You are", sha256(b"You are").hexdigest()),
+        Marked("half", {"n": 1}),
+        MemoryChanged("a", [1], sha256(b"[1]").hexdigest()),
+    ]
 
 
-def test_what_is_said_again_is_not_written_again(calls: InsideCalls, notes: Notes) -> None:
+def test_what_is_said_again_is_not_written_again(calls: InsideCalls, recorder: Recorder) -> None:
     for _ in range(3):
         _call(calls, "POST", "/v1/prompt", {"version": "v7"})
         _call(calls, "POST", "/v1/memory", {"name": "a", "value": {"x": 1, "y": 2}})
         _call(calls, "POST", "/v1/memory", {"name": "a", "value": {"y": 2, "x": 1}})
-    assert [body["what"] for body in notes.bodies] == ["prompt", "memory"]
+    assert [type(event) for event in recorder.events] == [PromptReported, MemoryChanged]
 
 
-def test_memory_can_be_read_back_from_the_notes(calls: InsideCalls, notes: Notes) -> None:
+def test_memory_can_be_read_back_from_the_events(calls: InsideCalls, recorder: Recorder) -> None:
     _call(calls, "POST", "/v1/memory", {"name": "a", "value": 1})
     _call(calls, "POST", "/v1/memory", {"name": "b/ü?", "value": None})
     _call(calls, "POST", "/v1/memory", {"name": "a", "value": 2})
     _call(calls, "POST", "/v1/memory", {"name": "c", "value": 3})
     assert _call(calls, "DELETE", "/v1/memory/c") == (200, {})
-    assert calls.memory == memory_of(notes.bodies) == {"a": 2, "b/ü?": None}
+    recorded: dict[str, Any] = {}
+    for event in recorder.events:
+        assert isinstance(event, MemoryChanged)
+        recorded[event.name] = event.value
+        if event.is_removed:
+            del recorded[event.name]
+    assert calls.memory == recorded == {"a": 2, "b/ü?": None}
     assert _call(calls, "GET", "/v1/memory/b%2F%C3%BC%3F") == (200, {"value": None})
     assert _call(calls, "GET", "/v1/memory") == (200, {"names": ["a", "b/ü?"]})
 
 
-def test_a_run_begins_with_the_memory_and_the_name_that_it_was_given(notes: Notes) -> None:
+def test_a_run_begins_with_the_memory_and_the_name_that_it_was_given(recorder: Recorder) -> None:
     state = InsideState(memory={"a": {"b": 1}}, run="first")
-    calls = InsideCalls(lambda: notes, "second", state)  # type: ignore[arg-type, return-value]
+    calls = InsideCalls(lambda: recorder, "second", state)  # type: ignore[arg-type, return-value]
     assert _call(calls, "GET", "/v1") == (200, {"run": "first", "step": 7})
     assert _call(calls, "GET", "/v1/memory/a") == (200, {"value": {"b": 1}})
-    assert notes.all == []
+    assert recorder.all == []
 
 
 @pytest.mark.parametrize(
@@ -303,11 +313,11 @@ def test_a_run_begins_with_the_memory_and_the_name_that_it_was_given(notes: Note
     ids=lambda body: repr(body[:40]),
 )  # fmt: skip
 def test_what_the_journal_could_not_give_back_is_refused(
-    calls: InsideCalls, notes: Notes, body: bytes
+    calls: InsideCalls, recorder: Recorder, body: bytes
 ) -> None:
     status, _ = _call(calls, "POST", "/v1/memory", body)
     assert status == 400
-    assert notes.all == []
+    assert recorder.all == []
     assert calls.memory == {}
 
 
@@ -321,17 +331,19 @@ def test_what_the_journal_could_not_give_back_is_refused(
     ],
 )
 def test_what_is_too_large_is_refused(
-    calls: InsideCalls, notes: Notes, path: str, body: Any
+    calls: InsideCalls, recorder: Recorder, path: str, body: Any
 ) -> None:
     assert _call(calls, "POST", path, body)[0] == 413
-    assert notes.all == []
+    assert recorder.all == []
 
 
-def test_body_without_an_announced_length_is_bounded_too(calls: InsideCalls, notes: Notes) -> None:
+def test_body_without_an_announced_length_is_bounded_too(
+    calls: InsideCalls, recorder: Recorder
+) -> None:
     chunk = b"%x\r\n%b\r\n" % (1 << 16, b"x" * (1 << 16))
     head = b"POST /v1/mark HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert _asked(calls, head + chunk * 40 + b"0\r\n\r\n")[0] == 413
-    assert notes.all == []
+    assert recorder.all == []
 
 
 @pytest.mark.parametrize(
@@ -350,16 +362,16 @@ def test_the_65th_name_is_refused(calls: InsideCalls) -> None:
     assert _call(calls, "POST", "/v1/memory", {"name": "n0", "value": 2})[0] == 200
 
 
-def test_what_cannot_be_recorded_is_not_kept(calls: InsideCalls, notes: Notes) -> None:
-    notes.is_broken = True
+def test_what_cannot_be_recorded_is_not_kept(calls: InsideCalls, recorder: Recorder) -> None:
+    recorder.is_broken = True
     assert _call(calls, "POST", "/v1/memory", {"name": "a", "value": 1})[0] == 503
     assert _call(calls, "POST", "/v1/prompt", {"version": "v1"})[0] == 503
     assert calls.memory == {}
     assert calls.latest_prompt is None
 
 
-def test_too_many_calls_are_refused_and_that_is_noted_once(
-    calls: InsideCalls, notes: Notes, monkeypatch: pytest.MonkeyPatch
+def test_too_many_calls_are_refused_and_that_is_recorded_once(
+    calls: InsideCalls, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spend(size_bytes: int) -> None:
         raise Unwanted(429, "too many")
@@ -367,9 +379,7 @@ def test_too_many_calls_are_refused_and_that_is_noted_once(
     monkeypatch.setattr(calls._allowance, "spend", spend)
     for _ in range(3):
         assert _call(calls, "POST", "/v1/mark", {"text": "x"})[0] == 429
-    assert [body["what"] for body in notes.bodies] == [
-        "reports of the agent were refused: too many"
-    ]
+    assert recorder.events == [ReportsDropped()]
 
 
 def test_a_minute_has_so_many_calls_and_the_next_has_as_many_again() -> None:

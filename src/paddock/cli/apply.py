@@ -21,7 +21,7 @@ from paddock.model.plural import many
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from paddock.journal.reader import Covered
+    from paddock.journal.log import Covered
     from paddock.run.changed import Changed, Place, RunChanges
     from paddock.state.apply import Applied, Consent
     from paddock.state.obeyed import Obeyed
@@ -75,7 +75,7 @@ def _signed_records(directory: Path, to: str | None, step: int | None) -> Covere
     that lies elsewhere may have been written by anybody, and needs --to."""
     from paddock.cli.output import warn
     from paddock.gate.signed_journals import check_step_signed, check_trusted
-    from paddock.journal.reader import Reader
+    from paddock.journal.log import RunLog
     from paddock.model.errors import InvalidInput
     from paddock.state.home import Home
 
@@ -90,7 +90,7 @@ def _signed_records(directory: Path, to: str | None, step: int | None) -> Covere
         left = many(covered.left_out, "record")
         warn(f"not used, because the run was interrupted: {left} after the last signature")
     if step is not None:
-        signed = Reader(directory, covered).step_numbers()
+        signed = RunLog(directory, covered).step_numbers()
         check_step_signed(directory, step, max(signed, default=0))
     return covered
 
@@ -100,12 +100,12 @@ def _bring(found: RunChanges, options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json
     from paddock.model.errors import InvalidInput
     from paddock.model.plain import plain
-    from paddock.run.commits import Wanted, bring_commits
+    from paddock.run.commits import BranchRequest, bring_commits
 
     if options.paths:
         raise InvalidInput("--branch brings whole commits, and takes no PATH")
-    wanted = Wanted(options.branch, options.agent_branch, options.to, options.force)
-    brought = bring_commits(found, wanted)
+    request = BranchRequest(options.branch, options.agent_branch, options.to, options.force)
+    brought = bring_commits(found, request)
     if options.json:
         commits = [{"id": one.id, "subject": one.subject} for one in brought.commits]
         say_json({"run": found.run, "repository": os.fspath(brought.worktree),

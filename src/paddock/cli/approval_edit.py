@@ -33,7 +33,7 @@ def check_edit(approvals: Approvals, approval: Approval, arguments: Mapping[str,
 
 def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None) -> Action:
     """As the door of the action would make it anew."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     if action.kind is Kind.MODEL:
         raise InvalidInput("A request to a model cannot be edited.")

@@ -4,7 +4,6 @@ words: what goes to a terminal is spelled out by `showing.plain`.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -12,7 +11,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from paddock.cli.call_summary import call_summary
+import msgspec
+
+from paddock.cli.call_text import call_summary
 from paddock.cli.output import say
 from paddock.cli.table import age, line_width, table
 from paddock.gate.approvals import PENDING, Approval, Approvals
@@ -47,7 +48,7 @@ def approval_text(approval: Approval) -> str:
 
 
 def approval_json(approval: Approval) -> dict[str, Any]:
-    fields = {f.name: getattr(approval, f.name) for f in dataclasses.fields(approval)}
+    fields = msgspec.structs.asdict(approval)
     content = {key: value for key, value in approval.content.items() if key != "terms"}
     left_s = approval.left_s if approval.state == PENDING else None
     return {**fields, "content": content, "left_s": left_s}
@@ -87,13 +88,13 @@ def statistics_table(found: Iterable[RuleStatistics]) -> str:
 
 def statistics_json(found: Iterable[RuleStatistics]) -> list[dict[str, Any]]:
     return [
-        {**dataclasses.asdict(one), "answered": one.answered, "false_alarms": one.false_alarms}
+        {**msgspec.structs.asdict(one), "answered": one.answered, "false_alarms": one.false_alarms}
         for one in found
     ]
 
 
 def proposals_json(found: Iterable[Proposal]) -> list[dict[str, Any]]:
-    return [{**dataclasses.asdict(one), "yaml": one.as_yaml()} for one in found]
+    return [{**msgspec.structs.asdict(one), "yaml": one.as_yaml()} for one in found]
 
 
 def _row(one: Approval) -> tuple[str, ...]:

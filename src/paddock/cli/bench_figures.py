@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """The promise: a ceiling or a floor, on the ratio to the peer or on the value itself."""
 
     bound: float
@@ -29,8 +28,7 @@ class Limit:
         return measured >= self.bound if self.is_floor else measured <= self.bound
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """One measured thing. Without a value it could not be measured, and the note says why."""
 
     name: str

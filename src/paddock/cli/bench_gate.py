@@ -11,13 +11,14 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.opening import open_gate
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.policy.file import default_policy
 from paddock.state.home import Home
 
 _COMMAND = {"argv": ["sh", "-c", "echo hi"], "cwd": "/home/user", "program": "sh"}
 _RESULT = {"exit_code": 0, "duration_us": 1200, "stdout": "hi\n"}
-_STARTED = {"what": "exec", "pid": 5, "parent": 1, "program": "/bin/bash", **_COMMAND}
-_ENDED = {"what": "exit", "pid": 5, "parent": 1, "exit_code": 0, "duration_us": 1200}
+_STARTED = ProgramStarted("/bin/bash", ["sh", "-c", "echo hi"], "/home/user", pid=5, parent=1)
+_ENDED = ProgramEnded(pid=5, parent=1, exit_code=0, duration_us=1200)
 
 
 def gate(rig: Rig) -> list[Figure]:

@@ -12,28 +12,25 @@ from pathlib import Path
 
 from paddock.cli.bench_figures import Figure, Limit, alternate, median, number, timed
 from paddock.cli.bench_rig import Rig, file_system
-from paddock.journal.bodies import decided_body, proposed_body, settled_body
 from paddock.journal.index import Index
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.journal.writer import Entry, Journal
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
+from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.errors import IntegrityError
+from paddock.model.events import Decided, Opened, Proposed, Settled
 
-_ACTION = proposed_body(
-    Action(
-        kind=Kind.TOOL,
-        name="issue_refund",
-        arguments={"amount": 1200, "customer": "cus_1928", "reason": "late delivery, two mails"},
-        effect=Effect.WRITE,
-    )
+_PROPOSED = Proposed(
+    kind=Kind.TOOL,
+    name="issue_refund",
+    arguments={"amount": 1200, "customer": "cus_1928", "reason": "late delivery, two mails"},
+    effect=Effect.WRITE,
+    is_reversible=True,
+    is_contained=False,
 )  # with its envelope about 300 bytes
-_DECISION = decided_body(
-    Decision(Verdict.ALLOW, "small-refunds", "Within the budget.", Effect.WRITE)
-)
-_RECEIPT = settled_body(Receipt(Outcome.DONE, 1, {"refund": "re_81"}))
+_DECIDED = Decided(Verdict.ALLOW, "small-refunds", "Within the budget.", Effect.WRITE)
+_SETTLED = Settled(Outcome.DONE, {"refund": "re_81"})
 _WRITERS = 512
 _PAGE = 100
 
@@ -76,9 +73,9 @@ async def _write_durably(writer: Journal, steps: int) -> None:
 
     async def one() -> None:
         while (step := next(numbers)) < steps:
-            intent = (Entry(Type.PROPOSED, _ACTION, step), Entry(Type.DECIDED, _DECISION, step))
+            intent = (Entry(_PROPOSED, step), Entry(_DECIDED, step))
             await writer.durable(writer.extend(intent))
-            writer.append(Type.SETTLED, _RECEIPT, step)
+            writer.append(_SETTLED, step)
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(_WRITERS):
@@ -90,7 +87,7 @@ def _verify(rig: Rig, key: SigningKey) -> Figure:
     with _scratch(rig, "verify") as directory:
         writer = _created(directory, key)
         for step in range(count):
-            writer.append(Type.PROPOSED, _ACTION, step)
+            writer.append(_PROPOSED, step)
         writer.close()
         size = sum(path.stat().st_size for path in directory.glob("*.jsonl")) / count
 
@@ -133,13 +130,7 @@ def _open(rig: Rig, key: SigningKey) -> list[Figure]:
 
 def _write_steps(writer: Journal, count: int) -> None:
     for step in range(count):
-        writer.extend(
-            (
-                Entry(Type.PROPOSED, _ACTION, step),
-                Entry(Type.DECIDED, _DECISION, step),
-                Entry(Type.SETTLED, _RECEIPT, step),
-            )
-        )
+        writer.extend((Entry(_PROPOSED, step), Entry(_DECIDED, step), Entry(_SETTLED, step)))
     writer.close()
 
 
@@ -148,13 +139,13 @@ def _open_run(path: Path, directory: Path, count: int) -> None:
         index.update(directory)
         run = index.run("bench")
         page = index.steps("bench", after=count // 2, limit=_PAGE)
-        first = Reader(directory).record_at(page[0].spot)
+        first = RunLog(directory).record_at(page[0].spot)
     if run.steps != count or len(page) != _PAGE or first.step != page[0].step:
         raise IntegrityError("the index does not say what the journal says")
 
 
 def _created(directory: Path, key: SigningKey) -> Journal:
-    return Journal.create(directory, opened={"run": "bench", "agent": "bench"}, key=key)
+    return Journal.create(directory, opened=Opened(run="bench", agent="bench"), key=key)
 
 
 @contextlib.contextmanager

@@ -18,11 +18,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock import Sandbox
 from paddock.cli import bench_network_load, bench_network_origin
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path
 NAME = "bench.example"  # what the server is called inside a sandbox
@@ -34,8 +35,7 @@ _LOAD_S = 300.0
 Words = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One way to the server. `ports`: of plain HTTP and of TLS."""
 
     name: str
@@ -54,8 +54,7 @@ class Route:
         return [json.dumps({"work": work, "way": way, **words})]
 
 
-@dataclass(frozen=True, slots=True)
-class Routes:
+class Routes(msgspec.Struct, frozen=True):
     """All that could be made ready, and why mitmdump is not among them if it is not."""
 
     direct: Route
@@ -65,8 +64,7 @@ class Routes:
     absent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(msgspec.Struct, frozen=True):
     """The running origin."""
 
     ports: tuple[int, int]

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.fence.container import bubblewrap
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 
 OPTIONAL = ("runc", "runsc", "srt")
 _NOBODY = 65534
@@ -97,8 +98,7 @@ class Spawner:
         return lines[-1][:200] if lines else "it ended without a word"
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(msgspec.Struct, frozen=True):
     """bubblewrap, which is always here, and what else could be found and run."""
 
     bwrap: Spawner

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from paddock.cli.bench_figures import Figure, Limit, median, number, percentile_ms
 from paddock.cli.bench_rig import Rig
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import HostCannot, IntegrityError
-from paddock.model.values import dataclass
 from paddock.model.version import install_command
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
@@ -111,8 +112,7 @@ def _write(path: str) -> Action:
     return Action(Kind.FILE, "write", arguments, Effect.WRITE, is_contained=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cedar:
+class _Cedar(msgspec.Struct, frozen=True):
     """The same rules and actions for Cedar: policies and entities parsed before, and the context
     given as text, which is its fastest way for decisions that come one at a time."""
 

@@ -9,15 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.cli.bench_peers import Peers, open_peers
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 TRUE = ["/bin/true"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rig:
+class Rig(msgspec.Struct, frozen=True):
     """The set-up of one run of the bench."""
 
     is_quick: bool

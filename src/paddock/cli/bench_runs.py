@@ -40,14 +40,13 @@ from paddock.cli.bench_runs_rig import (
     seconds_unrecorded,
     slow_server,
 )
-from paddock.journal.bodies import decided_body, proposed_body, settled_body
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.writer import Journal
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Receipt, Verdict
+from paddock.model.action import Action, Effect, Kind, Outcome, Verdict
 from paddock.model.errors import HostCannot
-from paddock.run.forking import ForkWords, fork
-from paddock.run.rereading import reread
+from paddock.model.events import Decided, Opened, Proposed, Settled
+from paddock.run.history import RunHistory
+from paddock.run.replay.fork import ForkOptions, fork
 
 _STEPS = 10_000
 _FORKS = 20
@@ -131,9 +130,9 @@ def _reading(rig: Rig) -> Figure:
         _write(directory, key)
 
         def run() -> None:
-            found = sum(1 for _ in reread(directory, key=key.public))
-            if found != _STEPS:
-                raise HostCannot(f"{found} of {_STEPS} steps were read")
+            count = sum(1 for _ in RunHistory.read(directory, key.public).steps())
+            if count != _STEPS:
+                raise HostCannot(f"{count} of {_STEPS} steps were read")
 
         (samples,) = alternate(rig.count(7, 3), timed(run))
     finally:
@@ -151,12 +150,12 @@ def _reading(rig: Rig) -> Figure:
 
 def _write(directory: Path, key: SigningKey) -> None:
     action = Action(Kind.TOOL, "issue_refund", {"amount": 1200, "customer": "cus_1928"})
-    decision = Decision(Verdict.ALLOW, "small-refunds", "Within the budget.", Effect.WRITE)
-    writer = Journal.create(directory, opened={"run": "bench", "agent": "bench"}, key=key)
+    decided = Decided(Verdict.ALLOW, "small-refunds", "Within the budget.", Effect.WRITE)
+    writer = Journal.create(directory, opened=Opened(run="bench", agent="bench"), key=key)
     for step in range(1, _STEPS + 1):
-        writer.append(Type.PROPOSED, proposed_body(action), step)
-        writer.append(Type.DECIDED, decided_body(decision), step)
-        writer.append(Type.SETTLED, settled_body(Receipt(Outcome.DONE, step, {"id": "re_1"})), step)
+        writer.append(Proposed.of(action), step)
+        writer.append(decided, step)
+        writer.append(Settled(Outcome.DONE, {"id": "re_1"}), step)
     writer.close()
 
 
@@ -176,7 +175,7 @@ def _live(rig: Rig, name: str, agent: str, directory: Path) -> Figure:
 def _until_live(directory: Path) -> float:
     hearing = Hearing()
     began = time.perf_counter()
-    (ended,) = fork(directory, ForkWords(at=AT), watch=hearing)
+    (ended,) = fork(directory, ForkOptions(at=AT), watch=hearing)
     if hearing.live_at is None:
         raise HostCannot(f"the fork did not become live: {ended.error or ended.ended_by}")
     return hearing.live_at - began
@@ -188,7 +187,7 @@ def _many(rig: Rig) -> Figure:
 
     def forks(jobs: int) -> float:
         began = time.perf_counter()
-        fork(directory, ForkWords(at=5), count=count, jobs=jobs)
+        fork(directory, ForkOptions(at=5), count=count, jobs=jobs)
         return time.perf_counter() - began
 
     one, many = alternate(rig.count(3, 1), lambda: forks(1), lambda: forks(cores))

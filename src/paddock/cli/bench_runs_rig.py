@@ -11,17 +11,17 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from paddock import Sandbox
 from paddock.cli.bench_rig import Rig
 from paddock.doors.machine.engine import Engine
-from paddock.journal.records import Record
 from paddock.model.errors import HostCannot
+from paddock.model.events import Configured, Record, WentLive
 from paddock.run.order import Order, order_of
-from paddock.run.running import run
+from paddock.run.session import run
 
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
 CALLS = 100
@@ -60,10 +60,10 @@ class Hearing:
         self.live_at: float | None = None
         self.output = b""
 
-    def began(self, run: str, setting: Mapping[str, Any]) -> None: ...
+    def began(self, run: str, configured: Configured) -> None: ...
 
     def told(self, record: Record) -> None:
-        if self.live_at is None and record.body.get("what") == "live":
+        if self.live_at is None and isinstance(record.event, WentLive):
             self.live_at = time.perf_counter()
 
     def said(self, stream: str, data: bytes) -> None:

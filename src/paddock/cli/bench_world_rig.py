@@ -11,14 +11,15 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from paddock import Sandbox
 from paddock.cli import bench_world_load
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
@@ -29,14 +30,13 @@ _KEY = {"Authorization": "Bearer sk_test_bench"}
 _PORT = 443
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """A request. `@` in its path stands for a number, another one each time, below `numbers`."""
 
     host: str
     method: str
     path: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: str = ""
     numbers: int = 1
 
@@ -82,8 +82,7 @@ def world_words() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Inside:
+class Inside(msgspec.Struct, frozen=True):
     """A sandbox with the load in its files. `core`: that the load keeps to, if there is one."""
 
     box: Sandbox

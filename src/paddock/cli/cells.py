@@ -1,10 +1,13 @@
 """Text by the columns of a terminal that it takes: a line that wraps by itself could fake the next
-one.
+one. Also the colours of a line.
 """
 
 from __future__ import annotations
 
 import unicodedata
+
+# What is allowed needs no attention: it has a colour only where all steps are followed live.
+VERDICT_COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
 
 
 def cells(text: str) -> int:
@@ -67,6 +70,11 @@ def labelled(label: str, text: str, width: int | None) -> list[str]:
     indent = cells(label)
     lines = [text] if width is None else worded(text, width - indent)
     return [f"{' ' * indent if at else label}{line}" for at, line in enumerate(lines)]
+
+
+def paint(text: str, colour: str | None) -> str:
+    """Return the text in a colour, or as it is without one."""
+    return f"\033[{colour}m{text}\033[0m" if colour else text
 
 
 def _head(text: str, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 
 from paddock.cli.parser import RUN_HELP, CommandParser
@@ -37,27 +38,19 @@ def make_parser() -> CommandParser:
 def _compare(options: argparse.Namespace) -> None:
     from paddock.cli.compare_text import comparison_lines
     from paddock.cli.journals import find_journal
-    from paddock.cli.output import say, say_json, write_pieces
+    from paddock.cli.output import is_coloured, say, say_json, write_pieces
     from paddock.run.compare.comparison import compare
 
     runs = [find_journal(word, is_quiet=options.json) for word in (options.first, *options.others)]
-    found = compare(runs, is_full=options.full)
+    comparison = compare(runs, is_full=options.full)
     if options.html is not None:
         from paddock.run.compare.page import comparison_page
 
-        write_pieces([comparison_page(found)], options.html)
+        write_pieces([comparison_page(comparison)], options.html)
     if options.json:
-        say_json(found.as_json())
+        say_json(comparison.as_json())
         return
-    say("\n".join(comparison_lines(found, *_screen(), is_full=options.full)))
+    width = shutil.get_terminal_size((120, 40)).columns
+    say("\n".join(comparison_lines(comparison, width, is_coloured(), is_full=options.full)))
     if options.html is not None:
         say(f"\npage      {options.html}")
-
-
-def _screen() -> tuple[int, bool]:
-    """Its width, and whether it has colours."""
-    import shutil
-
-    from paddock.cli.output import is_coloured
-
-    return shutil.get_terminal_size((120, 40)).columns, is_coloured()

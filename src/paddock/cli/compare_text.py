@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
-from paddock.cli.cells import cut, fit, labelled
+from msgspec.structs import asdict
+
+from paddock.cli.cells import cut, fit, labelled, paint
 from paddock.cli.table import table
 from paddock.cli.times import took
 from paddock.cli.world_text import inner_lines
@@ -16,7 +17,7 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, FileDifference, FilesEnd, ServiceDifference
-from paddock.run.compare.fields import ABSENT, FieldDifference, windows
+from paddock.run.compare.fields import FieldDifference, windows
 from paddock.run.compare.pairing import Pair, Pairing, Part, details
 from paddock.run.compare.words import (
     counts_text,
@@ -27,6 +28,7 @@ from paddock.run.compare.words import (
     said_lines,
     spent_text,
 )
+from paddock.run.matching.rows import ABSENT
 from paddock.state.obeyed import is_in_repository, repository_path
 
 MIN_WIDTH = 60
@@ -135,8 +137,7 @@ class _Page:
         said = _changed(one)
         room = self.width - 34 - len(said)
         line = f"{numbers[0]:>6} {numbers[1]:>6}  {one.what:<16}  {cut(call, max(room, 20))}{said}"
-        colour = _COLOURS.get(one.what) if self.is_coloured else None
-        yield f"\033[{colour}m{line}\033[0m" if colour else line
+        yield paint(line, _COLOURS.get(one.what) if self.is_coloured else None)
         yield from (f"{'':<33}{cut(said, self.width - 33)}" for said in said_lines(one))
         if self.is_full and one.here and one.there:
             for part in one.parts:
@@ -224,7 +225,7 @@ class _Page:
             yield f"          and {count - len(shown)} more"
 
     def _bold(self, line: str) -> str:
-        return f"\033[1m{line}\033[0m" if self.is_coloured else line
+        return paint(line, "1" if self.is_coloured else None)
 
 
 def _told(column: Column) -> dict[str, str]:

@@ -5,13 +5,13 @@ behind a bar, go through `plain`, and have a bounded length.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.model.plain import plain
 
 _MAX_LINES = 200  # of one part of a message
-_MAX_TEXT = 20_000
+MAX_TEXT = 20_000
 _TEXTS = ("text", "content", "output", "thinking", "refusal")
 _APART = frozenset({"messages", "input", "system", "instructions"})
 
@@ -22,13 +22,13 @@ def conversation_lines(request: Mapping[str, Any]) -> Iterator[str]:
         if request.get(key):
             yield key
             yield from _part(request[key])
-    given = request.get("messages", request.get("input"))
-    for number, message in enumerate(given if isinstance(given, list) else [given], 1):
+    messages = request.get("messages", request.get("input"))
+    for number, message in enumerate(messages if isinstance(messages, list) else [messages], 1):
         if message is not None:
             yield f"{number}. {_role(message)}"
             yield from _message(message)
     rest = {key: request[key] for key in request if key not in _APART}
-    yield f"asked with {plain(json.dumps(rest, ensure_ascii=False), _MAX_TEXT)}"
+    yield f"asked with {plain(json.dumps(rest, ensure_ascii=False), MAX_TEXT)}"
 
 
 def _role(message: Any) -> str:
@@ -45,7 +45,7 @@ def _message(message: Any) -> Iterator[str]:
     yield from _part([] if content is None else content)
     rest = {key: message[key] for key in message if key not in ("role", "content")}
     if rest:
-        yield from _text(json.dumps(rest, ensure_ascii=False))
+        yield from text_lines(json.dumps(rest, ensure_ascii=False))
 
 
 def _part(part: Any) -> Iterator[str]:
@@ -53,11 +53,11 @@ def _part(part: Any) -> Iterator[str]:
         for one in part:
             yield from _part(one)
     elif isinstance(part, str):
-        yield from _text(part)
+        yield from text_lines(part)
     elif isinstance(part, Mapping) and (text := _only_text(part)) is not None:
-        yield from _text(text)
+        yield from text_lines(text)
     else:
-        yield from _text(json.dumps(part, ensure_ascii=False))
+        yield from text_lines(json.dumps(part, ensure_ascii=False))
 
 
 def _only_text(part: Mapping[str, Any]) -> str | None:
@@ -68,9 +68,14 @@ def _only_text(part: Mapping[str, Any]) -> str | None:
     return texts[0] if len(texts) == 1 else None
 
 
-def _text(text: str) -> Iterator[str]:
-    lines = text[:_MAX_TEXT].split("\n")
-    for line in lines[:_MAX_LINES]:
-        yield f"    | {plain(line, _MAX_TEXT)}"
-    if len(lines) > _MAX_LINES or len(text) > _MAX_TEXT:
+def text_lines(text: str) -> Iterator[str]:
+    """Yield a text of any length; what is left out is said."""
+    lines = text[:MAX_TEXT].split("\n")
+    yield from barred(lines[:_MAX_LINES])
+    if len(lines) > _MAX_LINES or len(text) > MAX_TEXT:
         yield f"    (it has {len(text)} characters: --json)"
+
+
+def barred(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of others behind a bar, so that none can pass for one of ours."""
+    return (f"    | {plain(line, MAX_TEXT)}" for line in lines)

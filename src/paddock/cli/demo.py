@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.demo_text import Page
-        from paddock.demo.laying import check_packages, lay_out
+        from paddock.demo.project import check_packages, lay_out
         from paddock.demo.story import Story
 
         began = time.monotonic()
@@ -34,22 +34,23 @@ def main(words: list[str]) -> int:
         is_slow = sys.stdout.isatty() and not options.fast and not options.json
         pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
         page = Page(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
-        found = _play(Story(directory, page.moment, think_s), page, directory)
-        found["took_s"] = round(time.monotonic() - began, 1)
-        page.end(found)
+        result = _play(Story(directory, page.moment, think_s), page, directory)
+        result["took_s"] = round(time.monotonic() - began, 1)
+        page.end(result)
         if options.json:
-            say_json(found)
-    return 0 if found["is_exact"] else ExitCode.FAILED
+            say_json(result)
+    return 0 if result["is_exact"] else ExitCode.FAILED
 
 
 def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
-    """All chapters; what they came to, for programs."""
-    from paddock.demo.story import is_exact, verdicts
+    """Play all chapters. Return what they came to, for programs."""
+    from paddock.journal.log import RunLog
+    from paddock.world.verdicts import judge_run
 
     page.opening(directory)
     first = story.work()
     bad = story.bad_step(first)
-    judged = verdicts(first)
+    judged = judge_run(RunLog(first.ended.directory))
     page.outcome(first, bad, judged)
     page.before_fork(first, bad)
     second = story.fork(first, bad)
@@ -64,10 +65,10 @@ def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
         "page": str(file),
         "runs": {"first": first.run, "fork": second.run, "replay": again.run},
         "bad_step": bad,
-        "told": {what: first.narrator.count(what) for what in counted},
+        "told": {what: first.narrator.counts[what] for what in counted},
         "judgements": dict(judged.counts),
         "refunded_cents": {"first": first.refunded_cents, "fork": second.refunded_cents},
-        "is_exact": is_exact(first, again),
+        "is_exact": first.steps == again.steps and not again.ended.differs,
     }
 
 

@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.cells import paint
 from paddock.cli.output import say
+from paddock.demo.narrator import money
 from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
-from paddock.demo.telling import money
 from paddock.model.plain import plain
 
 if TYPE_CHECKING:
+    from paddock.demo.narrator import Moment
     from paddock.demo.story import Played
-    from paddock.demo.telling import Moment
     from paddock.run.compare.comparison import Comparison
     from paddock.world.verdicts import Report as Verdicts
 
@@ -65,7 +66,7 @@ class Page:
         for one in judged.verdicts:
             self._line("recovered", f"{one.fault_id}: {one.judgement}", "32")
         self._line("blocked", "the key went nowhere; what the agent had was a placeholder", "31")
-        letters = first.narrator.count("drafted")
+        letters = first.narrator.counts["drafted"]
         self._line(
             "drafted", f"{letters} letters wait: paddock drafts list --run {first.run}", "36"
         )
@@ -127,7 +128,7 @@ class Page:
         self._chapter += 1
         line = f"{self._chapter}  {text}"
         self._say("")
-        self._say(f"\033[1m{line}\033[0m" if self._is_coloured else line)
+        self._say(self._paint(line, "1"))
 
     def _text(self, text: str) -> None:
         self._say(textwrap.fill(text, self._width, initial_indent="   ", subsequent_indent="   "))
@@ -138,12 +139,13 @@ class Page:
         indent = " " * (_LABEL + 3)
         room = max(self._width - len(indent), 30)
         first, *rest = textwrap.wrap(plain(text, 400), room, break_on_hyphens=False) or [""]
-        shown = f"{label:<{_LABEL}}"
-        if colour and self._is_coloured:
-            shown = f"\033[{colour}m{shown}\033[0m"
+        shown = self._paint(f"{label:<{_LABEL}}", colour)
         self._say(f"   {shown}{first}".rstrip())
         for line in rest:
             self._say(f"{indent}{line}")
+
+    def _paint(self, text: str, colour: str | None) -> str:
+        return paint(text, colour if self._is_coloured else None)
 
     def _gap(self) -> None:
         self._say("")

@@ -5,12 +5,13 @@ It does not stop at looking: it starts a sandbox with small limits and tries to 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from paddock.cli.cells import labelled
 from paddock.cli.output import is_coloured
@@ -153,7 +154,7 @@ def _plain(
         "home": str(home.root),
         "kernel": platform.release(),
         "root": os.geteuid() == 0,
-        "findings": [dataclasses.asdict(f) for f in findings],
+        "findings": [msgspec.structs.asdict(f) for f in findings],
         "proved": {name: failure is None for name, failure in proofs.items()},
         "failures": {name: failure for name, failure in proofs.items() if failure},
     }

@@ -127,7 +127,7 @@ def _say(line: str, said: dict[str, Any], options: argparse.Namespace) -> int:
 def _table(found: list[Draft]) -> str:
     import time
 
-    from paddock.cli.call_summary import call_summary
+    from paddock.cli.call_text import call_summary
     from paddock.cli.table import age, line_width, table
     from paddock.model.plain import plain
 

@@ -21,10 +21,11 @@ from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
 from paddock.gate.sending import check_sendable, check_waiting, send
-from paddock.journal.bodies import as_json
 from paddock.journal.errors import JournalBroken
+from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind, Receipt, Stage
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.events import Opened
 from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
@@ -139,16 +140,16 @@ def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent
 
 @contextlib.contextmanager
 def _gate(draft: Draft, policy: Policy, secrets: dict[str, str] | None = None) -> Iterator[Gate]:
-    """Of a run that is about this draft alone."""
-    about = {"draft": draft.draft_id}
-    gate = open_gate(Home.find(), new_id(), policy, about={"kind": "send", **about},
-                     secrets=secrets,
-                     approvers=approvers_for(policy))  # fmt: skip
+    """Open the gate of a run that is about this draft alone."""
+    run = new_id()
+    about = Opened(run=run, agent=policy.agent, kind="send", draft=draft.draft_id)
+    approvers = approvers_for(policy)
+    gate = open_gate(Home.find(), run, policy, about=about, secrets=secrets, approvers=approvers)
     try:
         yield gate
     finally:
         with contextlib.suppress(JournalBroken):  # the receipt says so
-            gate.close(about)
+            gate.close()
 
 
 def _policy(options: argparse.Namespace) -> Policy:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
@@ -102,7 +103,7 @@ def _feed(handle: Any) -> None:
 
 
 def _plain(result: Any) -> dict[str, Any]:
-    fields = dataclasses.asdict(result)
+    fields = msgspec.structs.asdict(result)
     del fields["stdout_bytes"], fields["stderr_bytes"]
     return fields
 

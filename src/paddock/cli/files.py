@@ -91,10 +91,10 @@ def _inside(directory: Path, path: str | None) -> str | None:
     import posixpath
 
     from paddock.model.errors import InvalidInput
-    from paddock.run.changed import setting_in
+    from paddock.run.changed import configuration_of
 
-    project = setting_in(directory).get("cwd")
-    if not isinstance(project, str) or not project.startswith("/"):
+    project = configuration_of(directory).cwd
+    if not project.startswith("/"):
         raise InvalidInput("this run had no project: say the whole PATH", hint="/home/user/...")
     return posixpath.normpath(posixpath.join(project, path))
 

@@ -11,8 +11,8 @@ from paddock.cli.run import split_command
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from paddock.run.forking import ForkWords
-    from paddock.run.running import Ended
+    from paddock.run.replay.fork import ForkOptions
+    from paddock.run.session import FinishedRun
 
 
 def main(words: list[str]) -> int:
@@ -30,7 +30,7 @@ def _fork(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.trust_prompt import trust_from
     from paddock.doors.terms import policy_of
     from paddock.doors.trust import check_trust
-    from paddock.run.forking import fork
+    from paddock.run.replay.fork import fork
 
     directory = find_journal(options.run, is_quiet=options.json)
     kinds = kinds_of(options, command)
@@ -40,23 +40,23 @@ def _fork(options: argparse.Namespace, command: list[str]) -> int:
         policy_of(options.policy, trust)
     if len(kinds) * options.count == 1:
         with showing(options, policy) as watch:
-            ended = fork(directory, kinds, watch=[watch], trust=trust)[0]
-        code = finish(ended, options)
-        return _left(ended, options, code)
+            result = fork(directory, kinds, watch=[watch], trust=trust)[0]
+        code = finish(result, options)
+        return _left(result, options, code)
     from paddock.cli.fork_many import fork_many
 
     return fork_many(directory, kinds, options, trust)
 
 
-def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]:
-    """One for each fault that is to be tried alone, or one in all."""
-    from paddock.cli.run import envs_from, faults_from
-    from paddock.run.forking import LAST, ForkWords
+def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkOptions]:
+    """Return one kind of fork for each fault that is to be tried alone, or one in all."""
+    from paddock.cli.run import faults_from, past_options
+    from paddock.run.replay.fork import LAST, ForkOptions
 
     at = options.at if options.at == LAST else _number(options.at)
-    each = [[one] for one in options.each_fault] or [options.fault]
+    each = [[fault] for fault in options.each_fault] or [options.fault]
     return [
-        ForkWords(
+        ForkOptions(
             at=at,
             policy=options.policy,
             stage=options.stage,
@@ -64,25 +64,21 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkWords]
             faults=faults_from(texts),
             command=tuple(command) or None,
             seed=options.seed,
-            vary=tuple(options.vary),
-            beside=tuple(options.beside),
-            drops_beside=options.no_beside,
-            patience_s=options.patience,
             is_state_only=options.state_only,
-            envs=envs_from(options),
+            past=past_options(options),
         )
         for texts in each
     ]
 
 
-def _left(ended: Ended, options: argparse.Namespace, code: int) -> int:
-    if ended.divergence is None:
+def _left(result: FinishedRun, options: argparse.Namespace, code: int) -> int:
+    if result.divergence is None:
         return code
-    from paddock.cli.replay_left import tell_divergence, tell_what_next
+    from paddock.cli.replay_text import tell_divergence, tell_what_next
 
     if not options.json:
-        tell_divergence(ended.divergence, "before it could fork, ")
-        tell_what_next(ended.divergence, is_fork=True)
+        tell_divergence(result.divergence, "before it could fork, ")
+        tell_what_next(result.divergence, is_fork=True)
     return ExitCode.DIVERGED
 
 

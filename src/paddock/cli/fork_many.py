@@ -14,18 +14,18 @@ from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.doors.trust import Trust
-    from paddock.run.forking import ForkWords
-    from paddock.run.running import Ended
+    from paddock.run.replay.fork import ForkOptions
+    from paddock.run.session import FinishedRun
 
 MAX_UNASKED = 200  # each is a sandbox, and a journal that stays
 _CLEAR = "\r\033[2K"
 
 
 def fork_many(
-    directory: Path, kinds: Sequence[ForkWords], options: argparse.Namespace, trust: Trust
+    directory: Path, kinds: Sequence[ForkOptions], options: argparse.Namespace, trust: Trust
 ) -> int:
     """All of them, and a table. 0 when each went its way."""
-    from paddock.run.forking import fork
+    from paddock.run.replay.fork import fork
 
     total = len(kinds) * options.count
     if total > MAX_UNASKED and not options.yes:
@@ -39,7 +39,7 @@ def fork_many(
             kinds,
             count=options.count,
             jobs=options.jobs,
-            over=told.over,
+            on_end=told.over,
             trust=trust,
         )
     except (KeyboardInterrupt, PaddockError):
@@ -56,20 +56,20 @@ class Progress:
     """A line for each that is over; in a terminal one below them that says how many are left."""
 
     def __init__(self, total: int, *, is_told: bool, has_kinds: bool) -> None:
-        self.every: list[Ended] = []
+        self.every: list[FinishedRun] = []
         self._total = total
         self._is_told = is_told
         self._has_kinds = has_kinds
         self._is_terminal = sys.stderr.isatty()
         self._draw()
 
-    def over(self, words: ForkWords, ended: Ended) -> None:
-        """One has come to its end. Called by the engine, one after the other."""
-        self.every.append(ended)
+    def over(self, kind: ForkOptions, result: FinishedRun) -> None:
+        """Tell that a fork has ended. Called by the engine, one after the other."""
+        self.every.append(result)
         if not self._is_told:
             return
-        kind = f", {_fault(words.faults)}" if self._has_kinds else ""
-        text = f"fork {len(self.every)} of {self._total}{kind}: {ended.run}, {_came(ended)}"
+        fault = f", {_fault(kind.faults)}" if self._has_kinds else ""
+        text = f"fork {len(self.every)} of {self._total}{fault}: {result.run}, {_end(result)}"
         self._write(f"paddock: {text}\n")
         self._draw()
 
@@ -86,15 +86,15 @@ class Progress:
         sys.stderr.flush()
 
 
-def _came(ended: Ended) -> str:
-    if ended.error is not None:
-        return f"not started: {plain(ended.error, 200)}"
-    if ended.divergence is not None:
-        step = ended.divergence.step
+def _end(result: FinishedRun) -> str:
+    if result.error is not None:
+        return f"not started: {plain(result.error, 200)}"
+    if result.divergence is not None:
+        step = result.divergence.step
         return f"left its record {'at its end' if step is None else f'at step {step}'}"
-    if ended.exit_code is None:
-        return f"ended: {plain(ended.ended_by, 100)}"
-    return f"exit code {ended.exit_code}"
+    if result.exit_code is None:
+        return f"ended: {plain(result.ended_by, 100)}"
+    return f"exit code {result.exit_code}"
 
 
 def _fault(faults: Any) -> str:
@@ -104,7 +104,7 @@ def _fault(faults: Any) -> str:
     return plain(f"fault {named}", 60)
 
 
-def _compared(directory: Path, every: Sequence[Ended], options: argparse.Namespace) -> None:
+def _compared(directory: Path, every: Sequence[FinishedRun], options: argparse.Namespace) -> None:
     from paddock.cli.compare import main as compare
 
     words = [str(one) for one in (directory, *(one.directory for one in every))]

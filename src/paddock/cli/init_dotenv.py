@@ -8,7 +8,8 @@ import os
 import re
 from pathlib import Path
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.run.surroundings.host import read_text
 
 MAX_VARIABLES = 100
@@ -28,8 +29,7 @@ _TOKEN = re.compile(
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_=+-]{24,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """A variable that a .env file sets."""
 
     name: str

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from paddock.cli.init_dependencies import listed_packages, package_json, pyproject
 from paddock.cli.init_dotenv import Variable, variables_in
 from paddock.cli.init_scripts import Script, likely_agent, scripts_in
 from paddock.cli.init_services import SERVICES, Service
-from paddock.model.values import dataclass
 from paddock.run.surroundings.secret_files import secret_files
 
 _PACKAGES = frozenset(package for service in SERVICES for package in service.packages)
@@ -26,8 +27,7 @@ _LANGUAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(msgspec.Struct, frozen=True):
     """A service that the project uses: by which package, key or host, in which file."""
 
     service: Service
@@ -35,8 +35,7 @@ class Used:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True):
     """What was found."""
 
     directory: Path

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from paddock.cli.init_dependencies import canonical
 from paddock.cli.init_services import SERVICES
-from paddock.model.values import dataclass
 from paddock.run.surroundings.host import names_in, read_text
 
 MAX_SCRIPTS = 60
@@ -52,8 +53,7 @@ _READ_VARIABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """One script: where it is below the project, and what it uses."""
 
     file: str

@@ -4,11 +4,10 @@ can stand in for them. A table; nothing is looked up here.
 
 from __future__ import annotations
 
-from paddock.model.values import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(msgspec.Struct, frozen=True, kw_only=True):
     """One service of the outside, and what a paddock file says about it."""
 
     name: str

@@ -12,11 +12,12 @@ from typing import TypeVar
 
 from paddock.cli.output import warn
 from paddock.cli.parser import RUN_HELP
+from paddock.cli.runs import REPLAY
 from paddock.gate.project import project_directory
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
+from paddock.journal.log import RunLog
 from paddock.journal.places import is_held
-from paddock.journal.reader import Reader
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plain import plain
@@ -24,11 +25,10 @@ from paddock.model.space import is_out_of_space
 from paddock.state.home import Home
 
 T = TypeVar("T")
-REPLAY = "replay"
 _RUNS = ("run", "fork")  # kinds that `last` can be; others repeat a run, or belong to a command
 MAX_RUNS = 1_000_000
 _SHOWN = 5
-_PAGE = 50
+_PAGE = 100
 
 
 def find_journal(word: str, *, may_be_file: bool = False, is_quiet: bool = False) -> Path:
@@ -85,7 +85,7 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
     home = Home.find()
     is_ours = directory.absolute().parent.resolve() == home.runs.resolve()
     place = home.runs / directory.name if is_ours else directory.absolute()
-    run = str(Reader(place).opened().body.get("run"))
+    run = RunLog(place).opened.run
     if is_ours:
         with _filled(home, lambda index: index.update(place)) as (index, _):
             yield index, index.run(run)
@@ -98,6 +98,19 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
         yield index, index.run(run)
 
 
+def newest_first(
+    index: Index, *, agent: str | None = None, project: str | None = None, since_us: int = 0
+) -> Iterator[RunRow]:
+    """Yield the runs back to that time, however many, or those of an agent or a project."""
+    offset = 0
+    while page := index.runs(agent=agent, project=project, limit=_PAGE, offset=offset):
+        for run in page:
+            if run.started_at < since_us:
+                return
+            yield run
+        offset += len(page)
+
+
 def state_of(run: RunRow) -> str:
     """`running`, `ended`, or `interrupted`: its process is gone and did not close the journal."""
     if run.state == "closed":
@@ -106,12 +119,11 @@ def state_of(run: RunRow) -> str:
 
 
 def replayed_in(directory: Path) -> str | None:
-    """The run that this one is a replay of, if it is one."""
-    opened = Reader(directory).opened().body
-    lineage = opened.get("lineage")
-    if opened.get("kind") != REPLAY or not isinstance(lineage, dict):
+    """Return the run that this one is a replay of, if it is one."""
+    opened = RunLog(directory).opened
+    if opened.kind != REPLAY or opened.lineage is None:
         return None
-    return plain(str(lineage.get("run")), 60)
+    return plain(opened.lineage.run, 60)
 
 
 def _names(home: Home) -> list[str]:
@@ -158,11 +170,9 @@ def _last(home: Home, *, is_quiet: bool) -> Path:
 def _newest(index: Index, project: str | None) -> tuple[int, RunRow | None]:
     """Return the newest run that `last` can be, and how many are newer that one could think of.
     Without a project, of all directories."""
-    passed = newer = 0
-    while runs := index.runs(project=project, limit=_PAGE, offset=passed):
-        for run in runs:
-            if run.kind in _RUNS and run.steps:
-                return newer, run
-            passed += 1
-            newer += run.kind in (*_RUNS, REPLAY)
+    newer = 0
+    for run in newest_first(index, project=project):
+        if run.kind in _RUNS and run.steps:
+            return newer, run
+        newer += run.kind in (*_RUNS, REPLAY)
     return newer, None

@@ -1,4 +1,4 @@
-"""Numbers of the command line, for argparse."""
+"""Numbers: as argparse takes them from the command line, and as people read them."""
 
 from __future__ import annotations
 
@@ -42,3 +42,19 @@ def step(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of at most nine digits")
     return int(text)
+
+
+def thousands(count: int) -> str:
+    """Return 340, 1.2k, 3.4M."""
+    for size, letter in ((1_000_000, "M"), (1000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}"
+    return str(count)
+
+
+def usd_text(micros: int) -> str:
+    """Return $0.0042, $1.30."""
+    if 0 < micros < 100:
+        return "<$0.0001"
+    dollars = micros / 1e6
+    return f"${dollars:.2f}" if dollars >= 1 or not micros else f"${dollars:.4f}"

@@ -23,7 +23,10 @@ from paddock.model.errors import (
     OutOfSpace,
     PaddockError,
 )
+from paddock.model.plain import plain
 from paddock.model.space import is_out_of_space
+
+_MAX_NAME = 40
 
 
 @contextlib.contextmanager
@@ -145,10 +148,12 @@ def write_pieces(pieces: Iterable[str], path: Path | None) -> None:
         raise InvalidInput(f"-o: {path} cannot be written: {error.strerror}") from None
 
 
-def counts(found: Mapping[str, int], order: Iterable[str]) -> str:
-    """`done 12, refused 3`: those that there are, known ones first."""
-    names = [*order, *sorted(set(found) - set(order))]
-    return ", ".join(f"{name} {found[name]}" for name in names if found.get(name))
+def counts(numbers: Mapping[str, int], order: Iterable[str] = ()) -> str:
+    """Return `done 12, refused 3`: those that there are, in this order, then the others. A journal
+    may name them as it likes."""
+    shown = {plain(name, _MAX_NAME): number for name, number in numbers.items()}
+    names = [*order, *sorted(set(shown) - set(order))]
+    return ", ".join(f"{name} {shown[name]}" for name in names if shown.get(name))
 
 
 def _to_output(pieces: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Unpack
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.making import create_box
+from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.doors.terms import CreateWords, PolicyWord, terms_of
 
@@ -14,5 +15,5 @@ def create_sandbox(kind: str, policy: PolicyWord = None, **words: Unpack[CreateW
     """Make what `Sandbox.create` makes, with a journal that says which command it was."""
     decided, spec = terms_of(policy, words)
     engine = Engine.current()
-    made = create_box(engine, spec, decided, lambda box: box.passage.begin_as(kind))
+    made = create_box(engine, spec, decided, opening=Opening(kind=kind))
     return Sandbox(engine, engine.call(made))

@@ -9,9 +9,10 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.policy.lint import Finding
@@ -88,8 +89,7 @@ def _sarif(found: list[tuple[str, list[Finding]]]) -> dict[str, Any]:
     return first
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(msgspec.Struct, frozen=True):
     """One example and whether it holds."""
 
     rule_id: str

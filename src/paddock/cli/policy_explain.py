@@ -63,7 +63,7 @@ def _explanations(
 
 
 def _call(action: Action) -> str:
-    from paddock.cli.call_summary import call_summary
+    from paddock.cli.call_text import call_summary
 
     return call_summary(action.kind, action.name, action.arguments, _MAX_CALL)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.journals import all_indexed, find_journal
+from paddock.cli.journals import all_indexed, find_journal, newest_first
 from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.gate.recorded import Event
+    from paddock.gate.recorded import PastEvent
     from paddock.journal.index_rows import RunRow
     from paddock.model.action import Action, Decision, Stage
     from paddock.policy.compare import Change
@@ -29,12 +29,12 @@ _DIRECTIONS = ("looser", "tighter", "different")
 class _Counted:
     """Events on their way; the actions of runs that are compared are counted."""
 
-    def __init__(self, events: Iterable[Event], background: frozenset[str]) -> None:
+    def __init__(self, events: Iterable[PastEvent], background: frozenset[str]) -> None:
         self._events = events
         self._background = background
         self.number = 0
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[PastEvent]:
         from paddock.policy.compare import RecordedAction
 
         for one in self._events:
@@ -45,13 +45,14 @@ class _Counted:
 def replay_runs(options: argparse.Namespace) -> int:
     """What the candidate decides otherwise than it was decided then."""
     from paddock.gate.recorded import recorded_in_order
+    from paddock.journal.log import RunLog
     from paddock.policy.compare import replay
 
     policy = read_policy(options.file, options.stage)
     directories = _directories(options)
     _warn_of_stages(directories, policy.stage)
     others = _spending_beside(directories, policy)
-    background = frozenset(_opened(one).get("run", "") for one in others)
+    background = frozenset(RunLog(directory).opened.run for directory in others)
     actions = _Counted(recorded_in_order([*directories, *others]), background)
     changes = replay(policy, actions, background)
     found = Counter(direction(one) for one in changes)
@@ -73,7 +74,7 @@ def learn_runs(options: argparse.Namespace) -> int:
     """The text of a file, for review."""
     from paddock.gate.recorded import lessons
     from paddock.gate.signed_journals import check_trusted
-    from paddock.journal.reader import Reader
+    from paddock.journal.log import RunLog
     from paddock.model.action import Stage
     from paddock.policy.learn import learn
     from paddock.state.home import Home
@@ -87,7 +88,7 @@ def learn_runs(options: argparse.Namespace) -> int:
     # What it grants comes from these journals, so nobody else may have written to them.
     home = Home.find()
     runs = [lessons(one, check_trusted(one, home)) for one in dict.fromkeys(directories)]
-    agent = options.agent or str(Reader(directories[0]).opened().body.get("agent") or "agent")
+    agent = options.agent or RunLog(directories[0]).opened.agent or "agent"
     actions = sorted((one for found, _ in runs for one in found), key=lambda one: one.at)
     ceiling = min((stage for _, stage in runs), key=list(Stage).index)
     write_pieces([learn(actions, agent, ceiling=ceiling)], options.output)
@@ -109,13 +110,13 @@ def _directories(options: argparse.Namespace) -> list[Path]:
         if options.since:
             raise InvalidInput("--since: goes with --agent or --all")
         return list(dict.fromkeys(find_journal(word) for word in options.runs))
-    from paddock.cli.runs import matching
     from paddock.cli.times import since
     from paddock.state.home import Home
 
     since_us = since(options.since) if options.since else 0
     with all_indexed(Home.find()) as (index, troubles):
-        found = [Path(run.directory) for run in matching(index, options.agent, since_us)]
+        runs = newest_first(index, agent=options.agent, since_us=since_us)
+        found = [Path(run.directory) for run in runs]
     if troubles:  # a run that is left out could be the one that matters
         raise NotFound("not all runs can be read: " + "; ".join(troubles))
     if not found:
@@ -129,12 +130,11 @@ def _spending_beside(directories: list[Path], policy: Policy) -> list[Path]:
     window_us = max((one for one in windows if one is not None), default=0) * 1e6
     if not window_us:
         return []
-    from paddock.cli.runs import matching
     from paddock.state.home import Home
 
     chosen = {one.resolve() for one in directories}
     with all_indexed(Home.find()) as (index, _):
-        rows = list(matching(index, None, 0))
+        rows = list(newest_first(index))
     compared = [row for row in rows if Path(row.directory).resolve() in chosen]
 
     def is_counted(row: RunRow) -> bool:
@@ -150,20 +150,16 @@ def _spending_beside(directories: list[Path], policy: Policy) -> list[Path]:
 
 def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
     """A run under another stage than the file's was decided otherwise for that reason alone."""
-    stages = [str(_opened(one).get("stage", stage)) for one in directories]
-    for other in dict.fromkeys(one for one in stages if one != stage):
+    from paddock.journal.log import RunLog
+
+    stages = [RunLog(directory).opened.stage or stage for directory in directories]
+    for other in dict.fromkeys(name for name in stages if name != stage):
         warn(f"{many(stages.count(other), 'run')} had the stage {other}, and the file has {stage}: "
              f"--stage {other} decides as they were decided")  # fmt: skip
 
 
-def _opened(directory: Path) -> Mapping[str, Any]:
-    from paddock.journal.reader import Reader
-
-    return Reader(directory).opened().body
-
-
 def _say_changes(changes: list[Change], limit: int) -> None:
-    from paddock.cli.call_summary import call_summary
+    from paddock.cli.call_text import call_summary
     from paddock.cli.table import line_width, table
     from paddock.model.plain import plain
 

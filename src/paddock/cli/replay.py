@@ -14,8 +14,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.run.again import Divergence
-    from paddock.run.running import Ended
+    from paddock.run.session import FinishedRun
 
 
 def main(words: list[str]) -> int:
@@ -40,10 +39,10 @@ def main(words: list[str]) -> int:
 
 def _play(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.cli.run import envs_from, finish, recorded_policy, showing
+    from paddock.cli.run import finish, past_options, recorded_policy, showing
     from paddock.cli.trust_prompt import trust_from
     from paddock.doors.trust import check_trust
-    from paddock.run.replaying import replay
+    from paddock.run.replay.replay import replay
 
     if options.policy is not None:
         raise InvalidInput(
@@ -54,53 +53,43 @@ def _play(options: argparse.Namespace, command: list[str]) -> int:
     policy, trust = recorded_policy(directory), trust_from(options)
     check_trust(policy, trust)  # asked before anything is shown
     with showing(options, policy) as watch:
-        ended = replay(
+        result = replay(
             directory,
             command=command or None,
             on_divergence=options.on_divergence,
-            vary=options.vary,
-            beside=options.beside,
-            drops_beside=options.no_beside,
             clock=options.clock,
-            patience_s=options.patience,
+            past=past_options(options),
             watch=watch,
             trust=trust,
-            envs=envs_from(options),
         )
-    return told(ended, options, finish(ended, options))
+    return _tell(result, options, finish(result, options))
 
 
-def told(ended: Ended, options: argparse.Namespace, code: int) -> int:
-    """Where it left its record, if it did."""
-    if ended.divergence is None and ended.left is not None:
-        return _told_live(ended, ended.left, options, code)
-    if ended.divergence is None:
-        if not options.json and not options.quiet:
-            print(f"the replay kept to its record{_besides(ended)}", file=sys.stderr)
+def _tell(result: FinishedRun, options: argparse.Namespace, code: int) -> int:
+    """Tell where it left its record, if it did. Return the exit code."""
+    from paddock.cli.replay_text import tell_divergence, tell_what_next
+
+    if result.divergence is not None:
+        if not options.json:
+            tell_divergence(result.divergence)
+            tell_what_next(result.divergence, mode=options.on_divergence)
+        return ExitCode.DIVERGED
+    if options.json or options.quiet:
         return code
-    from paddock.cli.replay_left import tell_divergence, tell_what_next
-
-    if not options.json:
-        tell_divergence(ended.divergence)
-        tell_what_next(ended.divergence, mode=options.on_divergence)
-    return ExitCode.DIVERGED
-
-
-def _told_live(ended: Ended, left: Divergence, options: argparse.Namespace, code: int) -> int:
-    """It went on as a fork, which has an end of its own."""
-    from paddock.cli.replay_left import tell_divergence
-
-    if not options.json and not options.quiet:
+    left = result.left
+    if left is None:
+        print(f"the replay kept to its record{_beside_text(result)}", file=sys.stderr)
+    else:  # it went on as a fork, which has an end of its own
         where = "after its last step" if left.step is None else f"at step {left.step}"
         tell_divergence(left)
-        print(f"left its record {where}; went on live as {ended.run}", file=sys.stderr)
+        print(f"left its record {where}; went on live as {result.run}", file=sys.stderr)
     return code
 
 
-def _besides(ended: Ended) -> str:
-    said = [f"{len(ended.differs)} other in their files"] if ended.differs else []
-    said += [f"{many(ended.beside, 'step')} beside"] if ended.beside else []
-    return f" ({'; '.join(said)})" if said else ""
+def _beside_text(result: FinishedRun) -> str:
+    parts = [f"{len(result.differs)} other in their files"] if result.differs else []
+    parts += [f"{many(result.background, 'step')} beside"] if result.background else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:

@@ -1,144 +1,123 @@
-"""The past of a run, read again from its journal and printed: no agent runs and nothing is touched.
-With another policy, what it would have decided stands beside what was decided.
+"""A replay told to a person: the past of a run, read again from its journal, where no agent runs
+and nothing is touched; and where an agent that ran again left its record.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.cells import cut
 from paddock.cli.output import counts, is_coloured, say
-from paddock.cli.run_lines import Manner, StepSeen, alert_line, step_lines
-from paddock.cli.show_data import joined, own_duration_us
+from paddock.cli.run_lines import Manner, alert_line, step_lines
+from paddock.cli.table import line_width
 from paddock.cli.times import offset
-from paddock.journal.traffic import mapping
+from paddock.model.errors import InvalidInput
+from paddock.model.events import Alert, Marked, PromptReported, Record, WentLive
 from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.run.matching.rules import vary_of
+from paddock.run.matching.showing import side_by_side, visible
 
 if TYPE_CHECKING:
-    from paddock.journal.keys import PublicKey
     from paddock.model.action import Decision
     from paddock.policy.compare import Change
     from paddock.policy.decide import Policy
-    from paddock.run.rereading import Frame, Redecided
+    from paddock.run.history import RedecidedStep
+    from paddock.run.replay.session import Divergence
 
 _DIGEST = 12
 _MAX_PROGRAMS = 5
 _PIPED = 120
+_MAX_PLACES = 3
+_MEASURES = ("body_bytes", "body_sha256")  # of a body
+_MAX_PLACE = 200
 
 
-def print_past(
-    directory: Path,
-    *,
-    policy: Policy | None = None,
-    is_json: bool = False,
-    key: PublicKey | None = None,
-) -> int:
-    """Prints every step, verified. Gives how many the policy would have decided otherwise."""
-    from paddock.run.rereading import Redecided, redecide, reread
+def print_past(directory: Path, *, policy: Policy | None = None, is_json: bool = False) -> int:
+    """Print every step, verified. Return how many the policy would have decided otherwise."""
+    from paddock.run.history import RedecidedStep, RunHistory
 
-    steps = (
-        (Redecided(frame, None) for frame in reread(directory, key=key))
-        if policy is None
-        else redecide(directory, policy, key=key)
-    )
+    history = RunHistory.read(directory)
+    steps = history.redecide(policy) if policy is not None else map(RedecidedStep, history.steps())
     return _print_json(steps, policy) if is_json else _print_text(steps, policy)
 
 
-def frame_lines(one: Redecided, start_us: int, manner: Manner) -> Iterator[str]:
-    """A step, what changed with it, and what would be decided about it now."""
-    frame = one.frame
-    yield from step_lines(seen(frame), manner)
-    if frame.has_moved_files and frame.tree:
-        yield f"        files are {plain(frame.tree, _DIGEST)[:_DIGEST]} from here on"
-    if frame.has_moved_world:
-        where = ", ".join(f"{name} {at}" for name, at in frame.positions.items())
+def redecided_lines(redecided: RedecidedStep, manner: Manner) -> Iterator[str]:
+    """Yield a step, what changed with it, and what would be decided about it now."""
+    step, state = redecided.recorded.step, redecided.recorded.state
+    yield from step_lines(step, manner, with_reason=False)
+    if state.has_moved_files and state.tree:
+        yield f"        files are {plain(state.tree, _DIGEST)[:_DIGEST]} from here on"
+    if state.has_moved_world:
+        where = ", ".join(f"{name} {at}" for name, at in state.positions.items())
         yield cut(f"        world at {plain(where, 200)}", manner.width - 1)
-    for note in frame.notes:
-        yield from _note_line(note, frame.step, manner)
-    if one.after is not None:
-        text = f"        would be {_decision(one.after)}"
+    for record in step.records:
+        yield from _event_lines(record, manner)
+    if redecided.after is not None:
+        text = f"        would be {_decision(redecided.after)}"
         yield manner.paint(cut(text, manner.width - 1), "33")
-    for change in one.programs[:_MAX_PROGRAMS]:
+    for change in redecided.programs[:_MAX_PROGRAMS]:
         yield cut(f"        program {_program(change)}", manner.width - 1)
 
 
-def seen(frame: Frame) -> StepSeen:
-    """The step as the live display knows it."""
-    decided, settled = mapping(frame.decided), mapping(frame.settled)
-    answered = mapping(frame.answered)
-    by = f" by {answered['by']}" if answered.get("by") else ""
-    return StepSeen(
-        number=frame.step,
-        at=frame.at,
-        body=frame.proposed,
-        verdict=str(decided.get("verdict", "-")),
-        by=str(decided.get("decided_by", "-")),
-        why=str(decided.get("why") or ""),
-        answer=f"{answered.get('state')}{by}" if answered else "",
-        is_again="again" in decided,
-        outcome=str(settled.get("outcome") or "no end was recorded"),
-        error=str(settled.get("error") or ""),
-        result=mapping(settled.get("result")),
-        cost=mapping(settled.get("cost")),
-        duration_us=time_taken_us(frame),
-    )
-
-
-def time_taken_us(frame: Frame) -> int | None:
-    """Return how long the step took; of a program that was let through, how long it ran."""
-    return own_duration_us(frame.proposed, joined(iter(frame.observed)), frame.duration_us)
-
-
-def _print_text(steps: Iterator[Redecided], policy: Policy | None) -> int:
-    manner = Manner(_width(), is_coloured(), _is_unicode())
+def _print_text(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
+    is_unicode = "utf" in str(sys.stdout.encoding or "").lower()
+    manner = Manner(line_width() or _PIPED, is_coloured(), is_unicode)
     verdicts: Counter[str] = Counter()
     otherwise = number = 0
-    start = None
-    for one in steps:
-        start = one.frame.at if start is None else start
-        say("\n".join(frame_lines(one, start, manner)))
+    start = last = None
+    for redecided in steps:
+        step = redecided.recorded.step
+        start, last = step.at if start is None else start, step.at
+        say("\n".join(redecided_lines(redecided, manner)))
         number += 1
-        verdicts[plain(one.frame.verdict or "-", 20)] += 1
-        otherwise += one.after is not None or bool(one.programs)
-    took = "" if start is None else f" in {offset(one.frame.at, start)[1:]} s"
-    say(f"{many(number, 'step')}{took}, verified: {counts(verdicts, ()) or 'none'}")
+        verdicts[step.verdict or "-"] += 1
+        otherwise += _is_otherwise(redecided)
+    took = "" if start is None else f" in {offset(last, start)[1:]} s"
+    say(f"{many(number, 'step')}{took}, verified: {counts(verdicts) or 'none'}")
     if policy is not None:
         say(f"{otherwise} of them would be decided otherwise")
     return otherwise
 
 
-def _print_json(steps: Iterator[Redecided], policy: Policy | None) -> int:
+def _print_json(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
     """One object a line, so that a long run can be read as it comes."""
     otherwise = 0
-    for one in steps:
-        shown = one.frame.as_json()
+    for redecided in steps:
+        fields = redecided.recorded.as_json()
         if policy is not None:
-            shown["after"] = None if one.after is None else _decision_json(one.after)
-            shown["programs_after"] = [_program_json(change) for change in one.programs]
-        sys.stdout.write(json.dumps(shown) + "\n")
-        otherwise += one.after is not None or bool(one.programs)
+            after = redecided.after
+            fields["after"] = None if after is None else _decision_json(after)
+            fields["programs_after"] = [_program_json(change) for change in redecided.programs]
+        sys.stdout.write(json.dumps(fields) + "\n")
+        otherwise += _is_otherwise(redecided)
     return otherwise
 
 
-def _note_line(note: Mapping[str, Any], step: int, manner: Manner) -> Iterator[str]:
-    match note.get("what"):
-        case "alert":
-            yield alert_line(note, step, manner)
-        case "mark":
-            yield cut(f"        mark: {plain(note.get('text'), 200)}", manner.width - 1)
-        case "prompt":
-            yield cut(f"        prompt {plain(note.get('version'), 200)}", manner.width - 1)
-        case "live":
+def _is_otherwise(redecided: RedecidedStep) -> bool:
+    return redecided.after is not None or bool(redecided.programs)
+
+
+def _event_lines(record: Record, manner: Manner) -> Iterator[str]:
+    """Yield what else was recorded with a step, where a person wants to know."""
+    match record.event:
+        case Alert() as alert:
+            yield alert_line(alert, record.step, manner)
+        case Marked(text=text):
+            yield cut(f"        mark: {plain(text, 200)}", manner.width - 1)
+        case PromptReported(version=version):
+            yield cut(f"        prompt {plain(version, 200)}", manner.width - 1)
+        case WentLive(files_kept=files_kept):
             yield "        from here on it was decided and carried out anew"
-            if kept := note.get("files_kept"):
-                yield f"        files in use that are not as recorded: {plain(kept, 20)}"
+            if files_kept:
+                yield f"        files in use that are not as recorded: {files_kept}"
 
 
 def _decision(decision: Decision) -> str:
@@ -164,9 +143,43 @@ def _program_json(change: Change) -> dict[str, Any]:
     return {"arguments": dict(change.action.arguments), "after": _decision_json(change.after)}
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED
+# ---- where a run left its record -----------------------------------------------------------------
 
 
-def _is_unicode() -> bool:
-    return "utf" in str(sys.stdout.encoding or "").lower()
+def tell_divergence(divergence: Divergence, before: str = "") -> None:
+    """Tell what is other than in the record. It names a place by keys that the agent chose."""
+    print(f"paddock: {before}{visible(divergence.text)}", file=sys.stderr)
+    if divergence.differences:
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(side_by_side(divergence.differences, width=width), file=sys.stderr)
+
+
+def tell_what_next(divergence: Divergence, *, is_fork: bool = False, mode: str = "stop") -> None:
+    """Tell how the same comes through another time."""
+    hints = []
+    if places := vary_options(divergence):
+        hints.append(f"{' '.join(places)} lets this differ")
+    if is_fork and divergence.step is not None:
+        hints.append(f"--at {divergence.step} forks where they part")
+    if not is_fork and mode == "stop":
+        hints.append("--on-divergence live goes on for real from here, as a fork")
+        hints.append("--on-divergence block refuses what is not in the record and goes on")
+    for at, hint in enumerate(hints):
+        print(f"{'next' if at == 0 else '':<10}{hint}", file=sys.stderr)
+
+
+def vary_options(divergence: Divergence) -> list[str]:
+    """Return what lets the places differ, as words for a shell; none where no rule could."""
+    options = []
+    places = (difference.at for difference in divergence.differences)
+    # A body that rules cannot read is compared by what is known of it, and varies as a whole.
+    for place in dict.fromkeys("body" if place in _MEASURES else place for place in places):
+        rule = f"{place}=any"
+        if not rule.isprintable() or len(rule) > _MAX_PLACE:
+            return []
+        try:
+            vary_of(rule)
+        except InvalidInput:  # who is asked, and for what, never varies
+            return []
+        options.append(f"--vary {shlex.quote(rule)}")
+    return options if len(options) <= _MAX_PLACES else []

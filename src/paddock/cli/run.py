@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
     from paddock.policy.decide import Policy
     from paddock.run.order import Order
+    from paddock.run.replay.replay import PastOptions
     from paddock.run.report import Report
-    from paddock.run.running import Ended, Watcher
+    from paddock.run.session import FinishedRun, Watcher
 
 MAX_STDIN = 8 << 20
 _MAX_PARENTS = 8
 _AT_THE_END = (
     "paddock.run.report",
-    "paddock.run.account",
     "paddock.run.changed",
-    "paddock.run.touched",
     "paddock.cli.run_summary",
     "paddock.cli.unpassed_variables",
 )
@@ -50,7 +49,7 @@ def main(words: list[str]) -> int:
 def _run(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.trust_prompt import trust_from
     from paddock.run.order import order_of
-    from paddock.run.running import run
+    from paddock.run.session import run
 
     timeout = options.timeout
     if timeout is not None:
@@ -74,8 +73,8 @@ def _run(options: argparse.Namespace, command: list[str]) -> int:
     if order.file is None and not options.quiet and not options.json:
         print(f"paddock: {_without_file(order.cwd)}", file=sys.stderr)
     with showing(options, order.policy) as watch:
-        ended = run(order, watch)
-    code = finish(ended, options, order)
+        result = run(order, watch)
+    code = finish(result, options, order)
     if code and getattr(watch, "is_out_of_input", False) and not options.quiet:
         _tell_input(command)
     return code
@@ -112,9 +111,9 @@ def _load_ahead() -> None:
 
 def told_interrupt(watch: Any, options: argparse.Namespace, why: str) -> None:
     """Return what an interrupted run came to, as far as it came, and why it was interrupted."""
-    import dataclasses
+    import msgspec
 
-    from paddock.run.running import INTERRUPTED
+    from paddock.run.session import INTERRUPTED
     from paddock.state.home import Home
 
     name = getattr(watch, "run", None)
@@ -124,7 +123,7 @@ def told_interrupt(watch: Any, options: argparse.Namespace, why: str) -> None:
         except (PaddockError, OSError):  # what went wrong is said by whoever ended it
             return
         if report.ended_by == INTERRUPTED:
-            report = dataclasses.replace(report, ended_by=why)
+            report = msgspec.structs.replace(report, ended_by=why)
         tell_summary(report)
 
 
@@ -132,7 +131,7 @@ def told_interrupt(watch: Any, options: argparse.Namespace, why: str) -> None:
 def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
     """Who shows a run while it goes."""
     if options.json:
-        from paddock.cli.run_json import ForPrograms
+        from paddock.cli.run_screen import ForPrograms
 
         yield ForPrograms()
         return
@@ -161,36 +160,37 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
 
 
 def recorded_policy(directory: Path) -> Policy:
-    """The terms that a recorded run began with; the usual ones where they cannot be read. Raises
-    for a journal that this home has not signed: nobody is asked about what a stranger wrote."""
+    """Return the policy that a recorded run began with; the usual one where it cannot be read.
+    Raises for a journal that this home has not signed: nobody is asked about what a stranger
+    wrote."""
     from paddock.gate.signed_journals import check_trusted
     from paddock.policy.file import default_policy
-    from paddock.run.changed import setting_in
-    from paddock.run.order import policy_in
+    from paddock.run.changed import configuration_of
+    from paddock.run.order import load_policy
     from paddock.state.home import Home
 
     covered = check_trusted(directory, Home.find())
     try:
-        return policy_in(setting_in(directory, covered).get("policy") or {})
+        return load_policy(configuration_of(directory, covered).policy)
     except PaddockError:
-        return default_policy()  # what is wrong is said by whoever needs them
+        return default_policy()  # what is wrong is said by whoever needs it
 
 
-def finish(ended: Ended, options: argparse.Namespace, order: Order | None = None) -> int:
+def finish(result: FinishedRun, options: argparse.Namespace, order: Order | None = None) -> int:
     """Says what it came to; the agent's own status is ours. Of a first run, given its order, also
     which variables the agent would have read."""
     if options.quiet and not options.json:
-        return _status(ended)
-    report = reported(ended.directory)
+        return _status(result)
+    report = reported(result.directory)
     missing = () if order is None else _missing_variables(order)
     if options.json:
         from paddock.cli.output import say_json
 
         variables = {} if order is None else {"not_passed": list(missing)}
-        say_json({**report.as_json(), "error": ended.error, **variables})
+        say_json({**report.as_json(), "error": result.error, **variables})
     else:
         tell_summary(report)
-    code = _status(ended)
+    code = _status(result)
     if missing and not options.json:
         from paddock.cli.unpassed_variables import describe
 
@@ -204,37 +204,36 @@ def _missing_variables(order: Order) -> tuple[str, ...]:
     return unpassed_variables(order)
 
 
-def _status(ended: Ended) -> int:
-    if ended.error is not None:
-        print(f"paddock: the agent was not started: {ended.error}", file=sys.stderr)
-        return ended.not_started
-    if ended.limit is not None:
+def _status(result: FinishedRun) -> int:
+    if result.error is not None:
+        print(f"paddock: the agent was not started: {result.error}", file=sys.stderr)
+        return result.not_started
+    if result.limit is not None:
         from paddock.cli.limit_text import limit_text
 
         elsewhere = ", or in the paddock file"
-        text = limit_text(ended.limit, ended.limits, "--set sandbox.limits.", elsewhere)
+        text = limit_text(result.limit, result.limits, "--set sandbox.limits.", elsewhere)
         print(f"paddock: the agent was ended by {text}", file=sys.stderr)
-    if ended.exit_code is not None:
-        return ended.exit_code
-    from paddock.run.running import TIMED_OUT
+    if result.exit_code is not None:
+        return result.exit_code
+    from paddock.run.session import TIMED_OUT
 
-    print(f"paddock: the agent was ended before it was done: {ended.ended_by}", file=sys.stderr)
-    if ended.ended_by == "timeout":
+    print(f"paddock: the agent was ended before it was done: {result.ended_by}", file=sys.stderr)
+    if result.ended_by == "timeout":
         hint = "raise it with --timeout of paddock run, or sandbox.timeout in the paddock file"
         print(f"  hint: {hint}", file=sys.stderr)
-    return ExitCode.TIMED_OUT if ended.ended_by in TIMED_OUT else ExitCode.KILLED
+    return ExitCode.TIMED_OUT if result.ended_by in TIMED_OUT else ExitCode.KILLED
 
 
 def reported(directory: Path) -> Report:
-    """What a run came to, with the names of the files that it touched."""
-    import dataclasses
+    """Return what a run came to, with the names of the files that it touched."""
+    import msgspec
 
-    from paddock.run.changed import setting_in
+    from paddock.run.changed import configuration_of, files_touched
     from paddock.run.report import report_of
-    from paddock.run.touched import files_touched
 
-    mounts = setting_in(directory).get("mounts") or ()
-    return dataclasses.replace(report_of(directory), files=files_touched(directory, mounts))
+    mounts = configuration_of(directory).mounts
+    return msgspec.structs.replace(report_of(directory), files=files_touched(directory, mounts))
 
 
 def tell_summary(report: Report) -> None:
@@ -354,3 +353,16 @@ def envs_from(options: argparse.Namespace) -> dict[str, str]:
     from paddock.cli.options import variables_from
 
     return variables_from(options.env)
+
+
+def past_options(options: argparse.Namespace) -> PastOptions:
+    """Return what a replay or a fork lets differ while the past is lived through."""
+    from paddock.run.replay.replay import PastOptions
+
+    return PastOptions(
+        vary=tuple(options.vary),
+        beside=tuple(options.beside),
+        drops_beside=options.no_beside,
+        patience_s=options.patience,
+        envs=envs_from(options),
+    )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from paddock.cli.harmless import Harmless
 from paddock.cli.output import discard
+from paddock.model.events import Configured, Record
 
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
@@ -27,17 +29,17 @@ class Screen:
         out: Any,
         err: Any,
         *,
-        is_terminal: bool | None = None,
         width: int | None = None,
         on_reader_gone: Callable[[], None] | None = None,
     ) -> None:
         self._on_reader_gone = on_reader_gone
-        self.is_terminal = _is_tty(err) if is_terminal is None else is_terminal
+        self.is_terminal = _is_tty(err)
         self._width = width
         self._err = err
         self._streams = {"stdout": out, "stderr": err}
         # Of the streams that a person looks at, what could harm is taken out.
-        self._harmless = {name: Harmless() for name, one in self._streams.items() if _is_tty(one)}
+        watched = [name for name, stream in self._streams.items() if _is_tty(stream)]
+        self._harmless = {name: Harmless() for name in watched}
         self._on_screen = {name for name in self._streams if self._shares(name)}
         self._progress = ""
         self._is_line_open = False  # of the agent, on the screen
@@ -144,6 +146,34 @@ class Screen:
         except (OSError, ValueError, AttributeError):
             return False
         return (ours.st_dev, ours.st_ino) == (its.st_dev, its.st_ino)
+
+
+class ForPrograms:
+    """Watches a run whose end is one JSON object on the output, and says nothing of its own. What
+    the agent writes, to either output, goes to the error output, so that the object stands alone.
+    """
+
+    def __init__(self) -> None:
+        is_seen = sys.stderr.isatty()
+        self._harmless = {name: Harmless() for name in ("stdout", "stderr")} if is_seen else {}
+
+    def began(self, run: str, configured: Configured) -> None:
+        """Do nothing: the object has it."""
+
+    def told(self, record: Record) -> None:
+        """Do nothing: the object is made from the journal."""
+
+    def said(self, stream: str, data: bytes) -> None:
+        """Write to the error output, as it is unless a person looks at it."""
+        if stream in self._harmless:
+            data = self._harmless[stream].feed(data).encode()
+        with contextlib.suppress(OSError, ValueError):  # a reader that went away ends no run
+            sys.stderr.flush()
+            sys.stderr.buffer.write(data)
+            sys.stderr.buffer.flush()
+
+    def finish(self) -> None:
+        """Do nothing: nothing waits here."""
 
 
 def _is_tty(stream: Any) -> bool:

@@ -3,85 +3,96 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from paddock.cli.cells import worded
+from paddock.cli.numbers import thousands, usd_text
 from paddock.cli.output import counts
-from paddock.cli.run_lines import Manner, money, thousands
-from paddock.cli.runs import OUTCOMES
+from paddock.cli.run_lines import Manner, alert_text, names_text, repeats_text
+from paddock.cli.runs import OUTCOMES, REPLAY
 from paddock.cli.times import took
 from paddock.model.action import Verdict
+from paddock.model.events import Diverged
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.model.sizes import format_size
-from paddock.run.report import ENDED, AlertSeen, Report
+from paddock.run.report import ENDED, Report
 
 _LABEL = 10
 _MAX_ALERTS = 8
 _MAX_VARIED = 20
-_MAX_NAMES = 12
+_MAX_REPEATS = 12
 _RED, _YELLOW = "31", "33"
-REPLAY = "replay"
 _WEAKER = ("not ", "off", "watched")  # as the fence says it of a boundary
-_VERDICTS = [v.value for v in Verdict]
 
 
-def summary_lines(report: Report, manner: Manner, *, next_commands: bool = True) -> Iterator[str]:
-    """Only what there is something to say about; the run's id always."""
-    yield from _labelled("run", _run(report), manner)
-    yield from _labelled(*_state(report), manner, None if report.is_whole else _YELLOW)
-    yield from _labelled("decided", _decided(report), manner)
-    yield from _labelled("outcomes", counts(_named(report.outcomes), OUTCOMES), manner)
-    yield from left_lines(report, manner)
-    yield from _enforced(report, manner)
-    if next_commands:
-        for at, command in enumerate(_next(report)):
-            yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
+class _Fact(NamedTuple):
+    """A label and what is to be said there; nothing is written for an empty text."""
+
+    label: str
+    text: str
+    colour: str | None = None
 
 
-def left_lines(report: Report, manner: Manner) -> Iterator[str]:
-    """What is left of a run to look at: answers, files, drafts, world, money, alerts."""
-    yield from _labelled("asked", _answers(report), manner)
-    yield from _labelled("faults", counts(_named(report.faults), ()), manner)
-    yield from _labelled("files", _files(report), manner)
-    yield from _labelled("differs", _kept(report), manner, _YELLOW)
-    yield from _labelled("drafts", _drafts(report), manner)
-    yield from _labelled("world", _world(report), manner)
-    for line in _broken(report):
-        yield from _labelled("broken", line, manner, _RED)
-    yield from _labelled("spent", _spent(report), manner)
-    yield from _labelled("prompt", _some(report.prompts), manner)
-    yield from _labelled("marks", _some(tuple(one.text for one in report.marks)), manner)
-    for alert in report.alerts[:_MAX_ALERTS]:
-        yield from _labelled("alert", _alert(alert), manner, _RED)
-    if len(report.alerts) > _MAX_ALERTS:
-        more = f"{len(report.alerts) - _MAX_ALERTS} more: paddock net {_name(report.run)}"
-        yield from _labelled("alert", more, manner, _RED)
-    for field, times in sorted(report.varied.items())[:_MAX_VARIED]:
-        steps = many(times, "step")
-        yield from _labelled("let vary", f"{plain(field, 200)}, {steps}", manner)
-    yield from _labelled("repeated", _repeats(report), manner)
-    yield from _labelled("record", _left_out(report), manner, _YELLOW)
-    if report.divergence is not None:
-        yield from _labelled("diverged", _diverged(report.divergence), manner, _RED)
+def summary_lines(report: Report, manner: Manner) -> Iterator[str]:
+    """Yield what there is something to say about; the run's id always."""
+    yield from _lines(
+        [
+            _Fact("run", _run(report)),
+            _state(report),
+            _Fact("decided", _decided(report)),
+            _Fact("outcomes", counts(report.outcomes, OUTCOMES)),
+            *_rest(report),
+            *_enforced(report),
+        ],
+        manner,
+    )
+    for at, command in enumerate(_next(report)):
+        yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
 
 
 def ending_lines(report: Report, manner: Manner) -> Iterator[str]:
-    """How a run ended and what is left of it, for below its steps."""
-    yield from _labelled("command", plain(shlex.join(report.command), 400), manner)
-    if report.kind != "run":
-        yield from _labelled("kind", f"{plain(report.kind, 20)}{_parent(report)}", manner)
-    yield from _labelled(*_state(report), manner, None if report.is_whole else _YELLOW)
-    yield from _labelled("proved", _proved(report), manner)
-    yield from left_lines(report, manner)
+    """Yield how a run ended and what is left of it, for below its steps."""
+    kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
+    return _lines(
+        [
+            _Fact("command", plain(shlex.join(report.command), 400)),
+            _Fact("kind", kind),
+            _state(report),
+            _Fact("proved", _proved(report)),
+            *_rest(report),
+        ],
+        manner,
+    )
 
 
-def _labelled(label: str, text: str, manner: Manner, colour: str | None = None) -> Iterator[str]:
-    if not text:
-        return
-    for at, piece in enumerate(worded(text, manner.width - _LABEL - 1)):
-        head = label if at == 0 else ""
-        yield f"{head:<{_LABEL}}{manner.paint(piece, colour)}"
+def _lines(facts: Iterable[_Fact], manner: Manner) -> Iterator[str]:
+    for label, text, colour in facts:
+        pieces = worded(text, manner.width - _LABEL - 1) if text else []
+        for at, piece in enumerate(pieces):
+            head = label if at == 0 else ""
+            yield f"{head:<{_LABEL}}{manner.paint(piece, colour)}"
+
+
+def _rest(report: Report) -> Iterator[_Fact]:
+    """Yield what is left of a run to look at: answers, files, drafts, world, money, alerts."""
+    yield _Fact("asked", _answers(report))
+    yield _Fact("faults", counts(report.faults))
+    yield _Fact("files", _files(report))
+    yield _Fact("differs", _kept(report), _YELLOW)
+    yield _Fact("drafts", _drafts(report))
+    yield from _world(report)
+    yield _Fact("spent", _spent(report))
+    yield _Fact("prompt", names_text(report.prompts))
+    yield _Fact("marks", names_text([mark.text for mark in report.marks]))
+    yield from _alerts(report)
+    for field, times in sorted(report.varied.items())[:_MAX_VARIED]:
+        yield _Fact("let vary", f"{plain(field, 200)}, {many(times, 'step')}")
+    yield _Fact("repeated", _repeats(report))
+    yield _Fact("record", _left_out(report), _YELLOW)
+    if report.divergence is not None:
+        yield _Fact("diverged", _diverged(report.divergence), _RED)
 
 
 def _run(report: Report) -> str:
@@ -94,33 +105,46 @@ def _run(report: Report) -> str:
 
 
 def _parent(report: Report) -> str:
-    lineage = report.lineage or {}
-    at = f" at step {plain(lineage['at'], 20)}" if "at" in lineage else ""
-    return f" of {plain(lineage['run'], 60)}{at}" if "run" in lineage else ""
+    lineage = report.lineage
+    if lineage is None:
+        return ""
+    at = "" if lineage.at is None else f" at step {lineage.at}"
+    return f" of {_name(lineage.run)}{at}"
 
 
-def _state(report: Report) -> tuple[str, str]:
+def _state(report: Report) -> _Fact:
     code = "" if report.exit_code is None else f", exit code {report.exit_code}"
     by = f" ({plain(report.ended_by, 200)})" if report.ended_by else ""
     text = f"after {took(report.duration_us)}{code}{by}, {many(report.steps, 'step')}"
-    return ("ended", text) if report.state == ENDED else ("state", f"{report.state} {text}")
+    colour = None if report.is_whole else _YELLOW
+    if report.state == ENDED:
+        return _Fact("ended", text, colour)
+    return _Fact("state", f"{report.state} {text}", colour)
 
 
 def _decided(report: Report) -> str:
-    said = counts(_named(report.verdicts), _VERDICTS)
+    verdicts = counts(report.verdicts, Verdict)
     again = f"; {report.again} answered from the record" if report.again else ""
     beside = f"; {report.beside} beside" if report.beside else ""
-    return f"{said}{again}{beside}" if said else ""
+    return f"{verdicts}{again}{beside}" if verdicts else ""
 
 
 def _answers(report: Report) -> str:
-    one = report.answers
-    found = {"approved": one.approved, "edited": one.edited, "denied": one.denied,
-             "without an answer": one.expired}  # fmt: skip
-    left = max(one.asked - sum(found.values()), 0)
-    late = 0 if report.state != ENDED else left
-    found |= {"without an answer": one.expired + late, "still waiting": left - late}
-    return f"{one.asked}: {counts(found, found)}" if one.asked else ""
+    answers = report.answers
+    if not answers.asked:
+        return ""
+    numbers = {
+        "approved": answers.approved,
+        "edited": answers.edited,
+        "denied": answers.denied,
+        "without an answer": answers.expired,
+    }
+    left = max(answers.asked - sum(numbers.values()), 0)
+    if report.state == ENDED:
+        numbers["without an answer"] += left
+    else:
+        numbers["still waiting"] = left
+    return f"{answers.asked}: {counts(numbers, numbers)}"
 
 
 def _files(report: Report) -> str:
@@ -134,7 +158,7 @@ def _files(report: Report) -> str:
     told = []
     for what, names in parts.items():
         outer = tuple(name for name in names if not is_in_repository(name))
-        told += [f"{what}: {_some(outer)}"] if outer else []
+        told += [f"{what}: {names_text(outer)}"] if outer else []
     named = "; ".join(told)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
@@ -150,56 +174,56 @@ def _kept(report: Report) -> str:
     files = many(report.files_kept, "file is", "files are")
     rest = report.files_kept - len(report.kept)
     more = f" and {rest} more" if rest > 0 else ""
-    return f"{files} in use and not as recorded: {_some(report.kept)}{more}"
+    return f"{files} in use and not as recorded: {names_text(report.kept)}{more}"
 
 
 def _drafts(report: Report) -> str:
     """Those of its past wait with the run that made them."""
     past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
-    return "; ".join(filter(None, (_some(report.drafts), past)))
+    return "; ".join(filter(None, (names_text(report.drafts), past)))
 
 
-def _world(report: Report) -> str:
+def _world(report: Report) -> Iterator[_Fact]:
     world = report.world
     if world is None:
-        return ""
+        return
     if world.error:
-        return f"its last state is not known: {plain(world.error, 200)}"
-    changed = {name: count for name, count in world.changes.items() if count}
-    return f"changes: {counts(_named(changed), ())}" if changed else "nothing changed"
-
-
-def _broken(report: Report) -> Iterator[str]:
-    if report.world is not None:
-        for name, said in report.world.broken.items():
-            yield from (f"{plain(name, 60)}: {plain(one, 300)}" for one in said[:_MAX_ALERTS])
+        yield _Fact("world", f"its last state is not known: {plain(world.error, 200)}")
+    else:
+        changes = counts(world.changes)
+        yield _Fact("world", f"changes: {changes}" if changes else "nothing changed")
+    for name, invariants in world.broken.items():
+        for invariant in invariants[:_MAX_ALERTS]:
+            yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
 
 
 def _spent(report: Report) -> str:
-    one = report.spent
-    if not one.calls or report.kind == REPLAY:  # which asks no model
+    spent = report.spent
+    if not spent.calls or report.kind == REPLAY:  # which asks no model
         return ""
-    tokens = f"{thousands(one.input_tokens)} tokens in, {thousands(one.output_tokens)} out"
-    price = f", {money(one.usd_micros)}" if one.usd_micros else ", price not known"
-    calls = "1 model call" if one.calls == 1 else f"{one.calls} model calls"
-    return f"{calls}: {tokens}{price}"
+    tokens = f"{thousands(spent.input_tokens)} tokens in, {thousands(spent.output_tokens)} out"
+    price = usd_text(spent.usd_micros) if spent.usd_micros else "price not known"
+    return f"{many(spent.calls, 'model call')}: {tokens}, {price}"
 
 
-def _alert(alert: AlertSeen) -> str:
-    about = ", ".join(f"{key} {value}" for key, value in alert.about.items())
-    times = f" ({alert.times} times)" if alert.times > 1 else ""
-    steps = f", step {', '.join(map(str, alert.steps[:5]))}" if alert.steps else ""
-    return f"{plain(f'{alert.name}: {about}', 300)}{times}{steps}"
+def _alerts(report: Report) -> Iterator[_Fact]:
+    for alert in report.alerts[:_MAX_ALERTS]:
+        times = f" ({alert.times} times)" if alert.times > 1 else ""
+        steps = f", step {', '.join(map(str, alert.steps[:5]))}" if alert.steps else ""
+        text = f"{alert_text(alert.name, alert.about, 300)}{times}{steps}"
+        yield _Fact("alert", text, _RED)
+    more = len(report.alerts) - _MAX_ALERTS
+    if more > 0:
+        yield _Fact("alert", f"{more} more: paddock net {_name(report.run)}", _RED)
 
 
 def _repeats(report: Report) -> str:
     """Refusals that came so often that the rest was counted."""
-    said = []
-    for step, one in list(report.repeats.items())[:_MAX_NAMES]:
-        span = took(one.last_at - one.first_at)
-        said.append(f"step {step} was refused {many(one.count, 'more time')} in {span}")
-    more = len(report.repeats) - len(said)
-    return "; ".join([*said, *([f"and {many(more, 'more step')}"] if more > 0 else [])])
+    parts = [repeats_text(*item) for item in list(report.repeats.items())[:_MAX_REPEATS]]
+    more = len(report.repeats) - _MAX_REPEATS
+    if more > 0:
+        parts.append(f"and {many(more, 'more step')}")
+    return "; ".join(parts)
 
 
 def _left_out(report: Report) -> str:
@@ -215,18 +239,18 @@ def _left_out(report: Report) -> str:
     )
 
 
-def _enforced(report: Report, manner: Manner) -> Iterator[str]:
-    """How many boundaries held, and in full those that are weaker than they could be."""
+def _enforced(report: Report) -> Iterator[_Fact]:
+    """Yield how many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
     if not names:
         return
     count = many(len(names), "boundary", "boundaries")
     tried = f", {len(proved)} of them proved in this run" if proved else ""
-    yield from _labelled("enforced", f"{count}{tried}", manner)
+    yield _Fact("enforced", f"{count}{tried}")
     for name, by in enforced.items():
         if by.startswith(_WEAKER):
-            yield from _labelled("weaker", plain(f"{name}: {by}", 400), manner, _YELLOW)
+            yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
 
 
 def _proved(report: Report) -> str:
@@ -236,33 +260,27 @@ def _proved(report: Report) -> str:
     return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
 
 
-def _diverged(found: Mapping[str, object]) -> str:
-    step = found.get("step")
-    where = "after its last step" if step is None else f"at step {step}"
-    return plain(f"{where}: {found.get('kind')}", 200)
+def _diverged(diverged: Diverged) -> str:
+    where = "after its last step" if diverged.step is None else f"at step {diverged.step}"
+    return plain(f"{where}: {diverged.kind}", 200)
 
 
 def _next(report: Report) -> list[str]:
     run = _name(report.run)
-    words = [f"paddock show {run}", f"paddock step {run}"]
-    words += [f"paddock changes {run}"] if report.files and report.files.changed else []
-    words += [f"paddock drafts {run}"] if report.drafts else []
-    words += [f"paddock net {run}"] if report.alerts else []
-    words += [f"paddock verdicts {run}"] if report.faults else []
-    parent = (report.lineage or {}).get("run")
-    words += [f"paddock compare {_name(str(parent))} {run}"] if parent else []
-    is_forked = report.steps and report.kind != REPLAY  # of a replay its origin is
-    return words + ([f"paddock fork {run} --at {report.steps}"] if is_forked else [])
-
-
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(plain(one, 80) for one in names[:_MAX_NAMES])
-    more = len(names) - _MAX_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _named(found: Mapping[str, int]) -> dict[str, int]:
-    return {plain(name, 40): number for name, number in found.items()}
+    commands = [f"paddock show {run}", f"paddock step {run}"]
+    if report.files and report.files.changed:
+        commands.append(f"paddock changes {run}")
+    if report.drafts:
+        commands.append(f"paddock drafts {run}")
+    if report.alerts:
+        commands.append(f"paddock net {run}")
+    if report.faults:
+        commands.append(f"paddock verdicts {run}")
+    if report.lineage is not None:
+        commands.append(f"paddock compare {_name(report.lineage.run)} {run}")
+    if report.steps and report.kind != REPLAY:  # of a replay its origin is forked
+        commands.append(f"paddock fork {run} --at {report.steps}")
+    return commands
 
 
 def _name(text: str) -> str:

@@ -15,34 +15,30 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from paddock.cli.call_text import call_summary, short_call_text
+from paddock.cli.numbers import thousands, usd_text
 from paddock.cli.run_lines import (
     Manner,
-    StepSeen,
     alert_line,
+    configuration_lines,
     joined,
-    money,
     plain_step,
-    setting_lines,
     step_lines,
-    thousands,
-    what,
 )
 from paddock.cli.run_screen import Screen
 from paddock.cli.run_steps import Rate, Steps
 from paddock.cli.times import took
-from paddock.journal.records import Record
-from paddock.journal.traffic import mapping
+from paddock.model.events import Alert, Answered, Asked, Configured, Record, Settled
+from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.steps import Step
 
 REDRAW_S = 0.05
 MAX_WAITING_BYTES = 4 << 20
 _IDLE_S = 0.2
 _STILL_S = 1.0  # longer than any terminal takes that is looked at
-_USAGE_S = 1.0
 _END_OF_INPUT = b"EOFError"  # as Python says it
-_STOPPED = (("block", "blocked"), ("ask", "asked"))
 
-Usage = Callable[[], Mapping[str, str]]  # what is used of which limit, in words
 Item = Record | tuple[str, bytes] | str
 
 
@@ -57,7 +53,6 @@ class LiveText:
         is_quiet: bool = False,
         is_asked_here: bool = False,
         limits: Mapping[str, str] | None = None,
-        usage: Usage | None = None,
     ) -> None:
         self.run: str | None = None  # its id, once it has one
         self.is_out_of_input = False  # the agent complained that it could read nothing
@@ -67,9 +62,6 @@ class LiveText:
         self._is_coloured = is_coloured
         self._is_asked_here = is_asked_here and screen.is_terminal
         self._limits = dict(limits or {})
-        self._usage = usage
-        self._used: Mapping[str, str] = {}
-        self._used_at = -_USAGE_S
         self._row: deque[Item] = deque()
         self._held: deque[Item] = deque()  # until a person has answered
         self._asked: set[int] = set()  # steps about which a person is asked in this terminal
@@ -91,12 +83,12 @@ class LiveText:
         screen = Screen(sys.stdout, sys.stderr, on_reader_gone=on_reader_gone)
         return cls(screen, is_coloured=is_coloured and screen.is_terminal, **words)
 
-    def began(self, run: str, setting: Mapping[str, Any]) -> None:
+    def began(self, run: str, configured: Configured) -> None:
         """The run has its id, and what was mounted is known."""
         self.run = run
         if not self._is_quiet:
             with self._changed:
-                self._row.extend(setting_lines(setting, self._manner()))
+                self._row.extend(configuration_lines(configured, self._manner()))
                 self._changed.notify_all()
         self._has_begun = True
 
@@ -184,7 +176,7 @@ class LiveText:
             self._is_idle = False
             items = list(self._row)
             self._row.clear()
-            self._waiting_bytes -= sum(len(one[1]) for one in items if isinstance(one, tuple))
+            self._waiting_bytes -= sum(len(item[1]) for item in items if isinstance(item, tuple))
             self._changed.notify_all()
             return items
 
@@ -205,22 +197,25 @@ class LiveText:
         step = self._steps.take(item)
         if self._is_quiet:
             return
-        if item.type.value == "noted" and item.body.get("what") == "alert":
-            self._ours(alert_line(item.body, item.step, self._manner()))
-        elif item.type.value == "asked" and not self._is_asked_here:
-            self._ours(_asked_line(item, self._steps.under_way(item.step)))
-        elif step is not None:
-            self._show_step(step)
-            if (inner := self._steps.within(step)) is not None:
-                self._show_step(inner)
+        match item.event:
+            case Alert() as alert:
+                self._ours(alert_line(alert, item.step, self._manner()))
+            case Asked() as asked if not self._is_asked_here:
+                self._ours(_asked_line(asked, item.step, self._steps.under_way(item.step)))
+        if step is None:
+            return
+        self._show_step(step, is_under_way=step.settled is None)
+        if (inner := self._steps.within(step)) is not None:
+            self._show_step(inner)
 
-    def _show_step(self, step: StepSeen) -> None:
+    def _show_step(self, step: Step, *, is_under_way: bool = False) -> None:
         if self._rate.is_full(step):
             return
         if self._screen.is_terminal:
-            self._screen.line("\n".join(step_lines(step, self._manner())))
+            lines = step_lines(step, self._manner(), is_under_way=is_under_way)
+            self._screen.line("\n".join(lines))
         else:
-            self._screen.line(f"paddock: {plain_step(step)}")
+            self._screen.line(f"paddock: {plain_step(step, is_under_way=is_under_way)}")
 
     def _ours(self, text: str) -> None:
         """A line that is no step. Without a terminal it begins as all of ours do: whoever looks for
@@ -231,8 +226,8 @@ class LiveText:
     def _say_left_out(self, now: float) -> None:
         if self._asked:
             return
-        if said := self._rate.left_out(now, is_over=self._is_over.is_set()):
-            self._ours(said)
+        if text := self._rate.left_out(now, is_over=self._is_over.is_set()):
+            self._ours(text)
         lost, self._lost_bytes = self._lost_bytes, 0
         if lost:
             self._ours(f"      ({many(lost, 'byte')} of the agent's output only in the journal)")
@@ -246,31 +241,22 @@ class LiveText:
         self._screen.progress(joined(self._parts(now), self._manner()))
 
     def _parts(self, now: float) -> list[str]:
-        """The most telling first: what does not fit is left out from the end."""
+        """Return the most telling first: what does not fit is left out from the end."""
         steps, spent = self._steps, self._steps.spent
         parts = [
             many(steps.count, "step") if self._has_begun or steps.count else "starting",
             took(int((now - self._began_at) * 1e6)),
         ]
-        stopped = [f"{steps.verdicts[one]} {said}" for one, said in _STOPPED if steps.verdicts[one]]
-        parts += [", ".join(stopped)] if stopped else []
+        stopped = {"blocked": steps.verdicts["block"], "asked": steps.verdicts["ask"]}
+        if any(stopped.values()):
+            parts.append(", ".join(f"{n} {what}" for what, n in stopped.items() if n))
         if spent["input_tokens"] or spent["output_tokens"]:
             parts.append(f"{thousands(spent['input_tokens'] + spent['output_tokens'])} tokens")
         if spent["usd_micros"]:
-            parts.append(money(spent["usd_micros"]))
-        if (one := steps.oldest()) is not None:
-            parts.append(f"{one.number} {what(one)[:40]}")
-        used = {**self._limits, **self._usage_now(now)}
-        return parts + [f"{name} {words}" for name, words in used.items()]
-
-    def _usage_now(self, now: float) -> Mapping[str, str]:
-        if self._usage is not None and now - self._used_at >= _USAGE_S:
-            self._used_at = now
-            try:
-                self._used = self._usage()
-            except Exception:  # of a sandbox that is just ending
-                self._used = {}
-        return self._used
+            parts.append(usd_text(spent["usd_micros"]))
+        if (oldest := steps.oldest()) is not None:
+            parts.append(f"{oldest.number} {short_call_text(oldest)[:40]}")
+        return parts + [f"{name} {limit}" for name, limit in self._limits.items()]
 
     def _manner(self) -> Manner:
         return Manner(self._screen.width, self._is_coloured, self._screen.is_unicode)
@@ -278,28 +264,24 @@ class LiveText:
     def _end(self) -> None:
         if not self._is_quiet:
             for step in self._steps.rest():
-                self._show_step(step)
+                is_running = bool(step.result.get("let_through"))
+                self._show_step(step, is_under_way=is_running)
             self._say_left_out(time.monotonic())
         self._screen.end()
 
 
 def _follow(asked: set[int], record: Record) -> None:
-    """Which steps wait for a person."""
+    """Keep the set of steps that wait for a person."""
     if record.step is None:
         return
-    if record.type.value == "asked":
-        asked.add(record.step)
-    elif record.type.value in ("answered", "settled"):
-        asked.discard(record.step)
+    match record.event:
+        case Asked():
+            asked.add(record.step)
+        case Answered() | Settled():
+            asked.discard(record.step)
 
 
-def _asked_line(record: Record, step: StepSeen | None) -> str:
-    from paddock.cli.call_summary import call_summary
-    from paddock.model.plain import plain
-
-    approval = plain(record.body.get("approval", "?"), 60)
-    about = ""
-    if step is not None:
-        name, arguments = str(step.body.get("name")), mapping(step.body.get("arguments"))
-        about = f" ({call_summary(step.kind, name, arguments)})"
-    return f"    ? step {record.step}{about} waits for a person: paddock approvals show {approval}"
+def _asked_line(asked: Asked, number: int | None, step: Step | None) -> str:
+    approval = plain(asked.approval, 60)
+    about = "" if step is None else f" ({call_summary(step.kind, step.name, step.arguments)})"
+    return f"    ? step {number}{about} waits for a person: paddock approvals show {approval}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.parser import RUN_HELP, CommandParser
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from paddock.journal.index_rows import RunRow
 
 OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
-_PAGE = 200
+REPLAY = "replay"
 LISTED = 20  # runs, if nobody asks for more
 
 
@@ -89,17 +88,6 @@ def duration_us(run: RunRow) -> int:
     return max((run.ended_at or run.last_at) - run.started_at, 0)
 
 
-def matching(index: Index, agent: str | None, since_us: int) -> Iterator[RunRow]:
-    """Runs from the newest back to that time."""
-    offset = 0
-    while page := index.runs(agent=agent, limit=_PAGE, offset=offset):
-        for run in page:
-            if run.started_at < since_us:
-                return
-            yield run
-        offset += _PAGE
-
-
 def make_parser() -> CommandParser:
     from paddock.cli.numbers import count
 
@@ -125,14 +113,15 @@ def make_parser() -> CommandParser:
 def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
+    from paddock.cli.journals import newest_first
     from paddock.cli.output import warn
     from paddock.cli.times import since
 
     since_us = since(options.since) if options.since else 0
-    found = matching(index, options.agent, since_us)
+    runs = newest_first(index, agent=options.agent, since_us=since_us)
     if options.all:
-        return list(found)
-    chosen = list(islice(found, options.limit or LISTED))
-    if options.limit is None and (left := sum(1 for _ in found)):
+        return list(runs)
+    chosen = list(islice(runs, options.limit or LISTED))
+    if options.limit is None and (left := sum(1 for _ in runs)):
         warn(f"{many(left, 'older run')} not shown: --all, or -n N")
     return chosen

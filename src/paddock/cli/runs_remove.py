@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock.cli.journals import all_indexed, find_journal, state_of
+from paddock.cli.journals import all_indexed, find_journal, newest_first, state_of
 from paddock.cli.output import say, say_json, warn
-from paddock.cli.runs import matching
 from paddock.journal.index_rows import RunRow
 from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
@@ -28,7 +27,7 @@ def remove(options: argparse.Namespace) -> int:
         raise InvalidInput("say which runs: RUN ..., or --older 30d")
     home = Home.find()
     with all_indexed(home) as (index, _):
-        rows = list(matching(index, None, 0))
+        rows = list(newest_first(index))
     kept: dict[str, list[str]] = {}
     if options.older:
         chosen, kept = without_needed(_older(options.older, rows), rows)

@@ -4,7 +4,8 @@ of the ordinary, and the command, as far as the line has room.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from paddock.cli.journals import state_of
 from paddock.cli.output import counts
@@ -16,20 +17,17 @@ from paddock.model.plain import plain
 
 HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")
 _ORDINARY = ("done", "simulated")
-_SPARED = (
-    "TOOK",
-    "STEPS",
-    "STARTED",
-    "AGENT",
-)  # where the command would have too little room, in turn
+# Where the command would have too little room, in turn.
+_SPARED = ("TOOK", "STEPS", "STARTED", "AGENT")
 _MAX_NAME = 40
 _MAX_COMMAND = 200
 _SHORT = 6  # characters of another run's id, if they are enough
 
 
 def run_table(runs: Sequence[RunRow], width: int | None) -> str:
-    """A line a run; `width` is that of a terminal, None where lines may have any length."""
-    names = _shortened(runs)
+    """Return a line for each run; `width` is that of a terminal, None where lines may have any
+    length."""
+    names = _short_origins(runs)
     rows = [dict(zip(HEADER, _cells(run, names), strict=True)) for run in runs]
     has_agents = len({run.agent for run in runs}) > 1
     header = [name for name in HEADER if name != "AGENT" or has_agents]
@@ -43,11 +41,11 @@ def run_table(runs: Sequence[RunRow], width: int | None) -> str:
 
 
 def outcomes_text(run: RunRow) -> str:
-    """What came of the actions and was not ordinary, and how many were asked about."""
-    found = {plain(name, _MAX_NAME): number for name, number in run.outcomes.items()
-             if name not in _ORDINARY}  # fmt: skip
-    asked = run.verdicts.get("ask", 0)
-    return counts({**found, **({"asked": asked} if asked else {})}, (*OUTCOMES, "asked")) or "-"
+    """Return what came of the actions and was not ordinary, and how many were asked about."""
+    numbers = {name: number for name, number in run.outcomes.items() if name not in _ORDINARY}
+    if asked := run.verdicts.get("ask"):
+        numbers["asked"] = asked
+    return counts(numbers, (*OUTCOMES, "asked")) or "-"
 
 
 def exit_text(run: RunRow) -> str:
@@ -73,14 +71,9 @@ def _cells(run: RunRow, names: dict[str, str]) -> tuple[object, ...]:
     )
 
 
-def _shortened(runs: Iterable[RunRow]) -> dict[str, str]:
-    """The ids of origins as short as a person may write them, as far as these runs tell."""
-    runs = list(runs)
+def _short_origins(runs: Sequence[RunRow]) -> dict[str, str]:
+    """Return the ids of origins as short as a person may write them, as far as these runs tell."""
     origins = {run.parent for run in runs if run.parent is not None}
-    known = {run.run for run in runs} | origins
-    return {one: _short(one, known) for one in origins}
-
-
-def _short(name: str, known: Iterable[str]) -> str:
-    begin = name[:_SHORT]
-    return begin if sum(one.startswith(begin) for one in known) == 1 else name
+    names = {run.run for run in runs} | origins
+    beginnings = Counter(name[:_SHORT] for name in names)
+    return {name: name[:_SHORT] if beginnings[name[:_SHORT]] == 1 else name for name in origins}

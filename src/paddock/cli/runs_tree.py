@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from paddock.cli.journals import state_of
 from paddock.cli.runs import run_json
 from paddock.cli.runs_text import outcomes_text
@@ -16,15 +18,13 @@ from paddock.journal.index_rows import RunRow
 from paddock.journal.index_terms import changed_terms
 from paddock.model.errors import NotFound
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 
 _MAX_NAME = 40
 _MAX_CHANGED = 120
 _MAX_INDENT = 12  # forks of forks that are drawn; what lies deeper says how deep
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True):
     """A run and how far below the beginning of its line it is. One that is gone has no row."""
 
     name: str
@@ -34,11 +34,11 @@ class Branch:
 
 
 def branches(runs: Iterable[RunRow], index: Index) -> list[Branch]:
-    """These runs and all that they come from, in the order of a tree: lines with the newest run
-    first, and in each line the older before the newer."""
-    known = _with_ancestors(runs, index)
+    """Return these runs and all that they come from, in the order of a tree: lines with the newest
+    run first, and in each line the older before the newer."""
+    rows = _with_ancestors(runs, index)
     children: defaultdict[str, list[RunRow]] = defaultdict(list)
-    for row in known.values():
+    for row in rows.values():
         if row is not None and row.parent is not None:
             children[row.parent].append(row)
     for below in children.values():
@@ -46,23 +46,22 @@ def branches(runs: Iterable[RunRow], index: Index) -> list[Branch]:
     seen: set[str] = set()
     # A journal may claim anything: runs that come from each other have no beginning, so each run
     # is tried as one after the true ones.
-    starts = [*_beginnings(known), *known]
-    return [one for name in starts for one in _line(name, known, children, seen)]
+    starts = [*_beginnings(rows), *rows]
+    return [branch for start in starts for branch in _line(start, rows, children, seen)]
 
 
 def branch_json(branch: Branch) -> dict[str, Any]:
-    """One run for programs, with its place in the tree."""
+    """Return one run for programs, with its place in the tree."""
     about = {"run": branch.name, "state": "gone"} if branch.row is None else run_json(branch.row)
     return {**about, "depth": branch.depth, "changed": list(branch.changed)}
 
 
 def tree_table(tree: Iterable[Branch]) -> str:
-    """A line a run, indented below its origin."""
+    """Return a line for each run, indented below its origin."""
     header = ("ID", "WHAT", "AGENT", "STARTED", "STEPS", "OUTCOMES", "STATE", "CHANGED")
-    rows = [_cells(one) for one in tree]
     return table(
         header,
-        rows,
+        map(_cells, tree),
         width=line_width(),
         flexible=("CHANGED", "AGENT", "OUTCOMES"),
         spared=("STARTED", "STEPS"),
@@ -70,34 +69,31 @@ def tree_table(tree: Iterable[Branch]) -> str:
 
 
 def _with_ancestors(runs: Iterable[RunRow], index: Index) -> dict[str, RunRow | None]:
-    known: dict[str, RunRow | None] = {}
-    wanted: list[RunRow] = list(runs)
-    known.update((row.run, row) for row in wanted)
-    while wanted:
-        parent = wanted.pop().parent
-        if parent is None or parent in known:
+    """Return the rows by the ids of their runs; None for a run that is gone."""
+    unread = list(runs)
+    rows: dict[str, RunRow | None] = {row.run: row for row in unread}
+    while unread:
+        parent = unread.pop().parent
+        if parent is None or parent in rows:
             continue
-        known[parent] = row = _row(index, parent)
-        if row is not None:
-            wanted.append(row)
-    return known
+        try:
+            row = index.run(parent)
+        except NotFound:
+            rows[parent] = None
+        else:
+            rows[parent] = row
+            unread.append(row)
+    return rows
 
 
-def _row(index: Index, name: str) -> RunRow | None:
-    try:
-        return index.run(name)
-    except NotFound:
-        return None
-
-
-def _beginnings(known: dict[str, RunRow | None]) -> Iterator[str]:
-    """Of each line, in the order in which the lines first come up."""
+def _beginnings(rows: dict[str, RunRow | None]) -> Iterator[str]:
+    """Yield the first run of each line, in the order in which the lines first come up."""
     climbed: set[str] = set()
-    for name in known:
+    for name in rows:
         at = name
         while at not in climbed:
             climbed.add(at)
-            row = known[at]
+            row = rows[at]
             if row is None or row.parent is None:
                 yield at
                 break
@@ -106,25 +102,24 @@ def _beginnings(known: dict[str, RunRow | None]) -> Iterator[str]:
 
 def _line(
     start: str,
-    known: dict[str, RunRow | None],
+    rows: dict[str, RunRow | None],
     children: dict[str, list[RunRow]],
     seen: set[str],
 ) -> Iterator[Branch]:
-    """All that comes from one run. Without recursion: lines may be long."""
+    """Yield all that comes from one run. Without recursion: lines may be long."""
     left = [(start, 0)]
     while left:
         name, depth = left.pop()
         if name in seen:
             continue
         seen.add(name)
-        row = known[name]
-        above = known.get(row.parent) if row is not None and row.parent is not None else None
-        yield Branch(name, row, depth, _changed(row, above) if depth else ())
+        row = rows[name]
+        above = None if row is None else rows.get(row.parent or "")
+        changed: tuple[str, ...] = ()
+        if depth and row is not None and above is not None:
+            changed = changed_terms(row.terms, above.terms)
+        yield Branch(name, row, depth, changed)
         left += [(child.run, depth + 1) for child in reversed(children.get(name, ()))]
-
-
-def _changed(row: RunRow | None, above: RunRow | None) -> tuple[str, ...]:
-    return () if row is None or above is None else changed_terms(row.terms, above.terms)
 
 
 def _cells(branch: Branch) -> tuple[object, ...]:

@@ -9,50 +9,70 @@ import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from paddock.cli import numbers
+from paddock.cli.conversation_text import conversation_lines
+from paddock.cli.journals import find_journal, indexed, state_of
+from paddock.cli.output import is_coloured, say, say_json, sentences
 from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.runs import run_json
+from paddock.cli.show_data import (
+    ONLY,
+    read_steps,
+    record_json,
+    select_rows,
+    step_json,
+    stored_body,
+)
+from paddock.cli.show_text import (
+    Columns,
+    column_line,
+    gist_lines,
+    header_lines,
+    record_lines,
+    step_lines,
+)
+from paddock.cli.step_gist import gist_of
 from paddock.cli.table import line_width
+from paddock.journal.codec import body_of
+from paddock.journal.conversations import request_of
+from paddock.journal.index import Index
+from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.log import RunLog
+from paddock.journal.segments import segments
+from paddock.model.action import Kind
+from paddock.model.errors import NotFound, PaddockError
+from paddock.model.events import Proposed, Record
+from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.steps import Step
+from paddock.state.home import Home
 
-if TYPE_CHECKING:
-    from paddock.cli.show_data import StepView, Wanted
-    from paddock.journal.heads import Head
-    from paddock.journal.index import Index
-    from paddock.journal.index_rows import RunRow, StepRow
-    from paddock.journal.reader import Reader
-    from paddock.journal.records import Record
-
-_PAGE = 500
-_TAIL_BYTES = 2 << 20
 _LARGE_BYTES = 8 << 20
 _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_args(words)
     with sentences():
-        from paddock.cli.journals import find_journal, indexed
-
         directory = find_journal(options.run, is_quiet=options.json)
         _say_if_slow(directory)
         with indexed(directory) as (index, run):
             if options.step is not None:
-                return _show_step(index, run, options)
-            return _show_run(index, run, options)
+                _show_step(index, run, options)
+            elif options.json:
+                _write_json(index, run, options)
+            else:
+                _write_text(index, run, options)
+    return 0
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.numbers import count, step
-    from paddock.cli.show_data import ONLY
-    from paddock.model.action import Kind
-
     parser = CommandParser(prog="paddock show", description=__doc__)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--step", type=step, metavar="K", help="everything about one step")
+    parser.add_argument("--step", type=numbers.step, metavar="K", help="everything about one step")
     parser.add_argument("--blobs", action="store_true", help="with --step: large values in full")
     parser.add_argument(
         "--conversation", action="store_true", help="with --step: all that a model was asked"
@@ -61,62 +81,40 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--only", choices=list(ONLY), metavar="WHAT", help=f"steps that are {', '.join(ONLY)}"
     )
-    parser.add_argument("--after", type=step, metavar="K", help="steps after this one")
+    parser.add_argument("--after", type=numbers.step, metavar="K", help="steps after this one")
     parser.add_argument(
-        "--limit", type=count, default=100, metavar="N", help="at most so many steps"
+        "--limit", type=numbers.count, default=100, metavar="N", help="at most so many steps"
     )
     parser.add_argument("--all", action="store_true", help="all steps, however many")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser
 
 
-def _show_run(index: Index, run: RunRow, options: argparse.Namespace) -> int:
-    from paddock.cli.show_data import Wanted
-
-    wanted = Wanted(
-        after=-1 if options.after is None else options.after,
-        limit=None if options.all else options.limit,
-        kind=options.kind,
-        only=options.only,
-    )
-    if options.json:
-        _write_json(index, run, wanted)
-    else:
-        _write_text(index, run, wanted)
-    return 0
+# ---- a run ---------------------------------------------------------------------------------------
 
 
-def _write_text(index: Index, run: RunRow, wanted: Wanted) -> None:
-    from paddock.cli import show_text
-    from paddock.cli.journals import state_of
-    from paddock.cli.output import is_coloured, say
-    from paddock.journal.reader import Reader
-
-    directory = Path(run.directory)
-    opened = Reader(directory).opened().body
-    head, state = last_head(directory), state_of(run)
-    say("\n".join(show_text.header_lines(run, opened, head, state, line_width())))
+def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+    log, width = RunLog(Path(run.directory)), line_width()
+    say("\n".join(header_lines(run, log.opened, log.last_head(), state_of(run), width)))
     if not run.steps:
         return
-    columns, colours = show_text.Columns.for_width(line_width()), is_coloured()
-    say(f"\n{show_text.column_line(columns)}")
-    last = None
-    for view in _views(index, run, wanted):
-        say("\n".join(show_text.step_lines(view, run.started_at, columns, is_coloured=colours)))
-        last = view.row.step
-    following = _following(index, run, wanted, last)
-    if following is not None:
+    columns, colours = Columns.for_width(width), is_coloured()
+    say(f"\n{column_line(columns)}")
+    rows, last = _rows(index, run, options), None
+    for shown in read_steps(log.directory, islice(rows, _limit(options))):
+        say("\n".join(step_lines(shown, run.started_at, columns, is_coloured=colours)))
+        last = shown.row.step
+    if next(rows, None) is not None:
         say(f"(there are more: --after {last}, or --all)")
-    if "command" in opened:
+    if log.opened.command:
         _write_ending(run)
 
 
 def _write_ending(run: RunRow) -> None:
-    """What an agent's run came to. A very long journal is not read again for it."""
-    from paddock.cli.output import is_coloured, say
+    """Write what an agent's run came to. A very long journal is not read again for it."""
     from paddock.cli.run_lines import Manner
     from paddock.cli.run_summary import ending_lines
-    from paddock.run.touched import report_with_files
+    from paddock.run.changed import report_with_files
 
     if run.records > _MAX_SUMMED:
         return
@@ -126,110 +124,86 @@ def _write_ending(run: RunRow) -> None:
         say("\n" + "\n".join(lines))
 
 
-def _write_json(index: Index, run: RunRow, wanted: Wanted) -> None:
-    """Written as it is read: a run may have any number of steps."""
-    from paddock.cli.runs import run_json
-    from paddock.journal.reader import Reader
-
-    directory = Path(run.directory)
-    opened, head = Reader(directory).opened().body, last_head(directory)
+def _write_json(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+    """Write the run as it is read: it may have any number of steps."""
+    log = RunLog(Path(run.directory))
+    head = log.last_head()
     about = run_json(run)
-    about |= {"opened": opened, "head": None if head is None else head.as_body()}
+    about |= {"opened": stored_body(log.opening), "head": None if head is None else body_of(head)}
     sys.stdout.write(f'{{"run": {json.dumps(about)}, "steps": [')
-    lead, last = "", None
-    for view in _views(index, run, wanted):
-        sys.stdout.write(f"{lead}{json.dumps(view.as_json())}")
-        lead, last = ",\n", view.row.step
-    following = _following(index, run, wanted, last)
-    sys.stdout.write(f'], "next": {json.dumps(None if following is None else last)}}}\n')
+    rows, lead, last = _rows(index, run, options), "", None
+    for shown in read_steps(log.directory, islice(rows, _limit(options))):
+        sys.stdout.write(f"{lead}{json.dumps(step_json(shown))}")
+        lead, last = ",\n", shown.row.step
+    has_more = next(rows, None) is not None
+    sys.stdout.write(f'], "next": {json.dumps(last if has_more else None)}}}\n')
 
 
-def _views(index: Index, run: RunRow, wanted: Wanted) -> Iterator[StepView]:
-    from paddock.cli.show_data import step_views, wanted_rows
-
-    rows = islice(wanted_rows(index, run, wanted), wanted.limit)
-    while page := list(islice(rows, _PAGE)):
-        yield from step_views(Path(run.directory), page)
+def _rows(index: Index, run: RunRow, options: argparse.Namespace) -> Iterator[StepRow]:
+    """Return the rows of the steps that are asked for, without regard to the limit."""
+    after = -1 if options.after is None else options.after
+    return select_rows(index, run, after=after, kind=options.kind, only=options.only)
 
 
-def _following(index: Index, run: RunRow, wanted: Wanted, last: int | None) -> StepRow | None:
-    """The first step that was not shown because of the limit."""
-    from dataclasses import replace
-
-    from paddock.cli.show_data import wanted_rows
-
-    if wanted.limit is None or last is None:
-        return None
-    return next(wanted_rows(index, run, replace(wanted, after=last)), None)
+def _limit(options: argparse.Namespace) -> int | None:
+    return None if options.all else options.limit
 
 
-def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
-    from paddock.cli.show_data import record_json, step_records
-    from paddock.cli.show_text import record_lines
-    from paddock.journal.reader import Reader
+# ---- a step --------------------------------------------------------------------------------------
 
+
+def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> None:
     row = _row(index, run, options.step)
-    records = step_records(Path(run.directory), row)
-    reader = Reader(Path(run.directory))
-    asked = _asked(reader, records, row) if options.conversation else None
+    log = RunLog(Path(run.directory))
+    step = log.step_from(row.step, row.spot)
+    request = _request(log, step) if options.conversation else None
 
     def body(record: Record) -> dict[str, Any]:
-        return reader.body(record) if options.blobs else record.body
+        return stored_body(log.whole(record) if options.blobs else record)
 
     if options.json:
-        shown = [record_json(one, body(one)) for one in records]
-        about = {} if asked is None else {"request": asked}
-        say_json({"run": run.run, "step": row.step, "records": shown, **about})
-        return 0
-    if asked is not None:
-        from paddock.cli.conversation_text import conversation_lines
-
-        say("\n".join(conversation_lines(asked)))
-        return 0
-    lines = (record_lines(one, body(one), run.started_at) for one in records)
-    say("\n".join(chain(_gist(reader, records), chain.from_iterable(lines))))
-    return 0
+        records = [record_json(record, body(record)) for record in step.records]
+        about = {} if request is None else {"request": request}
+        say_json({"run": run.run, "step": row.step, "records": records, **about})
+    elif request is not None:
+        say("\n".join(conversation_lines(request)))
+    else:
+        lines = (record_lines(record, body(record), run.started_at) for record in step.records)
+        say("\n".join(chain(_gist(log, step), chain.from_iterable(lines))))
 
 
-def _gist(reader: Reader, records: list[Record]) -> Iterator[str]:
-    """What a model or a server was asked and what it answered, in full where it was set aside."""
-    from paddock.cli.show_text import gist_lines
-    from paddock.cli.step_gist import gist_of
-    from paddock.model.errors import PaddockError
-
-    bodies: dict[str, dict[str, Any]] = {}
-    for one in records:
-        try:
-            bodies[one.type.value] = reader.body(one)
-        except PaddockError:  # verify says what is wrong with it
-            bodies[one.type.value] = one.body
-    proposed = bodies.get("proposed", {})
-    pieces = gist_of(proposed, bodies.get("settled", {}))
+def _gist(log: RunLog, step: Step) -> Iterator[str]:
+    """Yield what a model or a server was asked and what it answered, in full where that was stored
+    as a blob."""
+    records = [_whole_or_preview(log, record) for record in step.records]
+    pieces = gist_of(Step(step.number, records))
     if pieces:
-        yield from gist_lines(pieces, is_model=proposed.get("kind") == "model")
+        yield from gist_lines(pieces, is_model=step.kind is Kind.MODEL)
         yield ""
 
 
-def _asked(reader: Reader, records: list[Record], row: StepRow) -> dict[str, Any]:
-    """The whole request to a model, put together from where each part is kept."""
-    from paddock.journal.conversations import request_of
-    from paddock.model.errors import NotFound
+def _whole_or_preview(log: RunLog, record: Record) -> Record:
+    try:
+        return log.whole(record)
+    except PaddockError:  # verify says what is wrong with it
+        return record
 
-    proposed = next((one for one in records if one.type.value == "proposed"), None)
-    arguments = {} if proposed is None else reader.body(proposed).get("arguments", {})
+
+def _request(log: RunLog, step: Step) -> dict[str, Any]:
+    """Return the whole request to a model, put together from where each part is stored. Raises
+    NotFound."""
+    proposed = step.record(Proposed)
+    records = [] if proposed is None else [log.whole(proposed)]
+    arguments = Step(step.number, records).arguments
     if "request" not in arguments:
         raise NotFound(
-            f"step {row.step} has no conversation",
+            f"step {step.number} has no conversation",
             hint="only requests to a model have one, if they could be read",
         )
-    return request_of(reader, arguments)
+    return request_of(log, arguments)
 
 
 def _row(index: Index, run: RunRow, step: int) -> StepRow:
-    from paddock.model.errors import NotFound
-    from paddock.model.plain import plain
-
     try:
         return index.step(run.run, step)
     except NotFound:
@@ -237,30 +211,8 @@ def _row(index: Index, run: RunRow, step: int) -> StepRow:
         raise NotFound(f"run {plain(run.run, 60)} has no step {step}; {has}") from None
 
 
-def last_head(directory: Path) -> Head | None:
-    """The last head, found from the end of the journal: heads are never far apart."""
-    from paddock.journal.heads import Head
-    from paddock.journal.records import Record
-    from paddock.journal.segments import batches, segments
-    from paddock.model.errors import PaddockError
-
-    for path in reversed(segments(directory)):
-        start = max(os.stat(path).st_size - _TAIL_BYTES, 0)
-        lines = [line for batch in batches(path, start) for line in batch.lines]
-        for line in reversed(lines):
-            if line.endswith(b'"type":"head"}'):
-                try:
-                    return Head.parse(Record.parse(line).body)
-                except PaddockError:  # the first line may be half a line
-                    continue
-    return None
-
-
 def _say_if_slow(directory: Path) -> None:
-    """A long journal that was never looked at is read once, which a person should know."""
-    from paddock.journal.segments import segments
-    from paddock.state.home import Home
-
+    """Tell a person that a long journal is read, which happens when it is first looked at."""
     size = sum(os.stat(path).st_size for path in segments(directory))
     index = Home.find().root / "index.sqlite"
     is_new = not index.exists() or index.stat().st_mtime < directory.stat().st_mtime

@@ -34,19 +34,20 @@ def main(words: list[str]) -> int:
 
 
 def open_view(directory: Path, at: int | None = None) -> View:
-    """A verified run at a step. Raises NotFound when there is none, IntegrityError when it is not
-    sound."""
+    """Return a verified run at a step. Raises NotFound when there is none, IntegrityError when it
+    is not sound."""
     from paddock.cli.step_view import View
-    from paddock.run.rereading import Past
+    from paddock.run.history import RunHistory
 
-    past = Past(directory)
-    if not past.steps:
+    history = RunHistory.read(directory, with_unsigned=True)
+    numbers = history.step_numbers
+    if not numbers:
         raise NotFound("this run has no step", hint="paddock show says what it was")
-    if at is not None and at not in past.steps:
-        raise NotFound(f"this run has no step {at}; it has {past.steps[0]} to {past.steps[-1]}")
+    if at is not None and at not in numbers:
+        raise NotFound(f"this run has no step {at}; it has {numbers[0]} to {numbers[-1]}")
     is_coloured = "NO_COLOR" not in os.environ
-    first = 0 if at is None else bisect_left(past.steps, at)
-    return View(past, at=first, is_coloured=is_coloured)
+    first = 0 if at is None else bisect_left(numbers, at)
+    return View(history, at=first, is_coloured=is_coloured)
 
 
 def make_parser() -> CommandParser:

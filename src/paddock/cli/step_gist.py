@@ -9,12 +9,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from paddock.cli.step_streams import said_by_events
 from paddock.journal.calls import request_money
 from paddock.journal.traffic import mapping
+from paddock.model.action import Kind
+from paddock.model.steps import Step
 
 _MAX_READ = 200_000
 _MAX_CALLS = 50
+_MAX_EVENTS = 20_000
 # What nobody reads first, in this order behind all else.
 _LAST = ("parameters", "request", "conversation", "usage", "headers", "trailers", "keyed", "sealed",
          "begun", "bytes", "body_bytes", "body_sha256", "prompt_digest", "sha256")  # fmt: skip
@@ -22,30 +24,30 @@ _LAST = ("parameters", "request", "conversation", "usage", "headers", "trailers"
 Piece = tuple[str, str]  # what it is, in our words, and its text
 
 
-def gist_of(proposed: Mapping[str, Any], settled: Mapping[str, Any]) -> list[Piece]:
-    """Nothing for what neither asks a model nor is a request."""
-    arguments, result = mapping(proposed.get("arguments")), mapping(settled.get("result"))
-    if proposed.get("kind") == "model":
-        return [*_asked(arguments), *_answered(result)]
-    if proposed.get("kind") == "http":
-        money = request_money(arguments, result)
+def gist_of(step: Step) -> list[Piece]:
+    """Return nothing for what neither asks a model nor is a request."""
+    if step.kind is Kind.MODEL:
+        return [*_asked(step.arguments), *_answered(step.result)]
+    if step.kind is Kind.HTTP:
+        money = request_money(step.arguments, step.result)
         moves = [] if money is None else [("moves", money)]
-        return [*moves, *_body("sent", arguments), *_got(result)]
+        return [*moves, *_body("sent", step.arguments), *_got(step.result)]
     return []
 
 
 def in_order(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields, digests and headers last."""
+    """Return the same fields, digests and headers last."""
     first = {key: values[key] for key in values if key not in _LAST}
     return {**first, **{key: values[key] for key in _LAST if key in values}}
 
 
 def laid_out(value: Any) -> str:
-    """A text; of JSON over several lines, of a stream of events what it says in all."""
+    """Return a value as text: JSON over several lines, and of a stream of events what it says in
+    all."""
     if isinstance(value, str):
-        said = said_by_events(value)
-        if said is not None:
-            return said
+        streamed = text_of_events(value)
+        if streamed is not None:
+            return streamed
         value = _read(value)
     if isinstance(value, str):
         return value
@@ -66,10 +68,8 @@ def _answered(result: Mapping[str, Any]) -> Iterator[Piece]:
         return
     if answer.get("text"):
         yield "answer", str(answer["text"])
-    calls = answer.get("tool_calls")
-    for call in calls[:_MAX_CALLS] if isinstance(calls, list) else ():
-        one = mapping(call)
-        yield f"calls {one.get('name')}", laid_out(one.get("arguments"))
+    for call in _items(answer.get("tool_calls"))[:_MAX_CALLS]:
+        yield f"calls {mapping(call).get('name')}", laid_out(mapping(call).get("arguments"))
     if answer.get("error"):
         yield "error", str(answer["error"])
 
@@ -84,9 +84,58 @@ def _body(what: str, values: Mapping[str, Any]) -> Iterator[Piece]:
 
 
 def _read(text: str) -> Any:
+    """Return the object or list that a text of JSON holds, else the text."""
     if len(text) > _MAX_READ or not text.lstrip().startswith(("{", "[")):
         return text
+    value = _json_or_none(text)
+    return text if value is None else value
+
+
+# ---- server-sent events ------------------------------------------------------------------------
+
+
+def text_of_events(text: str) -> str | None:
+    """Return the pieces of a stream put together, or None for a text that is no such stream. The
+    deltas of the two large model APIs are known; of other streams the data of each event is a
+    line."""
+    if not text.lstrip().startswith(("event:", "data:", ":")):
+        return None
+    data = [line[5:].strip() for line in text.split("\n") if line.startswith("data:")]
+    if not data:
+        return None
+    events = [mapping(_json_or_none(line)) for line in data[:_MAX_EVENTS]]
+    pieces = "".join(piece for event in events for piece in _pieces(event))
+    return pieces or "\n".join(data[:_MAX_EVENTS])
+
+
+def _pieces(event: Mapping[str, Any]) -> Iterator[str]:
+    delta = event.get("delta")
+    if isinstance(delta, str):
+        yield delta
+    yield from _texts(mapping(delta), "text", "thinking", "partial_json")
+    for choice in _items(event.get("choices")):
+        inner = mapping(mapping(choice).get("delta"))
+        yield from _texts(inner, "content", "reasoning_content")
+        for call in _items(inner.get("tool_calls")):
+            function = mapping(mapping(call).get("function"))
+            if isinstance(function.get("name"), str):
+                yield f"\n[{function['name']}] "
+            yield from _texts(function, "arguments")
+    block = mapping(event.get("content_block"))
+    if block.get("type") == "tool_use":
+        yield f"\n[{block.get('name')}] "
+
+
+def _texts(values: Mapping[str, Any], *keys: str) -> Iterator[str]:
+    return (values[key] for key in keys if isinstance(values.get(key), str))
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _json_or_none(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text
+        return None

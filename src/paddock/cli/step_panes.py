@@ -1,42 +1,81 @@
-"""All that is known of one step, as lines: what was proposed, decided, asked and done, the programs
-that it started, and its conversation. Every word may be an agent's or a server's: it goes through
-`plain`, and a text of several lines stands behind a bar.
+"""All that is known of one step, as lines. There are four panes: the step itself (what was
+proposed, decided, asked and done, and the programs that it started), its conversation with a model,
+and what became of the files and of the world. The last two are read from the trees and stores that
+the run left; where they are gone, that is said.
+
+Every word may be an agent's or a server's: it goes through `plain`, and a text of several lines
+stands behind a bar.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.conversation_text import conversation_lines
+from paddock.cli.show_text import program_text
 from paddock.cli.step_gist import gist_of, in_order, laid_out
 from paddock.cli.times import took
+from paddock.journal.codec import body_of
+from paddock.journal.conversations import request_of
 from paddock.journal.traffic import mapping
+from paddock.model.action import Kind
+from paddock.model.errors import PaddockError
+from paddock.model.events import (
+    Alert,
+    Answered,
+    Asked,
+    BackgroundAnswered,
+    Decided,
+    FilesRecorded,
+    ProgramEnded,
+    ProgramStarted,
+    Proposed,
+    Record,
+    ReplayRepeated,
+    Settled,
+    WorldChanged,
+)
 from paddock.model.plain import plain
+from paddock.model.plural import many
+from paddock.state.home import Home
 
 if TYPE_CHECKING:
-    from paddock.run.rereading import Frame, Past
+    from paddock.cli.world_data import Difference
+    from paddock.model.steps import Step
+    from paddock.run.history import HistoryStep, RunHistory
+    from paddock.state.trees.diffing import Change
+    from paddock.state.trees.nodes import Node
+    from paddock.state.trees.store import TreeStore
 
 MAX_LINES = 2000  # of a pane
 _MAX_VALUE = 200_000
 _MAX_PROGRAMS = 200
+_MAX_DIFF_BYTES = 64 << 10  # of a file that is compared line by line
+_MAX_FILES = 200
+_MAX_DIFFS = 20
+_MAX_DIFF_LINES = 400  # of one file
+_MAX_FIELDS = 200
 _HEADER = "\x00"  # marks a line as a heading of ours; `plain` lets nobody else write it
+# What has a place of its own in this pane or in another one, or tells nothing about the step.
+_NOT_LISTED = (Proposed, Decided, Asked, Answered, Settled, ProgramStarted, ProgramEnded,
+               FilesRecorded, WorldChanged, ReplayRepeated, BackgroundAnswered)  # fmt: skip
 
 
-def step_pane(frame: Frame) -> list[str]:
-    """The step from its proposal to its end."""
-    return _bounded(_whole(frame))
+def step_pane(recorded: HistoryStep) -> list[str]:
+    """Return the step from its proposal to its end."""
+    return _bounded(_step_lines(recorded))
 
 
-def messages_pane(past: Past, frame: Frame) -> list[str]:
-    """What the model was asked, oldest first."""
-    from paddock.cli.conversation_text import conversation_lines
-    from paddock.journal.conversations import request_of
-    from paddock.model.errors import PaddockError
-
-    arguments = mapping(frame.proposed.get("arguments"))
+def messages_pane(history: RunHistory, step: Step) -> list[str]:
+    """Return what the model was asked, oldest first."""
+    request = step.arguments
     try:
-        request = request_of(past.reader, arguments) if "request" in arguments else arguments
+        if "request" in request:
+            request = request_of(history.log, request)
     except PaddockError as error:
         return [plain(f"the conversation cannot be read: {error}", 400)]
     if not any(key in request for key in ("messages", "input", "system")):
@@ -45,7 +84,7 @@ def messages_pane(past: Past, frame: Frame) -> list[str]:
 
 
 def heading(text: str) -> str:
-    """A line of ours between what others said."""
+    """Return a line of ours between what others said."""
     return f"{_HEADER}{text}"
 
 
@@ -57,8 +96,8 @@ def without_mark(line: str) -> str:
     return line.removeprefix(_HEADER)
 
 
-def value_lines(value: Any) -> Iterator[str]:
-    """A value over as many lines as it takes to be read."""
+def _value_lines(value: Any) -> Iterator[str]:
+    """Yield a value over as many lines as it takes to be read."""
     if isinstance(value, str):
         yield from _text(value)
         return
@@ -67,89 +106,92 @@ def value_lines(value: Any) -> Iterator[str]:
         yield plain(line, 4000)
 
 
-def _whole(frame: Frame) -> Iterator[str]:
-    for what, text in gist_of(frame.proposed, mapping(frame.settled)):
+def _step_lines(recorded: HistoryStep) -> Iterator[str]:
+    step = recorded.step
+    for what, text in gist_of(step):
         yield heading(plain(what, 100))
         yield from _text(text)
-    yield from _proposed(frame)
-    yield from _decided(mapping(frame.decided))
-    yield from _asked(frame)
-    yield from _settled(frame)
-    yield from _observed(frame)
-    yield from _notes(frame)
+    yield from _proposal_lines(step)
+    yield from _decision_lines(step.decided)
+    yield from _question_lines(step)
+    yield from _settlement_lines(step)
+    yield from _program_lines(recorded)
+    yield from _other_lines(step)
 
 
-def _proposed(frame: Frame) -> Iterator[str]:
-    body = frame.proposed
+def _proposal_lines(step: Step) -> Iterator[str]:
     yield heading("proposed")
-    yield f"{plain(body.get('kind', '?'), 20)} {plain(body.get('name', '?'), 200)}"
-    undo = "can be undone" if body.get("is_reversible") else "cannot be undone"
-    where = ", inside the fence" if body.get("is_contained") else ""
-    yield f"effect {plain(body.get('effect', '?'), 20)}, {undo}{where}"
-    if isinstance(body.get("parent"), int):
-        yield f"caused by step {body['parent']}"
-    arguments = in_order(mapping(body.get("arguments")))
-    if body.get("kind") == "http":
+    proposed = step.proposed
+    if proposed is None:
+        yield "nothing that can be read"
+        return
+    yield f"{proposed.kind} {plain(proposed.name, 200)}"
+    undo = "can be undone" if proposed.is_reversible else "cannot be undone"
+    where = ", inside the fence" if proposed.is_contained else ""
+    yield f"effect {proposed.effect}, {undo}{where}"
+    if proposed.parent is not None:
+        yield f"caused by step {proposed.parent}"
+    arguments = in_order(proposed.arguments)
+    if proposed.kind is Kind.HTTP:
         arguments.pop("body", None)  # stands above
     yield from _fields(arguments)
-    if context := mapping(body.get("context")):
+    if proposed.context:
         yield heading("context")
-        yield from _fields(context)
+        yield from _fields(proposed.context)
 
 
-def _decided(body: Mapping[str, Any]) -> Iterator[str]:
+def _decision_lines(decided: Decided | None) -> Iterator[str]:
     yield heading("decided")
-    if not body:
+    if decided is None:
         yield "nothing: the run ended before"
         return
-    verdict, by = plain(body.get("verdict", "?"), 20), plain(body.get("decided_by", "?"), 100)
-    yield f"{verdict} by {by}: {plain(body.get('why', ''), 1000)}"
-    hits = body.get("hits")
-    for hit in hits if isinstance(hits, list) else ():
-        one = mapping(hit)
-        said = f"{one.get('rule_id')} wants {one.get('verdict')}: {one.get('why')}"
-        yield f"  - {plain(said, 1000)}"
+    by = plain(decided.decided_by, 100)
+    yield f"{decided.verdict} by {by}: {plain(decided.why, 1000)}"
+    for hit in decided.hits:
+        yield f"  - {plain(f'{hit.rule_id} wants {hit.verdict}: {hit.why}', 1000)}"
+    fields = body_of(decided)
     for key in ("fault", "once_approved", "again"):
-        if key in body:
-            yield f"{key} {plain(json.dumps(body[key], ensure_ascii=False), 1000)}"
+        if key in fields:
+            yield f"{key} {plain(json.dumps(fields[key], ensure_ascii=False), 1000)}"
 
 
-def _asked(frame: Frame) -> Iterator[str]:
-    if frame.asked is None:
+def _question_lines(step: Step) -> Iterator[str]:
+    if step.asked is None:
         return
     yield heading("asked")
-    yield from _fields(mapping(frame.asked))
+    yield from _fields(body_of(step.asked))
     yield heading("answered")
-    if frame.answered is None:
+    if step.answered is None:
         yield "nobody has answered"
-    yield from _fields(mapping(frame.answered))
+    else:
+        yield from _fields(body_of(step.answered))
 
 
-def _settled(frame: Frame) -> Iterator[str]:
-    from paddock.cli.replay_text import time_taken_us
-
-    body = mapping(frame.settled)
+def _settlement_lines(step: Step) -> Iterator[str]:
     yield heading("result")
-    if not body:
+    settled = step.settled
+    if settled is None:
         yield "no end was recorded"
         return
-    yield f"{plain(body.get('outcome', '?'), 20)} after {took(time_taken_us(frame))}"
+    yield f"{settled.outcome} after {took(step.duration_us)}"
     for key in ("error", "answered_by", "draft_id"):
-        if key in body:
-            yield f"{key} {plain(body[key], 2000)}"
-    if cost := mapping(body.get("cost")):
-        yield f"cost {plain(json.dumps(cost), 400)}"
-    yield from _result(body.get("result"), has_body=frame.proposed.get("kind") != "http")
+        value = getattr(settled, key)
+        if value is not None:
+            yield f"{key} {plain(value, 2000)}"
+    if settled.cost:
+        yield f"cost {plain(json.dumps(settled.cost), 400)}"
+    yield from _result_lines(settled.result, has_body=step.kind is not Kind.HTTP)
 
 
-def _result(result: Any, *, has_body: bool) -> Iterator[str]:
-    """The body of a request's answer stands above."""
+def _result_lines(result: Any, *, has_body: bool) -> Iterator[str]:
+    """Yield a result. The body of a request's answer stands above."""
     if not isinstance(result, Mapping):
-        yield from value_lines(result)
+        yield from _value_lines(result)
         return
-    yield from _fields(
-        {key: one for key, one in in_order(result).items() if key not in ("headers", "body")}
-    )
+    fields = in_order(result)
+    fields.pop("headers", None)
+    fields.pop("body", None)
+    yield from _fields(fields)
     if has_body and "body" in result:
         yield heading("body")
         yield from _text(laid_out(result["body"]))
@@ -158,30 +200,37 @@ def _result(result: Any, *, has_body: bool) -> Iterator[str]:
         yield from (plain(f"{name}: {value}", 1000) for name, value in headers.items())
 
 
-def _observed(frame: Frame) -> Iterator[str]:
-    from paddock.cli.show_data import joined
-    from paddock.cli.show_text import program_text
-
-    programs = joined(iter(frame.observed))
+def _program_lines(recorded: HistoryStep) -> Iterator[str]:
+    programs = recorded.step.programs
     if not programs:
         return
-    yield heading(f"programs ({len(programs)}{' and more' if frame.is_cut else ''})")
-    for one in programs[:_MAX_PROGRAMS]:
-        yield "".join(program_text(one))
+    yield heading(f"programs ({len(programs)}{' and more' if recorded.is_cut else ''})")
+    for program in programs[:_MAX_PROGRAMS]:
+        yield "".join(program_text(program))
 
 
-def _notes(frame: Frame) -> Iterator[str]:
-    shown = [note for note in frame.notes if note.get("what") not in ("files", "world moved")]
-    if shown:
+def _other_lines(step: Step) -> Iterator[str]:
+    """Yield what else was recorded with the step."""
+    others = [record for record in step.records if not isinstance(record.event, _NOT_LISTED)]
+    if others:
         yield heading("noted")
-    for note in shown:
-        yield from _fields(note)
+    for record in others:
+        yield from _fields(_named_fields(record))
+
+
+def _named_fields(record: Record) -> dict[str, Any]:
+    event = record.event
+    if isinstance(event, Alert):
+        fields = {"alert": event.alert, "times": event.times, **event.about}
+    else:
+        fields = body_of(event)
+    return dict(sorted({"what": record.type, **fields}.items()))
 
 
 def _fields(values: Mapping[str, Any]) -> Iterator[str]:
     for key, value in values.items():
         name = plain(key, 60)
-        lines = list(value_lines(value))
+        lines = list(_value_lines(value))
         if len(lines) == 1 and not lines[0].startswith("| "):
             yield f"{name}: {lines[0]}"
         else:
@@ -198,9 +247,91 @@ def _text(text: str) -> Iterator[str]:
 
 
 def _bounded(lines: Iterator[str]) -> list[str]:
-    taken: list[str] = []
-    for line in lines:
-        if len(taken) >= MAX_LINES:
-            return [*taken, "(there is more: paddock show --step)"]
-        taken.append(line)
-    return taken
+    bounded = list(islice(lines, MAX_LINES))
+    if next(lines, None) is not None:
+        bounded.append("(there is more: paddock show --step)")
+    return bounded
+
+
+# ---- files and world ---------------------------------------------------------------------------
+
+
+def files_pane(history: RunHistory, recorded: HistoryStep) -> list[str]:
+    """Return what is other from here to the next step."""
+    before, after = recorded.state.tree, history.tree_after(recorded.step.number)
+    if before is None or after is None:
+        return ["No files were recorded here."]
+    if before == after:
+        return ["No file changed until the next step."]
+    from paddock.run.files import store_of
+
+    try:
+        store = store_of(Home.find())
+        return list(_change_lines(store, store.diff(before, after)))
+    except (PaddockError, OSError) as error:
+        return [plain(f"the files cannot be compared: {error}", 400)]
+
+
+def world_pane(run: str, step: int) -> list[str]:
+    """Return what a step changed in the stand-ins, field by field."""
+    from paddock.cli.world_data import differences
+    from paddock.world.kept import open_kept
+
+    lines: list[str] = []
+    try:
+        with open_kept(Home.find().root, run) as world:
+            for service in world.services:
+                for difference in differences(service, step, step):
+                    lines += _difference_lines(service.name, difference)
+    except (PaddockError, OSError) as error:
+        return [plain(str(error), 400)]
+    return lines or ["No stand-in changed at this step."]
+
+
+def _difference_lines(service: str, difference: Difference) -> Iterator[str]:
+    change = difference.change
+    yield heading(plain(f"{service}: {change.kind} {change.id} {difference.what}", 200))
+    for field in difference.fields[:_MAX_FIELDS]:
+        before = "" if field.is_new else f"{_json(field.before)} -> "
+        after = "gone" if field.is_gone else _json(field.after)
+        yield f"{plain(field.field, 100)}: {before}{after}"
+
+
+def _change_lines(store: TreeStore, changes: list[Change]) -> Iterator[str]:
+    for number, change in enumerate(changes[:_MAX_FILES]):
+        yield heading(f"{change.kind} {plain(change.path, 400)}")
+        if number < _MAX_DIFFS:
+            yield from _diff_lines(store, change)
+    if len(changes) > _MAX_FILES:
+        yield f"({many(len(changes) - _MAX_FILES, 'more file')})"
+
+
+def _diff_lines(store: TreeStore, change: Change) -> Iterator[str]:
+    before, after = (_file_text(store, node) for node in (change.before, change.after))
+    if before is None or after is None:
+        yield "(it is no text, or too long to compare)"
+        return
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
+    for number, line in enumerate(lines):
+        if number >= _MAX_DIFF_LINES:
+            yield "(there is more)"
+            return
+        if number >= 2:  # the names of the two files stand above already
+            yield plain(line, 1000)
+
+
+def _file_text(store: TreeStore, node: Node | None) -> str | None:
+    from paddock.state.trees.nodes import NodeKind
+
+    if node is None or node.kind is NodeKind.WHITEOUT:
+        return ""
+    if node.kind is not NodeKind.FILE or node.size > _MAX_DIFF_BYTES or not store.is_kept(node):
+        return None
+    try:
+        return b"".join(store.open_blob(node)).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _json(value: object) -> str:
+    return plain(json.dumps(value, ensure_ascii=False, default=str), 400)

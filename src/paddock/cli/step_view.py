@@ -5,45 +5,45 @@ the screen. Nothing is read from a terminal or written to one here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from paddock.cli.cells import cut, fit, wrapped
-from paddock.cli.replay_text import seen
-from paddock.cli.run_lines import what
+import msgspec
+
+from paddock.cli.call_text import short_call_text
+from paddock.cli.cells import VERDICT_COLOURS, cut, fit, paint, wrapped
 from paddock.cli.step_panes import (
+    files_pane,
     heading,
     is_heading,
     messages_pane,
     step_pane,
     without_mark,
+    world_pane,
 )
-from paddock.cli.step_state import files_pane, world_pane
 from paddock.journal.calls import detail_lines
+from paddock.model.action import Kind, Verdict
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
-    from paddock.run.rereading import Frame, Past
+    from paddock.model.steps import Step
+    from paddock.run.history import HistoryStep, RunHistory
 
 HELP = (
     "q quit  j/k step  PgUp/PgDn scroll  n not allowed  / search  s step  f files  w world  "
     "m messages  g/G first/last"
 )
-_COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
 _LIST = 44  # columns of the list of steps, where there is room for it
 _NARROW = 70
-_KEPT = 512  # frames that are not read again
+_KEPT = 512  # steps that are not read again
 _MAX_SEARCH = 100
 _PANES = {"s": "step", "f": "files", "w": "world", "m": "messages"}
 
 
-@dataclass(slots=True)
-class View:
+class View(msgspec.Struct, dict=True):
     """One run, one step of it selected."""
 
-    past: Past
+    history: RunHistory
     at: int = 0  # which of the steps
     pane: str = "step"
     scroll: int = 0
@@ -52,16 +52,20 @@ class View:
     message: str = ""
     is_done: bool = False
     is_coloured: bool = False
-    frame: Callable[[int], Frame] = field(init=False)
-    lines: Callable[[int, str], list[str]] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.frame = lru_cache(_KEPT)(self.past.frame)
-        self.lines = lru_cache(16)(self._pane_lines)
+    @cached_property
+    def recorded(self) -> Callable[[int], HistoryStep]:
+        """Gives a step by its number; the last ones are not read again."""
+        return lru_cache(_KEPT)(self.history.step)
+
+    @cached_property
+    def lines(self) -> Callable[[int, str], list[str]]:
+        """Gives the lines of a pane for a step; the last ones are not made again."""
+        return lru_cache(16)(self._pane_lines)
 
     @property
     def step(self) -> int:
-        return self.past.steps[self.at]
+        return self.history.step_numbers[self.at]
 
     def press(self, key: str, page: int) -> None:
         """What a key does; `page` is how many lines fit."""
@@ -79,7 +83,7 @@ class View:
             case "g" | "home":
                 self._go(0)
             case "G" | "end":
-                self._go(len(self.past.steps) - 1)
+                self._go(len(self.history.step_numbers) - 1)
             case "pagedown" | " ":
                 self.scroll += max(page - 1, 1)
             case "pageup" | "b":
@@ -99,7 +103,7 @@ class View:
         pane = self._shown(right, rows)
         listed = self._listed(left - 1, rows) if left else [""] * rows
         bar = "│" if left else ""
-        body = [f"{one}{bar}{two}" for one, two in zip(listed, pane, strict=True)]
+        body = [f"{row}{bar}{line}" for row, line in zip(listed, pane, strict=True)]
         return [self._title(width), *body, self._foot(width)]
 
     def _type(self, key: str) -> None:
@@ -115,66 +119,66 @@ class View:
             self.typed = (self.typed + key)[:_MAX_SEARCH]
 
     def _go(self, at: int) -> None:
-        self.at = min(max(at, 0), len(self.past.steps) - 1)
+        self.at = min(max(at, 0), len(self.history.step_numbers) - 1)
         self.scroll = 0
 
-    def _seek(self, is_it: Callable[[Frame], bool], otherwise: str) -> None:
-        """The next such step; from the last one it goes on at the first."""
-        count = len(self.past.steps)
+    def _seek(self, is_it: Callable[[HistoryStep], bool], otherwise: str) -> None:
+        """Go to the next such step; from the last one it goes on at the first."""
+        count = len(self.history.step_numbers)
         for offset in range(1, count + 1):
             at = (self.at + offset) % count
-            if is_it(self.past.frame(self.past.steps[at])):
+            if is_it(self.history.step(self.history.step_numbers[at])):
                 self._go(at)
                 return
         self.message = plain(otherwise, 120)
 
-    def _has_sought(self, frame: Frame) -> bool:
+    def _has_sought(self, recorded: HistoryStep) -> bool:
         sought = self.sought.lower()
-        return any(sought in line.lower() for line in step_pane(frame))
+        return any(sought in line.lower() for line in step_pane(recorded))
 
-    def _is_stopped(self, frame: Frame) -> bool:
-        return frame.verdict != "allow"
+    def _is_stopped(self, recorded: HistoryStep) -> bool:
+        return recorded.step.verdict is not Verdict.ALLOW
 
-    def _pane_lines(self, step: int, pane: str) -> list[str]:
-        frame = self.frame(step)
+    def _pane_lines(self, number: int, pane: str) -> list[str]:
+        recorded = self.recorded(number)
         match pane:
             case "files":
-                lines = files_pane(self.past, frame)
+                lines = files_pane(self.history, recorded)
             case "world":
-                lines = world_pane(self.past, frame)
+                lines = world_pane(self.history.log.opened.run, number)
             case "messages":
-                lines = messages_pane(self.past, frame)
+                lines = messages_pane(self.history, recorded.step)
             case _:
-                lines = step_pane(frame)
-        return [heading(f"step {step}: {pane}"), *lines]
+                lines = step_pane(recorded)
+        return [heading(f"step {number}: {pane}"), *lines]
 
     def _shown(self, width: int, rows: int) -> list[str]:
         pieces = [
-            (one, is_heading(line))
+            (piece, "1" if is_heading(line) else None)
             for line in self.lines(self.step, self.pane)
-            for one in wrapped(without_mark(line), width)
+            for piece in wrapped(without_mark(line), width)
         ]
         self.scroll = min(self.scroll, max(len(pieces) - rows, 0))
         shown = pieces[self.scroll : self.scroll + rows]
-        lines = [self._paint(one, "1" if is_ours else None) for one, is_ours in shown]
+        lines = [self._paint(piece, colour) for piece, colour in shown]
         return lines + [""] * (rows - len(lines))
 
     def _listed(self, width: int, rows: int) -> list[str]:
-        first = min(max(self.at - rows // 2, 0), max(len(self.past.steps) - rows, 0))
+        first = min(max(self.at - rows // 2, 0), max(len(self.history.step_numbers) - rows, 0))
         lines = []
-        for at in range(first, min(first + rows, len(self.past.steps))):
-            frame = self.frame(self.past.steps[at])
+        for at in range(first, min(first + rows, len(self.history.step_numbers))):
+            step = self.recorded(self.history.step_numbers[at]).step
             mark = ">" if at == self.at else " "
-            verdict = fit(plain(frame.verdict or "-", 20), 8)
-            text = fit(f"{mark}{frame.step:>5} {verdict} {_gist(frame)}", width)
-            colour = "7" if at == self.at else _COLOURS.get(frame.verdict or "")
+            verdict = fit(step.verdict or "-", 8)
+            text = fit(f"{mark}{step.number:>5} {verdict} {_gist(step)}", width)
+            colour = "7" if at == self.at else VERDICT_COLOURS.get(step.verdict or "")
             lines.append(self._paint(text, colour) + " ")
         return lines + [" " * (width + 1)] * (rows - len(lines))
 
     def _title(self, width: int) -> str:
-        opened = self.past.opened
-        who = f"{opened.get('run')} · {opened.get('agent')} · stage {opened.get('stage')}"
-        place = f"step {self.step} ({self.at + 1} of {len(self.past.steps)})"
+        opened = self.history.log.opened
+        who = f"{opened.run} · {opened.agent} · stage {opened.stage}"
+        place = f"step {self.step} ({self.at + 1} of {len(self.history.step_numbers)})"
         return self._paint(fit(f"{plain(who, 200)} · {place}", width), "7")
 
     def _foot(self, width: int) -> str:
@@ -183,12 +187,11 @@ class View:
         return self._paint(cut(self.message or HELP, width - 1), "90")
 
     def _paint(self, text: str, colour: str | None) -> str:
-        return f"\033[{colour}m{text}\033[0m" if self.is_coloured and colour else text
+        return paint(text, colour if self.is_coloured else None)
 
 
-def _gist(frame: Frame) -> str:
-    """Return what the step was; of a question to a model what it answered, which tells more than
-    the number of tokens."""
-    step = seen(frame)
-    lines = detail_lines(step.body, step.result) if step.kind == "model" else []
-    return f"{plain(step.body.get('name', '-'), 20)} {lines[-1]}" if lines else what(step)
+def _gist(step: Step) -> str:
+    """Return what the step was; of a call of a model what it answered, which tells more than the
+    number of tokens."""
+    lines = detail_lines(step) if step.kind is Kind.MODEL else []
+    return f"{plain(step.name or '-', 20)} {lines[-1]}" if lines else short_call_text(step)

@@ -16,8 +16,8 @@ from paddock.model.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.run.scenarios.playing import CaseResult
-    from paddock.run.scenarios.preparing import Prepared
+    from paddock.run.scenarios.play import CaseResult
+    from paddock.run.scenarios.preparation import Prepared
 
 MAX_JOBS = 64
 
@@ -29,8 +29,8 @@ def main(words: list[str]) -> int:
     with sentences():
         from paddock.cli.trust_prompt import trust_from
         from paddock.doors.trust import GIVEN
-        from paddock.run.scenarios.finding import find_scenarios
-        from paddock.run.scenarios.preparing import prepare
+        from paddock.run.scenarios.discovery import find_scenarios
+        from paddock.run.scenarios.preparation import prepare
 
         scenarios = find_scenarios([Path(one) for one in options.scenarios or ["."]])
         # A list runs nothing.
@@ -96,8 +96,7 @@ def _list(cases: list[Prepared], *, is_json: bool) -> int:
 
 def _play(cases: list[Prepared], options: argparse.Namespace) -> list[CaseResult]:
     from paddock.cli.testing_live import Progress
-    from paddock.run.scenarios.furnishing import run_case
-    from paddock.run.scenarios.playing import Play
+    from paddock.run.scenarios.play import Play, run_case
 
     total = sum(one.case.scenario.repeat for one in cases)
     with Progress(total, is_quiet=options.json) as progress:
@@ -122,7 +121,7 @@ def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None
 def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json
     from paddock.cli.testing_text import result_lines, results_json
-    from paddock.run.scenarios.playing import Standing
+    from paddock.run.scenarios.play import Standing
 
     if options.json:
         say_json(results_json(results))

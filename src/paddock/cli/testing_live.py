@@ -11,7 +11,7 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.run.scenarios.playing import Attempt
+    from paddock.run.scenarios.play import Attempt
     from paddock.run.scenarios.scenario import Case
 
 _CLEAR = "\r\x1b[2K"

@@ -11,7 +11,7 @@ from paddock.cli.output import counts
 from paddock.cli.table import line_width, table
 from paddock.model.plain import plain
 from paddock.model.plural import many
-from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import Attempt, CaseResult, Standing
 from paddock.run.scenarios.scenario import Case
 
 MAX_FAILED_RUNS = 3  # of one case, in full

@@ -19,12 +19,12 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.journal.reader import Reader
+        from paddock.journal.log import RunLog
         from paddock.world.verdicts import Options, judge_run
 
         people = tuple(options.person)
         directory = find_journal(options.run, is_quiet=options.json)
-        report = judge_run(Reader(directory), Options(people))
+        report = judge_run(RunLog(directory), Options(people))
         if options.json:
             _write_json(report)
         else:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
@@ -21,9 +22,8 @@ from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.journal.findings import Report
-    from paddock.journal.heads import Head
     from paddock.journal.keys import PublicKey
-    from paddock.journal.records import Record
+    from paddock.model.events import Head, Record
 
 MAX_PROOF_BYTES = 256 << 20
 _MAX_HEAD_BYTES = 64 << 10
@@ -119,11 +119,11 @@ def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bo
 
 
 def _saved_head(path: Path) -> Head:
-    from paddock.journal.heads import Head
+    from paddock.journal.heads import parse_head
 
     try:
         with open(path, "rb") as file:
-            return Head.parse(json.loads(file.read(_MAX_HEAD_BYTES)))
+            return parse_head(json.loads(file.read(_MAX_HEAD_BYTES)))
     except OSError as error:
         raise InvalidInput(f"--head: {path} cannot be read: {error.strerror}") from None
     except InvalidInput as error:
@@ -134,10 +134,11 @@ def _saved_head(path: Path) -> Head:
 
 def _save_head(report: Report, path: Path) -> None:
     from paddock.cli.output import write_pieces
+    from paddock.journal.codec import body_of
 
     if report.head is None:
         raise InvalidInput("--save-head: no head is signed in this journal yet")
-    write_pieces([json.dumps(report.head.as_body(), indent=1), "\n"], path)
+    write_pieces([json.dumps(body_of(report.head), indent=1), "\n"], path)
 
 
 def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
@@ -162,6 +163,8 @@ def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool
 
 
 def _report_json(report: Report) -> dict[str, Any]:
+    from paddock.journal.codec import body_of
+
     return {
         "ok": report.status is Status.ENDED,
         "status": report.status.value,
@@ -171,7 +174,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "signed": report.signed,
         "segments": report.segments,
         "heads": report.heads,
-        "head": None if report.head is None else report.head.as_body(),
+        "head": None if report.head is None else body_of(report.head),
         "blobs": report.blobs,
         "are_blobs_checked": report.are_blobs_checked,
         "is_closed": report.is_closed,
@@ -216,7 +219,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
-    from paddock.cli.show_data import record_json
+    from paddock.cli.show_data import record_json, stored_body
     from paddock.journal.prove import is_complete
 
     return {
@@ -226,12 +229,13 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
         "step": proof["step"],
         "key_id": proof["key_id"],
         "is_complete": is_complete(proof),
-        "records": [record_json(one, one.body) for one in records],
+        "records": [record_json(record, stored_body(record)) for record in records],
         "problems": [],
     }
 
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
+    from paddock.cli.show_data import stored_body
     from paddock.cli.show_text import record_lines
     from paddock.journal.prove import is_complete
     from paddock.model.plain import plain
@@ -243,5 +247,5 @@ def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     if not is_complete(proof):
         lines.append("how many records the step has is not signed in this run: there may be more")
     for record in records:
-        lines += record_lines(record, record.body, records[0].at)
+        lines += record_lines(record, stored_body(record), records[0].at)
     return "\n".join(lines)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+
+import msgspec
 
 from paddock.cli.output import say_none
 from paddock.cli.parser import CommandParser
@@ -33,7 +34,7 @@ def main(words: list[str]) -> int:
     elif options.action == "remove":
         Volume.get(options.name).delete()
     elif options.json:
-        print(json.dumps([dataclasses.asdict(v) for v in Volume.list()]))
+        print(json.dumps([msgspec.structs.asdict(v) for v in Volume.list()]))
     elif volumes := Volume.list():
         rows = [(v.name, format_size(v.quota_bytes), format_size(v.used_bytes())) for v in volumes]
         print(table(("NAME", "QUOTA", "USED"), rows, width=line_width(), flexible=("NAME",)))

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.world.changes import Change
 from paddock.world.kept import KeptService
 from paddock.world.service import BUILT_IN, load
@@ -20,8 +21,7 @@ _SHOWN = 20  # documents of a kind
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(msgspec.Struct, frozen=True):
     """A service that comes with Paddock."""
 
     name: str
@@ -32,8 +32,7 @@ class BuiltIn:
         return {"service": self.name, "about": self.about, "options": dict(self.options)}
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRow:
+class ServiceRow(msgspec.Struct, frozen=True):
     """One service of a run, in numbers."""
 
     name: str
@@ -49,8 +48,7 @@ class ServiceRow:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
+class FieldDiff(msgspec.Struct, frozen=True):
     """One field of a changed document. `is_new`: it was not there; `is_gone`: it is not there."""
 
     field: str
@@ -65,8 +63,7 @@ class FieldDiff:
         return {"field": self.field, **before, **after}
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """What became of one document."""
 
     change: Change
@@ -103,14 +100,15 @@ def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
 
 
 def faults_by_host(journal: Path) -> Mapping[str, int] | None:
-    """How often the run met a fault on purpose, by host."""
+    """Return how often the run met an injected fault, by host."""
     from paddock.cli.net_data import Scan, Wanted
-    from paddock.journal.reader import Reader
+    from paddock.journal.log import RunLog
+    from paddock.model.action import Verdict
 
     if not journal.is_dir():
         return None
-    scan = Scan(Reader(journal), Wanted())
-    return Counter(one.host or "" for one in scan if one.verdict == "fault")
+    scan = Scan(RunLog(journal), Wanted())
+    return Counter(traffic.host for traffic in scan if traffic.step.verdict is Verdict.FAULT)
 
 
 def state_after(kept: KeptService, step: int) -> dict[str, Any]:
@@ -132,8 +130,8 @@ def differences(kept: KeptService, first: int | None, last: int | None) -> list[
     """Between before the first step and after the last one; without steps, since the beginning."""
     since, until = kept.span(first, last)
     return [
-        Difference(one, list(_fields("", _or_absent(one.before), _or_absent(one.after), 0)))
-        for one in kept.changes(since, until)
+        Difference(change, list(_fields("", change.before or {}, change.after or {}, 0)))
+        for change in kept.changes(since, until)
     ]
 
 
@@ -144,10 +142,6 @@ def _built_in(name: str) -> BuiltIn:
         return BuiltIn(name, f"cannot be used here: {error}", {})
     about = (found.__doc__ or "").strip().partition("\n\n")[0]
     return BuiltIn(name, " ".join(about.split()), found.options)
-
-
-def _or_absent(document: dict[str, Any] | None) -> dict[str, Any]:
-    return {} if document is None else document
 
 
 def _fields(field: str, before: Any, after: Any, depth: int) -> Iterator[FieldDiff]:

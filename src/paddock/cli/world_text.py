@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from paddock.cli.cells import labelled
+from paddock.cli.cells import labelled, paint
 from paddock.cli.table import line_width, table
 from paddock.cli.world_data import BuiltIn, Difference, FieldDiff, ServiceRow
 from paddock.model.money import money_in
@@ -84,7 +84,7 @@ def difference_lines(
         sign, colour = _SIGNS[one.what]
         step = "" if one.change.step is None else f" (step {one.change.step})"
         of = f"{plain(one.change.kind, _MAX_NAME)}/{plain(one.change.id, _MAX_NAME)}"
-        yield _coloured(f"  {sign} {of}{step}", colour if is_coloured else None)
+        yield paint(f"  {sign} {of}{step}", colour if is_coloured else None)
         told = [field for field in one.fields if not (field.is_new and field.after in _NOTHING)]
         currency = (one.change.after or one.change.before or {}).get("currency")
         for field in told[:_MAX_FIELDS]:
@@ -153,7 +153,3 @@ def _value(value: Any) -> str:
 def _broken(name: str, broken: Sequence[str]) -> Iterator[str]:
     for sentence in broken:
         yield f"! {plain(name, _MAX_NAME)}: {plain(sentence, _MAX_VALUE)}"
-
-
-def _coloured(text: str, colour: str | None) -> str:
-    return text if colour is None else f"\033[{colour}m{text}\033[0m"

@@ -29,7 +29,7 @@ class Person:
         self._think_s = think_s
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="demo-person", daemon=True)
-        self.run: str | None = None  # whose questions are answered, and nobody else's
+        self._run: str | None = None  # whose questions are answered, and nobody else's
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -39,10 +39,14 @@ class Person:
         self._is_over.set()
         self._thread.join(_LONGEST_S)
 
+    def begin(self, run: str) -> None:
+        """Answer the questions of this run from now on."""
+        self._run = run
+
     def _look(self) -> None:
         while not self._is_over.wait(_LOOKS_S):
-            if self.run is not None:
-                for question in self._approvals.all(run=self.run):
+            if self._run is not None:
+                for question in self._approvals.all(run=self._run):
                     self._is_over.wait(self._think_s)
                     self._answer(question)
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.demo.laying import PAGE
+import msgspec
+
+from paddock.demo.narrator import Moment, Narrator
 from paddock.demo.person import Person
-from paddock.demo.telling import Moment, Narrator
+from paddock.demo.project import PAGE
 from paddock.model.errors import SandboxError
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.run.compare.comparison import Comparison
-    from paddock.run.running import Ended
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.run.session import FinishedRun
 
 SEED = 7  # the same ids in every demo
 TIMEOUT_S = 120.0
@@ -27,11 +27,10 @@ ATTACKED = "ch_kim_7731"  # the charge that a ticket wants back, and nobody owes
 Tell = Callable[[Moment], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(msgspec.Struct, frozen=True):
     """One run of the story, and what was told of it."""
 
-    ended: Ended
+    ended: FinishedRun
     narrator: Narrator
 
     @property
@@ -67,67 +66,53 @@ class Story:
         from paddock.gate.approvals import Approvals
         from paddock.gate.opening import gate_store
         from paddock.run.order import order_of
-        from paddock.run.running import run
+        from paddock.run.session import run
         from paddock.state.home import Home
 
         order = order_of(
             [sys.executable, "agent.py"], cwd=self._directory, seed=SEED, timeout=TIMEOUT_S
         )
-        narrator = Narrator(self._tell)
         with Person(Approvals(gate_store(Home.find())), self._think_s) as person:
-            narrator.on_begin = lambda run: setattr(person, "run", run)
+            narrator = Narrator(self._tell, on_begin=person.begin)
             return _checked(run(order, narrator), narrator)
 
     def bad_step(self, first: Played) -> int:
         """Where money first went to whom it is not owed."""
-        for one in first.narrator.refunds:
-            if one.charge == ATTACKED:
-                return one.step
+        for refund in first.narrator.refunds:
+            if refund.charge == ATTACKED:
+                return refund.step
         raise SandboxError("the demo: nothing bad happened, and that is wrong")
 
     def fork(self, first: Played, step: int) -> Played:
         """The same past, and from the bad step on the tighter terms."""
-        from paddock.run.forking import ForkWords, fork
+        from paddock.run.replay.fork import ForkOptions, fork
 
         narrator = Narrator(self._tell, is_fork=True)
-        words = ForkWords(step, sets=(FIX,))
-        return _checked(fork(first.ended.directory, words, watch=narrator)[0], narrator)
+        options = ForkOptions(step, sets=(FIX,))
+        return _checked(fork(first.ended.directory, options, watch=narrator)[0], narrator)
 
     def compare(self, first: Played, second: Played) -> tuple[Comparison, Path]:
         """Both runs, and the page that shows them."""
         from paddock.run.compare.comparison import compare
         from paddock.run.compare.page import comparison_page
 
-        found = compare([first.ended.directory, second.ended.directory])
+        comparison = compare([first.ended.directory, second.ended.directory])
         page = self._directory / PAGE
-        page.write_text(comparison_page(found))
-        return found, page
+        page.write_text(comparison_page(comparison))
+        return comparison, page
 
     def replay(self, first: Played) -> Played:
         """The agent's program once more, with everything from the record."""
-        from paddock.run.replaying import replay
+        from paddock.run.replay.replay import replay
 
         narrator = Narrator(lambda _: None)
         return _checked(replay(first.ended.directory, watch=narrator), narrator)
 
 
-def verdicts(played: Played) -> Verdicts:
-    """What the agent made of the faults."""
-    from paddock.journal.reader import Reader
-    from paddock.world.verdicts import judge_run
-
-    return judge_run(Reader(played.ended.directory))
-
-
-def is_exact(first: Played, again: Played) -> bool:
-    """Whether a replay had as many steps, and left the same files at each."""
-    return first.steps == again.steps and not again.ended.differs
-
-
-def _checked(ended: Ended, narrator: Narrator) -> Played:
+def _checked(ended: FinishedRun, narrator: Narrator) -> Played:
     if ended.divergence is not None:
         raise SandboxError(f"the demo: {ended.divergence.text}", hint=f"paddock show {ended.run}")
     if ended.exit_code != 0:
-        said = ended.error or narrator.complaint.strip().rpartition("\n")[2] or ended.ended_by
-        raise SandboxError(f"the demo's agent failed: {said}", hint=f"paddock show {ended.run}")
+        reason = ended.error or narrator.complaint.strip().rpartition("\n")[2] or ended.ended_by
+        raise SandboxError(f"the demo's agent failed: {reason}", hint=f"paddock show {ended.run}")
     return Played(ended, narrator)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.doors.trust import GIVEN, NO_TRUST, Trust, check_trust
 from paddock.model.errors import InvalidInput

@@ -20,10 +20,11 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import NotTrusted
 from paddock.model.plain import plain
 from paddock.model.spec import MountMode
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.network import SecretTerms, Source, plain_network, plain_secret
 from paddock.policy.rules import Terms
@@ -45,8 +46,7 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/"
 _SHOWN, _MAX_SHOWN = 8, 1000  # whoever is asked sees all of it
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One thing that a paddock file asks of the host, in words and as what is hashed."""
 
     text: str
@@ -56,8 +56,7 @@ class Request:
 Ask = Callable[[str, Sequence[Request]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """How a caller decides about files that nobody has agreed to yet: `is_given` for this time, or
     by asking a person, whose yes is kept. Without either they are refused."""
 

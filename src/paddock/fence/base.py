@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Protocol
+
+import msgspec
 
 from paddock.fence.channel import Channel
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits, Spec
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing a driver can or cannot enforce here: by what, or why not and what would fix it."""
 
     name: str
@@ -22,8 +21,7 @@ class Finding:
     fix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """What one driver found on this host."""
 
     driver: str
@@ -34,15 +32,14 @@ class Probe:
         return all(f.is_enforced for f in self.findings if f.name in ("isolation", "seccomp"))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a machine's own state lies on the host, and how others know it."""
 
     machine_id: str
     layer: str  # host path of the sandbox's own writable layer
     hostname: str
-    metadata: dict[str, str] = field(default_factory=dict)
-    quotas: dict[str, int] = field(default_factory=dict)  # of mounted volumes, by layer
+    metadata: dict[str, str] = {}
+    quotas: dict[str, int] = {}  # of mounted volumes, by layer
     base: str | None = None  # a layer that must outlive this machine, to compare with
 
 

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.fence.guest import wire
 from paddock.model.errors import Conflict, InvalidInput, SandboxDied
-from paddock.model.values import dataclass
 
 MAX_QUEUED_EVENT_BYTES = 32 << 20  # a listing of 100,000 files fits; a flood does not
 MAX_QUEUED_ITEMS = 100_000  # small ones weigh far more here than on the wire
@@ -23,24 +24,21 @@ _LARGE_BYTES = 64 << 10  # such a payload is received in place, without a copy
 _JOINED_BYTES = 4096  # below this one copy is cheaper than a second system call
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """Bytes on one port of a stream: 1 is stdout or file content, 2 is stderr."""
 
     port: int
     content: bytes | bytearray
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """Something happened on a stream; `size` is what it weighed on the wire."""
 
     value: dict[str, Any]
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """The stream is over."""
 
     value: dict[str, Any]

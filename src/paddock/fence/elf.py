@@ -10,7 +10,7 @@ import stat
 import struct
 from collections.abc import Callable
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAGIC = b"\x7fELF"
 MAX_SEGMENTS = 256
@@ -28,8 +28,7 @@ _MAX_WORD_BYTES = 4096
 _LEAST_HEAD_BYTES = 52  # of a program for 32 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Elf:
+class Elf(msgspec.Struct, frozen=True):
     """One program or library. A static program names neither a loader nor libraries."""
 
     interpreter: str = ""
@@ -39,8 +38,7 @@ class Elf:
     is_loader: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(msgspec.Struct, frozen=True):
     kind: int
     offset: int
     address: int

@@ -10,10 +10,11 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
+from paddock.model.events import Alert
 
 EGRESS_DENIED = "egress.denied"  # an attempt to reach what is not allowed
 QUIET_S = 10.0
@@ -21,44 +22,55 @@ MAX_KEPT = 200  # of one name
 _MAX_KNOWN = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """One alert of a run."""
+class RaisedAlert(msgspec.Struct, frozen=True):
+    """An alert with the step that it is about, and the time in seconds since 1970."""
 
-    name: str  # e.g. egress.denied, secret.misplaced
-    about: Mapping[str, Any]
-    step: int | None = None
-    at: float = field(default_factory=time.time)
-    times: int = 1  # how often since it was last told
+    event: Alert
+    step: int | None
+    at: float
+
+    @property
+    def name(self) -> str:
+        """Which alert it is, e.g. egress.denied or secret.misplaced."""
+        return self.event.alert
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return self.event.about
+
+    @property
+    def times(self) -> int:
+        """How often it was raised since it was last told."""
+        return self.event.times
 
 
-Listener = Callable[[Alert], None]
+Listener = Callable[[RaisedAlert], None]
 
 
-def _moment(alert: Alert) -> float:
+def _moment(alert: RaisedAlert) -> float:
     return alert.at
 
 
 class Alerts:
     """The alerts of one run."""
 
-    def __init__(self, write: Callable[[Alert], None]) -> None:
+    def __init__(self, write: Callable[[Alert, int | None], None]) -> None:
         self.listeners: list[Listener] = []
         self._write = write
-        self._kept: dict[str, deque[Alert]] = {}  # by name: a flood of one hides no other
+        self._kept: dict[str, deque[RaisedAlert]] = {}  # by name: a flood of one hides no other
         self._known: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def all(self) -> list[Alert]:
-        return sorted((one for kept in self._kept.values() for one in kept), key=_moment)
+    def all(self) -> list[RaisedAlert]:
+        return sorted((alert for kept in self._kept.values() for alert in kept), key=_moment)
 
     def raised(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
         """Writes it down and tells the listeners. Raises JournalBroken."""
         times = self._count((name, repr(sorted(about.items()))))
         if not times:
             return
-        alert = Alert(name, about, step, times=times)
+        alert = RaisedAlert(Alert(name, times, dict(about)), step, time.time())
         self._kept.setdefault(name, deque(maxlen=MAX_KEPT)).append(alert)
-        self._write(alert)
+        self._write(alert.event, step)
         for listener in self.listeners:
             with contextlib.suppress(Exception):  # of whoever listens: the run goes on
                 listener(alert)

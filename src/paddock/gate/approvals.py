@@ -12,15 +12,15 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.gate.store import GateStore, check_fits
-from paddock.journal.bodies import as_json
 from paddock.journal.budget import RecordBudget
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound, PaddockError
-from paddock.model.values import dataclass
+from paddock.model.events import Answered
 from paddock.policy.decide import Policy
 from paddock.state import procstat
 
@@ -29,8 +29,7 @@ EXPIRED, WITHDRAWN = "expired", "withdrawn"
 YES = (APPROVED, EDITED)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What a person is asked. Everything in it is masked; it may be shown."""
 
     run: str
@@ -43,12 +42,11 @@ class Question:
     digest: str
     timeout_s: float
     # The part of the policy that asks, as `proposals.asking_terms` gives it: to amend it later.
-    terms: Mapping[str, Any] = field(default_factory=dict)
+    terms: Mapping[str, Any] = {}
     is_stood_in: bool = False  # a stand-in answers: nothing real happens
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True):
     """A question as it lies in the store, and its answer."""
 
     approval_id: str
@@ -69,6 +67,18 @@ class Approval:
     @property
     def left_s(self) -> float:
         return max(0.0, self.expires_at - time.time())
+
+    def as_event(self) -> Answered:
+        """Return the answer for the journal."""
+        waited_s = (self.answered_at or self.asked_at) - self.asked_at
+        return Answered(
+            approval=self.approval_id,
+            state=self.state,
+            by=self.answered_by,
+            reason=self.reason,
+            waited_us=int(1e6 * waited_s),
+            edited=None if self.edited is None else dict(self.edited),
+        )
 
 
 def digest_of(action: Action, policy: str, run: str) -> str:
@@ -371,16 +381,3 @@ def why_no(answer: Approval) -> str:
     if answer.answered_by is None:
         return "The question was withdrawn."
     return f"{answer.answered_by} said no" + (f": {answer.reason}" if answer.reason else ".")
-
-
-def answered_body(answer: Approval) -> dict[str, Any]:
-    """The answer as the journal has it. It comes with the edited arguments, if there are any."""
-    body = {
-        "approval": answer.approval_id,
-        "state": answer.state,
-        "by": answer.answered_by,
-        "reason": answer.reason,
-        "waited_us": int(1e6 * ((answer.answered_at or answer.asked_at) - answer.asked_at)),
-        "edited": None if answer.edited is None else as_json(answer.edited),
-    }
-    return {name: value for name, value in body.items() if value is not None}

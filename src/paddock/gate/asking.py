@@ -8,8 +8,9 @@ import contextlib
 import os
 import pwd
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from paddock.gate.approvals import (
     EDITED,
@@ -18,16 +19,13 @@ from paddock.gate.approvals import (
     Approval,
     Approvals,
     Question,
-    answered_body,
     digest_of,
     why_no,
 )
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, refusal
-from paddock.journal.bodies import as_json
-from paddock.journal.records import Type
-from paddock.journal.writer import Entry
 from paddock.model.action import Action
+from paddock.model.events import Asked
 from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ async def ask(
         check_decision(gate.policy, gate.accounts, crossing.action, edited)
 
     answer = await wait_for_answer(gate.approvals.checking(check), approval, approvers)
-    gate.writing.write(Entry(Type.ANSWERED, answered_body(answer), crossing.step))
+    gate.record(answer.as_event(), crossing.step)
     if answer.state not in YES:
         return replace(refusal(why_no(answer)), record={"approval": answer.approval_id})
     if approval.policy != gate.policy.digest:
@@ -79,9 +77,8 @@ def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
     masked = gate.writing.masked_action(crossing.action)
     gate.approvals.keep_policy(gate.policy)
     approval = gate.approvals.ask(question_of(gate.policy, gate.run, crossing, masked, preview))
-    body = {"approval": approval.approval_id, "digest": approval.digest, "preview": preview}
     try:
-        gate.writing.write(Entry(Type.ASKED, as_json(body), crossing.step))
+        gate.record(Asked(approval.approval_id, preview, approval.digest), crossing.step)
     except BaseException:
         gate.approvals.withdraw(approval.approval_id)
         raise

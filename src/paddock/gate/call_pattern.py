@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.gate.literals import holds_secret, literal
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.money import amount_text
-from paddock.model.values import dataclass
 from paddock.policy.generalise import request_patterns
 from paddock.policy.globs import is_literal
 
@@ -43,8 +44,7 @@ class Condition(NamedTuple):
 _OPPOSITE = {"==": "!=", "<=": ">"}
 
 
-@dataclass(frozen=True, slots=True)
-class CallPattern:
+class CallPattern(msgspec.Struct, frozen=True):
     """Calls like one that was approved. `fields` are those of `match`; `conditions` are about
     `args`; `notes` say what else such a call may be."""
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.gate.store import GateStore, check_fits
 from paddock.journal.budget import RecordBudget
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import Conflict, IntegrityError, NotFound
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """One write that waits. `state` is draft, sending, sent or discarded."""
 
     draft_id: str

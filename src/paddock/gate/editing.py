@@ -123,7 +123,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
         for number, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from differences(old, new, f"{path}.{number}")
     elif (before is ABSENT) is not (after is ABSENT) or (
-        before is not ABSENT and _text(before) != _text(after)
+        before is not ABSENT and json_text(before) != json_text(after)
     ):
         yield path, before, after
 
@@ -132,7 +132,7 @@ def change_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
     """An edit as a person reads it: `body.amount  9000 -> 100`."""
     lines = []
     for path, old, new in differences(before, after):
-        old_text, new_text = ("-" if one is ABSENT else _text(one) for one in (old, new))
+        old_text, new_text = ("-" if one is ABSENT else json_text(one) for one in (old, new))
         lines.append(f"{plain(path, 80)}  {plain(old_text, 120)} -> {plain(new_text, 120)}")
     return lines
 
@@ -140,9 +140,8 @@ def change_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
 def _check_type(path: str, old: Any, new: Any) -> None:
     if old is None or _type(old) == _type(new):
         return
-    raise InvalidInput(
-        f"{path[:80]} is {_type(old)} ({_text(old)[:40]}), and {_text(new)[:40]} is {_type(new)}"
-    )
+    old_text, new_text = json_text(old)[:40], json_text(new)[:40]
+    raise InvalidInput(f"{path[:80]} is {_type(old)} ({old_text}), and {new_text} is {_type(new)}")
 
 
 def _type(value: Any) -> str:
@@ -160,7 +159,8 @@ def _type(value: Any) -> str:
     return "a list"
 
 
-def _text(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as JSON, to compare it: to Python 1 and True are equal."""
     return json.dumps(value, sort_keys=True, default=repr)
 
 

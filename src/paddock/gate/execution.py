@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, StandIn, inject, refusal
@@ -65,7 +66,7 @@ class Execution:
         if crossing.decision.effect.is_write and not is_contained(action):
             await self._journal.durable(crossing.position)  # the intent, before the effect
         try:
-            done = await crossing.means.live(action)
+            done = await crossing.handlers.live(action)
         except Exception as error:
             return Done(outcome=Outcome.FAILED, error=error)
         if (
@@ -86,8 +87,8 @@ class Execution:
         if not crossing.decision.is_draft:
             return await self._stood_in(crossing)
         draft_id, preview = await self._keep_draft(crossing)
-        if crossing.means.simulate is not None:  # a draft that is answered as if it were sent
-            done = await crossing.means.simulate(crossing.action)
+        if crossing.handlers.simulate is not None:  # a draft that is answered as if it were sent
+            done = await crossing.handlers.simulate(crossing.action)
             return replace(done, outcome=Outcome.DRAFTED, draft_id=draft_id)
         value = {"draft_id": draft_id, "preview": preview}
         return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
@@ -99,7 +100,7 @@ class Execution:
             return await inject(words)  # of a rule
         from paddock.gate.faults import error_of, lasting, wait_of  # most runs have none
 
-        split, spoil = lasting(words), crossing.means.spoil
+        split, spoil = lasting(words), crossing.handlers.spoil
         # A door that speaks to the agent keeps silence itself, and ends it with the agent.
         wait_s = wait_of({"delay": words.get("delay", 0)} if spoil is not None else split.before)
         if wait_s:
@@ -117,8 +118,8 @@ class Execution:
 
     async def _stood_in(self, crossing: Crossing) -> Done:
         done = None
-        if crossing.means.simulate is not None:
-            done = await crossing.means.simulate(crossing.action)
+        if crossing.handlers.simulate is not None:
+            done = await crossing.handlers.simulate(crossing.action)
         elif self._world is not None:
             done = await self._world.answer(crossing.action, crossing.decision)
         return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")

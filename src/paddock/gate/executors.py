@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
-from paddock.gate.past import Met
+import msgspec
+
+from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.model.action import Action, Decision, Outcome
 from paddock.model.sizes import parse_duration
-from paddock.model.values import dataclass
 
 MAX_DELAY_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """What came of an action: for the agent, and (where that is not the same) for the journal."""
 
     value: Any = None
     record: Any = None
     outcome: Outcome = Outcome.DONE
     error: BaseException | str | None = None
-    cost: Mapping[str, Any] = field(default_factory=dict)
+    cost: Mapping[str, Any] = {}
     draft_id: str | None = None
 
     @property
@@ -38,22 +37,19 @@ Live = Callable[[Action], Awaitable[Done]]
 Preview = Callable[[Action], Awaitable[Any]]
 Rebuild = Callable[[Action, Mapping[str, Any]], Action]
 Spoil = Callable[[Mapping[str, Any]], None]
-Again = Callable[[Action, Met], Awaitable["Done"]]
+Replay = Callable[[Action, RecordedOutcome], Awaitable["Done"]]
 
 
-class Means(NamedTuple):
-    """How one action is carried out, tried out beforehand, made anew from other arguments (which
-    raises InvalidInput for what cannot be), answered by a stand-in, how its answer is to be
-    spoiled by a fault, how the answer of an earlier run is given again, and the request that
-    carries it, which faults may strike as well."""
+class Handlers(NamedTuple):
+    """What a door brings along to have one action carried out."""
 
-    live: Live
-    preview: Preview | None = None
-    rebuild: Rebuild | None = None
-    simulate: Live | None = None
-    spoil: Spoil | None = None
-    again: Again | None = None
-    carrier: Action | None = None
+    live: Live  # does the real thing
+    preview: Preview | None = None  # tells beforehand what would come of it
+    rebuild: Rebuild | None = None  # makes it anew from other arguments; raises InvalidInput
+    simulate: Live | None = None  # has a stand-in answer
+    spoil: Spoil | None = None  # has a fault spoil its answer
+    replay: Replay | None = None  # gives the answer of a recorded run
+    carrier: Action | None = None  # the request that carries it, which faults may strike as well
 
 
 class StandIn(Protocol):

@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from paddock.gate.again import (
-    Recorder,
-    again_body,
-    answered_beside,
-    as_it_was,
-    carried_out_again,
-    edited_again,
-    repeat_body,
-)
+import msgspec
+from msgspec.structs import replace
+
 from paddock.gate.alerts import Alerts
-from paddock.gate.crossing import Crossing
+from paddock.gate.crossing import Crossing, StepObserver
 from paddock.gate.execution import Execution, fault_plan, struck
 from paddock.gate.executors import (
-    Again,
     Done,
+    Handlers,
     Live,
-    Means,
     Preview,
     Rebuild,
     Refused,
+    Replay,
     Spoil,
     StandIn,
     never,
@@ -39,26 +32,24 @@ from paddock.gate.executors import (
     said_by,
 )
 from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation
-from paddock.gate.past import Departed, Met, Past
+from paddock.gate.recorded_answers import NoRecordedAnswers, RecordedAnswers, ReplayDiverged
+from paddock.gate.recorded_execution import RecordedExecution
 from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
 from paddock.gate.writing import Writing
-from paddock.journal.bodies import as_json, decided_body
 from paddock.journal.errors import BudgetUsedUp, JournalBroken
 from paddock.journal.mask import Masker
-from paddock.journal.records import Type
-from paddock.journal.texts import decided_text, settled_text
+from paddock.journal.plain_values import as_json
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput, OutOfSpace
+from paddock.model.events import AnyEvent, Decided, InternalError, PolicyChanged, Settled
 from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or made to fail
     from paddock.gate.approvals import Approval, Approvals
     from paddock.gate.asking import Approver
     from paddock.gate.drafts import Drafts
-
-_CARRIED_OUT = (Verdict.ALLOW, Verdict.SIMULATE, Verdict.FAULT)
 
 
 class Gate:
@@ -73,7 +64,7 @@ class Gate:
         masker: Masker | None = None,
         approvers: Sequence[Approver] = (),
         world: StandIn | None = None,
-        past: Past | None = None,
+        answers: RecordedAnswers | None = None,
     ) -> None:
         self.policy = policy
         self.run, self.conversations, self.store = journal.run, journal.conversations, journal.store
@@ -81,15 +72,16 @@ class Gate:
         self._store = store
         self._journal = journal
         self.writing = Writing(journal, masker)
-        self.alerts = Alerts(self.writing.alert)
-        self.refusals = Refusals(self.writing.repeats)
+        self.alerts = Alerts(self.writing.record)
+        self.refusals = Refusals(self.writing.record)
         self.accounts = Accounts(store, policy.agent, journal.run)
         self._approvers = tuple(approvers)
-        self._past = past
-        self.recorder: Recorder | None = None
+        self._answers = answers or NoRecordedAnswers()
+        self._recorded = RecordedExecution(self, self._answers)
+        self.step_observer: StepObserver | None = None
         self.faults = fault_plan(policy)
-        self._execution = Execution(journal, world, self._keep_draft, self._tell)
-        self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.execution = Execution(journal, world, self._keep_draft, self._tell)
+        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
         self.count_from(1)
 
     @cached_property
@@ -112,84 +104,44 @@ class Gate:
         rebuild: Rebuild | None = None,
         simulate: Live | None = None,
         spoil: Spoil | None = None,
-        again: Again | None = None,
+        replay: Replay | None = None,
         carrier: Action | None = None,
     ) -> Receipt:
         """Carries out an action, or not. A blocked action is a receipt, not an exception.
 
         `carrier` is the request that carries a question to a model, where that request is no step
         of its own: a fault on such requests strikes the question."""
-        means = Means(live, preview, rebuild, simulate, spoil, again, carrier)
+        handlers = Handlers(live, preview, rebuild, simulate, spoil, replay, carrier)
         step = 0
         try:
-            if self._past is not None and (met := await self._past.meet(action)) is not None:
-                step = met.step
-                return await self._live_again(self._past, met, action, means)
+            recorded = await self._answers.find(action)
+            if recorded is not None:
+                step = recorded.step
+                return await self._recorded.carry_out(recorded, action, handlers)
             decision, reservation = self._decide(action)
             if (receipt := self._refused_again(action, decision)) is not None:
                 self._release_refused(action, reservation)
                 return receipt
             step = next(self._steps)
-            crossing = self._propose(step, action, decision, reservation, means)
-            return await self._live_through(crossing)
-        except Departed as left:
-            return self._refused(next(self._steps), action, "record", str(left))
+            crossing = self._propose(step, action, decision, reservation, handlers)
+            return await self._carry_out(crossing)
+        except ReplayDiverged as diverged:
+            return self._refused(next(self._steps), action, "record", str(diverged))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
             return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
 
-    async def _live_through(self, crossing: Crossing) -> Receipt:
-        if self.recorder is None:
+    async def _carry_out(self, crossing: Crossing) -> Receipt:
+        if self.step_observer is None:
             return await self._finish(crossing)
-        await self.recorder.before(crossing.action)
+        await self.step_observer.before(crossing.action)
         receipt = await self._finish(crossing)
-        self.recorder.after(receipt)
+        self.step_observer.after(receipt)
         return receipt
 
-    async def _live_again(self, past: Past, met: Met, action: Action, means: Means) -> Receipt:
-        """What came of it in the earlier run comes of it again."""
-        action = action.at(met.step)
-        if met.is_repeat:
-            receipt = self._repeated(met, action)
-            if met.beside is None:
-                return receipt
-            return await answered_beside(met, action, means, self._execution.carry_out)
-        proposed = self.writing.proposed(action, met.step)
-        decided = Entry(Type.DECIDED, again_body(met), met.step)
-        position = self.writing.write(proposed, decided)
-        crossing = Crossing(met.step, action, met.decision, NOTHING, position, means,
-                            answered_by=met.answered_by)  # fmt: skip
-        self._count_again(met, action, means.carrier)
-        # What goes on beside comes at any moment: the files then are no state of its step.
-        if self.recorder is not None and met.beside is None:
-            await self.recorder.before(action)
-        then = met
-        for new in met.edits:
-            self._settle(crossing, as_it_was(then))
-            crossing = edited_again(crossing, new, self.writing.write(*new.entries))
-            then = new.met
-            self._count_again(then, crossing.action)
-        done = await carried_out_again(past, met, crossing, self._execution.carry_out)
-        if met.within:
-            self.writing.write(*met.within)
-        return self._settle(crossing, done)
-
-    def _count_again(self, met: Met, action: Action, carrier: Action | None = None) -> None:
-        self.accounts.count_again(self.policy, action, met.outcome)
-        if self.faults is None or met.decision.verdict not in _CARRIED_OUT:
-            return
-        for one, effect in ((action, met.decision.effect), *self._carried(carrier)):
-            self.faults.strike(one, met.step, effect)
-
-    def _repeated(self, met: Met, action: Action) -> Receipt:
-        if met.outcome is Outcome.REFUSED and met.beside is None:
-            self.refusals.repeat(action, met.decision, met.step)
-            why = met.error or "It was refused."
-            return Receipt(met.outcome, met.step, error=why, decision=met.decision,
-                           exception=Refused(why))  # fmt: skip
-        self.observe(self.writing.masked(repeat_body(met, action)), met.step or None)
-        self.flush()  # it may come without end, and nothing else
-        return Receipt(met.outcome, met.step, met.result, met.error, met.decision)
+    def observe_steps(self, observer: StepObserver) -> None:
+        """Have the state around each step recorded from now on."""
+        self.step_observer = observer
 
     def change_policy(self, policy: Policy) -> None:
         """Other terms from the next action on. Faults that were there go on counting."""
@@ -197,8 +149,8 @@ class Gate:
         self.policy, self.faults = policy, fault_plan(policy)
         if counts is not None and self.faults is not None:
             self.faults.restore(counts)
-        self._execution.keeps_answers = any("stale" in one.words for one in policy.faults)
-        self.note({"what": "policy changed", "policy_digest": policy.digest})
+        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.record(PolicyChanged(policy.digest))
 
     def count_past(self, past: Iterable[Deed]) -> None:
         """What was done under other terms counts for the limits of these."""
@@ -212,17 +164,19 @@ class Gate:
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
         """Writes down an action that its door cannot let pass, whatever the rules say."""
         try:
-            met = None if self._past is None else self._past.refused(action)
-            if met is not None and met.is_repeat:
-                return self._repeated(met.because(decided_by, why), action)
+            recorded = self._answers.find_refused(action)
+            if recorded is not None and recorded.is_repeat:
+                return self._recorded.repeat(recorded.refused_for(decided_by, why), action)
             decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
-            if met is None and (again := self._refused_again(action, decision)) is not None:
-                return again
-        except Departed as error:
+            if recorded is None:
+                receipt = self._refused_again(action, decision)
+                if receipt is not None:
+                    return receipt
+        except ReplayDiverged as error:
             return self._refused(next(self._steps), action, "record", str(error))
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, 0, error=why, exception=error)
-        step = next(self._steps) if met is None else met.step
+        step = next(self._steps) if recorded is None else recorded.step
         return self._refused(step, action, decided_by, why)
 
     def _refused(self, step: int, action: Action, decided_by: str, why: str) -> Receipt:
@@ -230,12 +184,12 @@ class Gate:
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
             proposed = self.writing.proposed(action, step)
-            decided = Entry(Type.DECIDED, {**decided_body(decision), "by_door": True}, step)
+            decided = Entry(Decided.of(decision, by_door=True), step)
             position = self.writing.write(proposed, decided)
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
-        crossing = Crossing(step, action, decision, NOTHING, position, Means(never))
-        return self._settle(crossing, refusal(why))
+        crossing = Crossing(step, action, decision, NOTHING, position, Handlers(never))
+        return self.settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
         """Whether the action is allowed and counts for no limit: such a program is observed only,
@@ -250,26 +204,27 @@ class Gate:
         that of the question: when a rule or a limit has something to say about it. Faults are no
         reason: one that strikes the request strikes the question, and one that does not changes
         nothing. In a replay it is a step where it was one in the record."""
-        if self._past is not None and self._past.has_request(request):
+        if self._answers.has_request(request):
             return True
         return not self.policy.lets_pass(request, self.policy.decide(request))
 
     def needs_body(self, request: Action) -> bool:
         """Return whether a request that is decided on by its head is found in the record of an
         earlier run by its body alone."""
-        return self._past is not None and self._past.needs_body(request)
+        return self._answers.needs_body(request)
 
-    def observe(self, body: Mapping[str, Any], step: int | None = None) -> None:
-        """Notes what the fence saw happen. It is written with the next record, or by `flush`."""
-        self.writing.observe(body, step)
+    def observe(self, event: AnyEvent, step: int | None = None) -> None:
+        """Record what the fence saw happen. It is written with the next record, or by `flush`."""
+        self.writing.observe(event, step)
 
     def flush(self) -> None:
         """Writes what was observed. Raises JournalBroken."""
         self.writing.flush()
 
-    def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
-        """Writes down what is neither an action nor an observation. Raises JournalBroken."""
-        self.writing.note(body, step)
+    def record(self, event: AnyEvent, step: int | None = None) -> None:
+        """Write an event that is neither part of a crossing nor an observation. Raises
+        JournalBroken."""
+        self.writing.record(event, step)
 
     def __enter__(self) -> Gate:
         return self
@@ -277,11 +232,11 @@ class Gate:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self, summary: Mapping[str, Any] | None = None) -> None:
-        """Ends the journal with a signed head."""
+    def close(self, ended_by: str | None = None) -> None:
+        """End the journal with a signed head. `ended_by` says why the run is over."""
         self.refusals.flush()
         self.flush()
-        self._journal.close(as_json(dict(summary or {})))
+        self._journal.close(ended_by)
 
     def _propose(
         self,
@@ -289,19 +244,19 @@ class Gate:
         action: Action,
         decision: Decision,
         reservation: Reservation,
-        means: Means,
+        handlers: Handlers,
         edits: int = 0,
     ) -> Crossing:
         action = action.at(step)
-        decision = self._struck(action, decision, means.carrier)
+        decision = self._struck(action, decision, handlers.carrier)
         proposed = self.writing.proposed(action, step)
-        decided = Entry(Type.DECIDED, decided_text(decision), step)
+        decided = Entry(Decided.of(decision), step)
         try:
             position = self.writing.write(proposed, decided)
         except BaseException:
             self._give_back(reservation)
             raise
-        return Crossing(step, action, decision, reservation, position, means, edits)
+        return Crossing(step, action, decision, reservation, position, handlers, edits)
 
     def _decide(self, action: Action) -> tuple[Decision, Reservation]:
         """Return what the rules say. Faults on purpose come later: they know the step."""
@@ -316,7 +271,7 @@ class Gate:
         if self.faults is None:
             return decision
         try:
-            return struck(self.faults, decision, action, *self._carried(carrier))
+            return struck(self.faults, decision, action, *self.carried(carrier))
         except Exception as error:
             return self._undecided(action, error)
 
@@ -340,7 +295,7 @@ class Gate:
         if reservation.rows and not self.policy.spends(action, Outcome.REFUSED):
             self._give_back(reservation)
 
-    def _carried(self, carrier: Action | None) -> tuple[tuple[Action, Effect], ...]:
+    def carried(self, carrier: Action | None) -> tuple[tuple[Action, Effect], ...]:
         """The request around a question to a model, with the effect that rules give it."""
         return () if carrier is None else ((carrier, self.policy.decide(carrier).effect),)
 
@@ -352,17 +307,17 @@ class Gate:
             if verdict is Verdict.ASK:
                 done, approved_by = await self._ask(crossing)
             else:
-                done = await self._execution.carry_out(crossing, verdict)
+                done = await self.execution.carry_out(crossing, verdict)
         except JournalBroken:
             raise
         except BaseException as error:  # what came of it is not known: it may have happened
             why = f"It was interrupted: {type(error).__name__}"
             with contextlib.suppress(JournalBroken):
-                self._settle(crossing, Done(outcome=Outcome.FAILED, error=why))
+                self.settle(crossing, Done(outcome=Outcome.FAILED, error=why))
             raise
         if not isinstance(done, Done):
             return await self._edited(crossing, done)
-        return self._settle(crossing._replace(answered_by=approved_by), done)
+        return self.settle(crossing._replace(answered_by=approved_by), done)
 
     async def _keep_draft(self, crossing: Crossing) -> tuple[str, Any]:
         preview = await self._previewed(crossing)
@@ -385,7 +340,7 @@ class Gate:
             return refusal("It could not be asked, and that means no."), None
         if isinstance(answer, Done) or is_edited(answer):
             return answer, None
-        done = await self._execution.carry_out(crossing, crossing.decision.once_approved)
+        done = await self.execution.carry_out(crossing, crossing.decision.once_approved)
         return done, answer.answered_by
 
     async def _edited(self, crossing: Crossing, answer: Approval) -> Receipt:
@@ -401,30 +356,30 @@ class Gate:
         except Exception as error:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
-            return self._settle(crossing, refusal(why))
+            return self.settle(crossing, refusal(why))
         step = next(self._steps)
         instead = Done(None, {"edited_as": step}, Outcome.REFUSED, Refused(f"{by} edited it"))
-        self._settle(crossing, instead)
+        self.settle(crossing, instead)
         decision, reservation = self._decide(edited.at(step))
         edits = crossing.edits + 1
-        new = self._propose(step, edited, decision, reservation, crossing.means, edits)
+        new = self._propose(step, edited, decision, reservation, crossing.handlers, edits)
         is_asked_anew = not set(asked_by(new.decision)) <= set(asked_by(crossing.decision))
         is_settled = new.decision.verdict is Verdict.ASK and not is_asked_anew
         return await self._finish(new, by if is_settled else None)
 
-    def _settle(self, crossing: Crossing, done: Done | Receipt) -> Receipt:
+    def settle(self, crossing: Crossing, done: Done | Receipt) -> Receipt:
         if isinstance(done, Receipt):
             return done  # it was settled as another step, or with an answer
         if crossing.reservation.rows and not self.policy.spends(crossing.action, done.outcome):
             self._give_back(crossing.reservation)
-        error, said = done.error, said_by(done.error)
+        error = done.error
         if crossing.decision.verdict is Verdict.BLOCK and done.outcome is Outcome.REFUSED:
             self.refusals.add(crossing.action, crossing.decision, crossing.step)
         receipt = Receipt(
             outcome=done.outcome,
             step=crossing.step,
             result=done.value,
-            error=said,
+            error=said_by(error),
             decision=crossing.decision,
             answered_by=crossing.answered_by,
             draft_id=done.draft_id,
@@ -438,23 +393,30 @@ class Gate:
             return replace(receipt, outcome=Outcome.FAILED, error=why, exception=broken)
         return receipt
 
-    def _write_settled(self, receipt: Receipt, recorded: Any) -> None:
+    def _write_settled(self, receipt: Receipt, result: Any) -> None:
+        settled = Settled(
+            outcome=receipt.outcome,
+            result=result,
+            error=receipt.error,
+            answered_by=receipt.answered_by,
+            draft_id=receipt.draft_id,
+            cost=dict(receipt.cost),
+        )
         try:
-            body = settled_text(receipt, recorded)
-            self.writing.write(Entry(Type.SETTLED, body, receipt.step))
+            self.writing.write(Entry(settled, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
-            plain = replace(receipt, result=None, cost={})
-            self.writing.write(Entry(Type.SETTLED, settled_text(plain), receipt.step))
+            without_result = msgspec.structs.replace(settled, result=None, cost={})
+            self.writing.write(Entry(without_result, receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
         """What would come of it, where the action has a dry run. It must not have an effect."""
-        if crossing.means.preview is None:
+        if crossing.handlers.preview is None:
             return None
         try:
-            return self.writing.masked(as_json(await crossing.means.preview(crossing.action)))
+            return self.writing.masked(as_json(await crossing.handlers.preview(crossing.action)))
         except Exception as error:
             return self.writing.masked({"error": f"no preview: {said_by(error)}"})
 
@@ -468,4 +430,4 @@ class Gate:
         if isinstance(error, OutOfSpace):
             self._journal.tell_failure(error)
         with contextlib.suppress(Exception):
-            self.note({"what": f"failed while {doing}", "error": said_by(error)}, step)
+            self.record(InternalError(doing, said_by(error)), step)

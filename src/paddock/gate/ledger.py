@@ -8,16 +8,16 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Outcome
-from paddock.model.values import dataclass
 from paddock.policy.decide import Charge, Policy
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """Amounts that are held for one action, and what lay before them in each window."""
 
     spent: dict[str, int]
@@ -27,8 +27,7 @@ class Reservation:
 NOTHING = Reservation({})
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(msgspec.Struct, frozen=True):
     """What an earlier run did, what came of it, and the terms that it was under."""
 
     action: Action

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from paddock.gate.gate import Gate
-from paddock.gate.past import Past
 from paddock.gate.project import project_directory
+from paddock.gate.recorded_answers import RecordedAnswers
 from paddock.gate.store import GateStore
 from paddock.journal.budget import RecordBudget
 from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
 from paddock.journal.writer import Journal
+from paddock.model.events import Opened
 from paddock.policy.decide import Policy
 from paddock.state.home import Home
 
@@ -31,21 +34,23 @@ def open_gate(
     run: str,
     policy: Policy,
     *,
-    about: Mapping[str, Any] | None = None,
+    about: Opened | None = None,
     secrets: Mapping[str, str] | None = None,
     approvers: Sequence[Approver] = (),
-    past: Past | None = None,
+    answers: RecordedAnswers | None = None,
 ) -> Gate:
-    """Begins the journal of a new run and gives its gate."""
+    """Begin the journal of a new run and return its gate. `about` is what the caller knows about
+    the run; the policy and, where it is missing, the project are added."""
     masker = Masker(dict(secrets)) if secrets else None
-    opened = {
-        "project": project_directory(),
-        **(about or {}),
-        "run": run,
-        "agent": policy.agent,
-        "stage": str(policy.stage),
-        "policy_digest": policy.digest,
-    }
+    opened = about or Opened(run=run, agent=policy.agent)
+    opened = msgspec.structs.replace(
+        opened,
+        run=run,
+        agent=policy.agent,
+        project=opened.project or project_directory(),
+        stage=str(policy.stage),
+        policy_digest=policy.digest,
+    )
     journal = Journal.create(
         home.runs / run,
         opened=opened,
@@ -55,7 +60,7 @@ def open_gate(
         budget=RecordBudget(policy.terms.record_budget),
     )
     store = gate_store(home)
-    return Gate(policy, journal, store, masker=masker, approvers=approvers, past=past)
+    return Gate(policy, journal, store, masker=masker, approvers=approvers, answers=answers)
 
 
 def approvers_for(policy: Policy) -> list[Approver]:

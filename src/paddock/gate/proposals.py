@@ -11,17 +11,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.gate.approvals import APPROVED, Approval
 from paddock.gate.call_pattern import CallPattern, pattern_of
+from paddock.gate.drafts import action_from_json
 from paddock.gate.literals import literal
 from paddock.gate.store import GateStore
-from paddock.model.action import Action, Decision, Effect, Kind, Verdict
+from paddock.model.action import Action, Decision, Kind, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.emit import emit
 from paddock.policy.examples import failures
@@ -33,8 +35,7 @@ _BY_FIELDS = (Kind.HTTP, Kind.MODEL)  # whose calls are alike by the fields of `
 _TOO_LONG = "write a rule by hand that says what such calls have in common"
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """Rules to put into the paddock file: in place of those of the same id, else as new ones."""
 
     proposal_id: str
@@ -143,16 +144,7 @@ def sketch(approval: Approval, by: str, policy: Policy | None = None) -> Proposa
 
 def asked_action(approval: Approval) -> Action:
     """The action that a question is about, as it is shown."""
-    content = approval.content
-    return Action(
-        kind=Kind(content["kind"]),
-        name=content["name"],
-        arguments=content["arguments"],
-        effect=Effect(content["effect"]),
-        is_reversible=content["is_reversible"],
-        is_contained=content["is_contained"],
-        context=content["context"],
-    )
+    return action_from_json(approval.content)
 
 
 def _terms(approval: Approval, action: Action, policy: Policy | None) -> Mapping[str, Any]:

@@ -10,24 +10,40 @@ import heapq
 import itertools
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from paddock.journal.conversations import whole_arguments
-from paddock.journal.reader import Covered, Reader, Spot
-from paddock.journal.records import Record, Type
-from paddock.journal.repeats import MARK, repeats_in
+from paddock.journal.log import Covered, RunLog
 from paddock.journal.segments import segments
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome, RuleHit, Stage, Verdict
+from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Stage, Verdict
 from paddock.model.errors import IntegrityError
+from paddock.model.events import (
+    Answered,
+    Asked,
+    Decided,
+    Event,
+    ProgramStarted,
+    Proposed,
+    Record,
+    RefusedAgain,
+    Settled,
+    TermsChanged,
+    Unknown,
+    WentLive,
+)
+from paddock.model.steps import Step, whole_number
 from paddock.policy.compare import RecordedAction, Settlement
 from paddock.policy.file import load
 from paddock.policy.learn import ASKED, DRAFTED, FAULTED, REPLAYED, STOOD_IN, UNKNOWN
 
-Event = RecordedAction | Settlement
-_TELLING = (b"proposed", b"decided", b"observed", b"settled")
+PastEvent = RecordedAction | Settlement
+# Of one refusal that came again and again: more of them change no decision, and an agent can have
+# itself refused millions of times.
+_MAX_REPEATS = 10_000
 _BY_NOBODY = "observed"  # a program that started, and that no rule minded
 _OBSERVED = ("program", "argv", "cwd", "pid", "real_path", "same_as", "is_writable")
 
@@ -37,60 +53,47 @@ def recorded_actions(directory: Path, covered: Covered | None = None) -> Iterato
     in them, as they are in the journal; large values are whole. With `covered`, only actions in
     records that are signed."""
     events = recorded_events(directory, covered)
-    return (one for one in events if isinstance(one, RecordedAction))
+    return (event for event in events if isinstance(event, RecordedAction))
 
 
-def recorded_events(directory: Path, covered: Covered | None = None) -> Iterator[Event]:
+def recorded_events(directory: Path, covered: Covered | None = None) -> Iterator[PastEvent]:
     """The actions of a run, and what came of each: a limit counts what was done."""
-    reader = Reader(directory, covered)
-    opened = reader.opened().body
-    history = _History(str(opened.get("run", "")), str(opened.get("agent", "")))
-    for _, line, (_, step, kind) in reader.scan(Spot(1, 0)):
-        is_repeat = kind == b"noted" and MARK in line and step is not None
-        if kind not in _TELLING and not is_repeat:
-            continue
-        record = Record.parse(line)
+    log = RunLog(directory, covered)
+    history = _History(log)
+    for record in _events(log, Proposed, Decided, Settled, ProgramStarted, RefusedAgain):
         try:
-            if is_repeat:
-                history.add(*_repeated(reader, history, record))
-            else:
-                history.take(record, _whole(reader, record))
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            said = f"record {record.n} (step {step}) is not about an action"
-            raise IntegrityError(f"{said}: {type(error).__name__}: {error}"[:300]) from None
-        yield from history.told()
+            history.take(record)
+        except (ValueError, TypeError, AttributeError):  # of what an action has for a conversation
+            raise _not_an_action(record) from None
+        yield from history.ready()
     yield from history.rest()
 
 
-def _repeated(reader: Reader, history: _History, note: Record) -> Iterator[RecordedAction]:
-    """A refusal that was counted, as often as it came."""
-    repeats = repeats_in(note.body)
-    step = reader.step(note.step or 0)
-    if repeats is None or step.proposed is None or step.decided is None:
-        return
-    action = action_of(step.number, _whole(reader, step.proposed))
-    at = repeats.last_at / 1e6
-    one = history.recorded(step.number, action, reader.body(step.decided), at)
-    yield from itertools.repeat(one, repeats.count)
+def _events(log: RunLog, *of: type[Event]) -> Iterator[Record]:
+    """Yield the records with such events. Raises IntegrityError for one that has the name of such
+    an event and not its shape: what is decided on must not leave out an action."""
+    names = {cls.TYPE for cls in of}
+    for record in log.events(*of, Unknown):
+        if not isinstance(record.event, Unknown):
+            yield record
+        elif record.event.type in names:
+            raise _not_an_action(record)
 
 
-def _whole(reader: Reader, record: Record) -> Mapping[str, Any]:
-    body = reader.body(record)
-    if record.type is not Type.PROPOSED:
-        return body
-    arguments = whole_arguments(reader, body["kind"], _mapping(body["arguments"]))
-    return {**body, "arguments": arguments}
+def _not_an_action(record: Record) -> IntegrityError:
+    return IntegrityError(f"record {record.n} (step {record.step}) is not about an action")
 
 
 def lessons(directory: Path, covered: Covered) -> tuple[list[RecordedAction], Stage]:
     """Return the signed actions of a run for `policy learn`, each with the reason why it is no
     evidence if it has one, and the strictest stage that the run was under."""
-    evidence = _Evidence(Reader(directory, covered))
+    evidence = _Evidence(RunLog(directory, covered))
     actions = recorded_actions(directory, covered)
-    return [replace(one, rehearsed=evidence.why_not(one)) for one in actions], evidence.stage
+    learned = [replace(action, rehearsed=evidence.why_not(action)) for action in actions]
+    return learned, evidence.stage
 
 
-def recorded_in_order(directories: Iterable[Path]) -> Iterator[Event]:
+def recorded_in_order(directories: Iterable[Path]) -> Iterator[PastEvent]:
     """The actions of several runs, and what came of them, in the order of time. Only runs that
     overlap are open at once."""
     runs = sorted((_span(directory), directory) for directory in dict.fromkeys(directories))
@@ -109,80 +112,79 @@ class _Evidence:
     """What came of every step of a run, and under which stage it was. A step teaches something only
     if the journal shows that it was done for real, with nobody asked."""
 
-    def __init__(self, reader: Reader) -> None:
-        opened = reader.opened().body
-        self.stage = _stage_of(opened.get("stage"))
+    def __init__(self, log: RunLog) -> None:
+        opened = log.opened
+        self.stage = _stage_of(opened.stage)
         self._why: dict[int, str] = {}
         self._done: set[int] = set()
         self._inner: dict[int, int] = {}  # by step: the one that answered a part of it
         # A replay is all past; a fork is, until it goes live.
-        is_again = opened.get("kind") in ("replay", "fork")
+        is_again = opened.kind in ("replay", "fork")
         self._past_until = float("inf") if is_again else 0.0
-        for record in reader.records():
-            try:
-                self._take(record, reader)
-            except (KeyError, ValueError, TypeError, AttributeError):
-                raise IntegrityError(f"record {record.n} is not about an action") from None
+        for record in _events(log, Decided, Asked, Answered, Settled, WentLive, TermsChanged):
+            self._take(log.whole(record))
 
-    def why_not(self, one: RecordedAction) -> str:
-        if one.at < self._past_until:
+    def why_not(self, recorded: RecordedAction) -> str:
+        if recorded.at < self._past_until:
             return REPLAYED
-        if one.decision.decided_by == _BY_NOBODY:  # a program that was seen to start
+        if recorded.decision.decided_by == _BY_NOBODY:  # a program that was seen to start
             return ""
-        step, seen = one.step, set[int]()
+        step, seen = recorded.number, set[int]()
         while step not in seen:
             if why := self._why.get(step):
                 return why
             seen.add(step)
             step = self._inner.get(step, step)
-        is_known = one.step in self._done or one.action.is_contained
-        return "" if is_known else UNKNOWN
+        has_outcome = recorded.number in self._done or recorded.action.is_contained
+        return "" if has_outcome else UNKNOWN
 
-    def _take(self, record: Record, reader: Reader) -> None:
-        if record.type is Type.NOTED:
-            self._noted(record, reader)
+    def _take(self, record: Record) -> None:
         step = record.step
-        if step is None:
-            return
-        if record.type in (Type.ASKED, Type.ANSWERED):
-            self._why.setdefault(step, ASKED)
-        elif record.type is Type.DECIDED and "again" in record.body:
-            self._why.setdefault(step, REPLAYED)
-        elif record.type is Type.SETTLED:
-            self._settled(step, reader.body(record))
+        match record.event:
+            case WentLive():
+                self._past_until = record.at / 1e6
+            case TermsChanged(policy=policy):
+                stage = load(policy.text, is_recorded=True).stage
+                self.stage = min(self.stage, stage, key=list(Stage).index)
+            case Unknown():  # a large value is not what should be there
+                raise _not_an_action(record)
+            case _ if step is None:
+                return
+            case Asked() | Answered():
+                self._why.setdefault(step, ASKED)
+            case Decided(replayed_from=source) if source is not None:
+                self._why.setdefault(step, REPLAYED)
+            case Settled() as settled:
+                self._settled(step, settled)
 
-    def _settled(self, step: int, body: Mapping[str, Any]) -> None:
+    def _settled(self, step: int, settled: Settled) -> None:
         self._done.add(step)
-        outcome, result = str(body["outcome"]), body.get("result")
-        if outcome in _REHEARSED:
-            self._why.setdefault(step, _REHEARSED[outcome])
-        elif outcome not in (Outcome.DONE, Outcome.FAILED):
+        if settled.outcome in _REHEARSED:
+            self._why.setdefault(step, _REHEARSED[settled.outcome])
+        elif settled.outcome not in (Outcome.DONE, Outcome.FAILED):
             self._why.setdefault(step, UNKNOWN)
-        if body.get("answered_by") is not None:
+        if settled.answered_by is not None:
             self._why.setdefault(step, ASKED)
-        if body.get("draft_id") is not None:
+        if settled.draft_id is not None:
             self._why.setdefault(step, DRAFTED)
-        if isinstance(result, Mapping):
-            if "stand_in" in result:
+        if isinstance(settled.result, Mapping):
+            if "stand_in" in settled.result:
                 self._why.setdefault(step, STOOD_IN)
-            if isinstance(inner := result.get("model_step"), int):
+            inner = whole_number(settled.result.get("model_step"))
+            if inner is not None:
                 self._inner[step] = inner
 
-    def _noted(self, record: Record, reader: Reader) -> None:
-        what = record.body.get("what")
-        if what == "live":
-            self._past_until = record.at / 1e6
-        elif what == "terms":
-            text = str(_mapping(reader.body(record)["policy"])["text"])
-            self.stage = min(self.stage, load(text, is_recorded=True).stage, key=list(Stage).index)
+
+_REHEARSED = {
+    Outcome.SIMULATED: STOOD_IN,
+    Outcome.DRAFTED: DRAFTED,
+    Outcome.FAULTED: FAULTED,
+}
 
 
-_REHEARSED = {"simulated": STOOD_IN, "drafted": DRAFTED, "faulted": FAULTED}
-
-
-def _stage_of(value: Any) -> Stage:
+def _stage_of(name: str | None) -> Stage:
     """The stage that a journal names; the strictest where it names none."""
-    return Stage(value) if value in list(Stage) else Stage.OBSERVE
+    return Stage(name) if name in list(Stage) else Stage.OBSERVE
 
 
 class _History:
@@ -190,188 +192,161 @@ class _History:
     program was seen to start, which tells more about it, and what comes later waits for it: limits
     are counted in this order."""
 
-    def __init__(self, run: str, agent: str) -> None:
-        self.run = run
-        self._agent = agent
-        self._proposed: dict[int, tuple[Action, float]] = {}
-        self._events: deque[Event | int] = deque()  # a number is the step of a command that waits
+    def __init__(self, log: RunLog) -> None:
+        self._log = log
+        self._run = log.opened.run
+        self._agent = log.opened.agent
+        self._proposed: dict[int, Record] = {}
+        # A number is the step of a command that waits.
+        self._events: deque[PastEvent | int] = deque()
         self._begun: dict[int, RecordedAction] = {}  # commands whose program was not seen yet
-        self._known: dict[int, RecordedAction] = {}  # commands that wait no more
-        self._crossed: Counter[tuple[Any, ...]] = Counter()  # programs that are still to be seen
+        self._ready: dict[int, RecordedAction] = {}  # commands that wait no more
+        self._crossed: Counter[_Program] = Counter()  # programs that are still to be seen
+        self._repeats: Counter[int] = Counter()  # refusals that were told again, by step
+        self._refused: dict[int, RecordedAction | None] = {}  # and what was refused
 
-    def take(self, record: Record, body: Mapping[str, Any]) -> None:
-        step, at = record.step, record.at / 1e6
-        if record.type is Type.OBSERVED:
-            if body.get("what") == "exec":
-                self._observed(step, at, body)
-        elif step is None:
-            return
-        elif record.type is Type.PROPOSED:
-            self._proposed[step] = (action_of(step, body), at)
-        elif record.type is Type.SETTLED:
-            self._settled(step, at, body)
-        else:
-            self._decided(step, body)
+    def take(self, record: Record) -> None:
+        step = record.step
+        match record.event:
+            case ProgramStarted():
+                self._observed(record)
+            case _ if step is None:
+                return
+            case Proposed():
+                self._proposed[step] = record
+            case Decided():
+                self._decided(step, record)
+            case Settled(outcome=outcome):
+                self._settled(step, outcome, record.at / 1e6)
+            case RefusedAgain() as again:
+                self._refused_again(step, again)
 
-    def add(self, *events: Event) -> None:
-        self._events.extend(events)
-
-    def told(self) -> Iterator[Event]:
-        """The events that wait for nothing."""
+    def ready(self) -> Iterator[PastEvent]:
+        """Yield the events that wait for nothing."""
         while self._events:
             first = self._events[0]
             if isinstance(first, int):
-                if first not in self._known:
+                if first not in self._ready:
                     return
-                first = self._known.pop(first)
+                first = self._ready.pop(first)
             self._events.popleft()
             yield first
 
-    def rest(self) -> Iterator[Event]:
-        """All that is left, when commands of the run ended before they did."""
-        self._known |= self._begun
+    def rest(self) -> Iterator[PastEvent]:
+        """Yield all that is left, when commands of the run ended before they did."""
+        self._ready |= self._begun
         self._begun.clear()
-        yield from self.told()
+        yield from self.ready()
 
-    def recorded(
-        self, step: int, action: Action, decided: Mapping[str, Any], at: float
-    ) -> RecordedAction:
-        """The action of a step with what its `decided` body says."""
-        return RecordedAction(
-            step,
-            action,
-            decision_of(decided),
-            at,
-            self.run,
-            agent=self._agent,
-            is_by_door=decided.get("by_door") is True,
-            is_past="again" in decided,
-            unstruck=_unstruck(decided),
-        )
+    def _recorded(self, proposed: Record, decided: Record, at: float) -> RecordedAction:
+        """Return the action of these two records with its large values."""
+        number = proposed.step or 0
+        step = self._log.whole_step(Step(number, (proposed, decided)))
+        action, decision = step.action, step.decision
+        if action is None or decision is None:  # a large value is not what should be there
+            raise _not_an_action(proposed)
+        arguments = whole_arguments(self._log, action.kind, action.arguments)
+        action = replace(action, arguments=arguments)
+        return RecordedAction(step, action, decision, at, self._run, self._agent)
 
-    def _decided(self, step: int, body: Mapping[str, Any]) -> None:
-        known = self._proposed.pop(step, None)
-        if known is None:
+    def _decided(self, number: int, decided: Record) -> None:
+        proposed = self._proposed.pop(number, None)
+        if proposed is None:
             return
-        action, at = known
-        one = self.recorded(step, action, body, at)
-        is_command = action.kind is Kind.EXEC and "pid" not in action.arguments
-        if is_command and one.decision.verdict is not Verdict.BLOCK:
-            self._begun[step] = one
-            self._events.append(step)
-            return
-        if action.kind is Kind.EXEC and one.decision.verdict is not Verdict.BLOCK:
-            self._crossed[_key(action.arguments)] += 1
-        self.add(one)
+        recorded = self._recorded(proposed, decided, proposed.at / 1e6)
+        action = recorded.action
+        is_blocked = recorded.decision.verdict is Verdict.BLOCK
+        if action.kind is Kind.EXEC and not is_blocked:
+            if "pid" not in action.arguments:
+                self._begun[number] = recorded
+                self._events.append(number)
+                return
+            self._crossed[_program(action.arguments["pid"], action.arguments.get("argv"))] += 1
+        self._events.append(recorded)
 
-    def _settled(self, step: int, at: float, body: Mapping[str, Any]) -> None:
-        if step in self._begun:  # a command that is over and was never seen to start
-            self._known[step] = self._begun.pop(step)
-        self.add(Settlement(self.run, step, Outcome(body["outcome"]), at))
+    def _refused_again(self, number: int, again: RefusedAgain) -> None:
+        """Tell a refusal that was counted as often as it came, up to a number."""
+        count = min(again.count, _MAX_REPEATS - self._repeats[number])
+        if count <= 0:
+            return
+        self._repeats[number] += count
+        if number not in self._refused:
+            self._refused[number] = self._refusal(number)
+        recorded = self._refused[number]
+        if recorded is not None:
+            recorded = replace(recorded, at=again.last_at / 1e6)
+            self._events.extend(itertools.repeat(recorded, count))
 
-    def _observed(self, step: int | None, at: float, body: Mapping[str, Any]) -> None:
-        begun = self._begun.get(-1 if step is None else step)
-        if begun is not None and _is_same_command(begun.action, body):
-            del self._begun[begun.step]
-            self._known[begun.step] = _with_program(begun, body)
+    def _refusal(self, number: int) -> RecordedAction | None:
+        """Return the action of a step that was refused again and again. All records of the step are
+        read for it, and there may be one for each second of the run."""
+        step = self._log.step(number)
+        proposed, decided = step.record(Proposed), step.record(Decided)
+        if proposed is None or decided is None:
+            return None
+        return self._recorded(proposed, decided, 0)
+
+    def _settled(self, number: int, outcome: Outcome, at: float) -> None:
+        if number in self._begun:  # a command that is over and was never seen to start
+            self._ready[number] = self._begun.pop(number)
+        self._events.append(Settlement(self._run, number, outcome, at))
+
+    def _observed(self, record: Record) -> None:
+        record = self._log.whole(record)  # long arguments of a program are set aside
+        started, parent = record.event, record.step
+        if not isinstance(started, ProgramStarted):
+            raise _not_an_action(record)
+        begun = None if parent is None else self._begun.get(parent)
+        if begun is not None and _is_same_command(begun.action, started):
+            del self._begun[begun.number]
+            self._ready[begun.number] = _with_program(begun, started)
             return
-        key = _key(body)
-        if self._crossed[key]:
-            self._crossed[key] -= 1
+        program = _program(started.pid, started.argv)
+        if self._crossed[program]:
+            self._crossed[program] -= 1
             return
-        arguments = {name: body[name] for name in _OBSERVED if name in body}
-        name = str(body["program"]).rpartition("/")[2]
-        action = Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=step)
+        name = started.program.rpartition("/")[2]
+        arguments = _given(started, _OBSERVED)
+        action = Action(Kind.EXEC, name, arguments, Effect.WRITE, is_contained=True, parent=parent)
         decision = Decision(Verdict.ALLOW, _BY_NOBODY, "No rule minded it.", Effect.WRITE)
-        self.add(RecordedAction(step or 0, action, decision, at, self.run, agent=self._agent))
+        step, at = Step(parent or 0, (record,)), record.at / 1e6
+        self._events.append(RecordedAction(step, action, decision, at, self._run, self._agent))
 
 
-def _unstruck(decided: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return what may have been decided before a fault of the file struck; nothing where none
-    did."""
-    fault = decided.get("fault")
-    if decided["verdict"] != Verdict.FAULT or not isinstance(fault, Mapping) or "id" not in fault:
-        return ()
-    said = decided.get("once_approved")  # journals of earlier versions do not say it
-    return (Verdict.ALLOW, Verdict.SIMULATE) if said is None else (Verdict(said),)
-
-
-def _with_program(one: RecordedAction, body: Mapping[str, Any]) -> RecordedAction:
+def _with_program(command: RecordedAction, started: ProgramStarted) -> RecordedAction:
     """Where no rule was about programs, nobody asked which file a command is."""
-    if "real_path" in one.action.arguments:
-        return one
-    seen = {name: body[name] for name in ("program", "real_path", "same_as") if name in body}
-    arguments = {**one.action.arguments, **seen}
-    return replace(one, action=replace(one.action, arguments=arguments))
+    if "real_path" in command.action.arguments:
+        return command
+    program = _given(started, ("program", "real_path", "same_as"))
+    arguments = {**command.action.arguments, **program}
+    return replace(command, action=replace(command.action, arguments=arguments))
 
 
-def _is_same_command(action: Action, body: Mapping[str, Any]) -> bool:
+def _given(started: ProgramStarted, names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of an event that are set."""
+    values = {name: getattr(started, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_same_command(action: Action, started: ProgramStarted) -> bool:
     """The first word may differ: which shell runs a command is chosen inside."""
-    return list(action.arguments.get("argv", ()))[1:] == list(body.get("argv", ()))[1:]
+    return list(action.arguments.get("argv", ()))[1:] == started.argv[1:]
 
 
-def _key(body: Mapping[str, Any]) -> tuple[Any, ...]:
+_Program = tuple[Any, ...]
+
+
+def _program(pid: Any, argv: Iterable[Any] | None) -> _Program:
     """Return what a program that crossed the gate and was then seen to start has in common: it is
     seen as part of its own step, or of the one that caused it."""
-    return body.get("pid"), *map(str, body.get("argv") or ())
-
-
-def action_of(step: int, body: Mapping[str, Any]) -> Action:
-    """The action of a `proposed` body. Raises KeyError, ValueError or TypeError."""
-    return Action(
-        kind=Kind(body["kind"]),
-        name=_text(body["name"]),
-        arguments=_mapping(body["arguments"]),
-        effect=Effect(body["effect"]),
-        is_reversible=body["is_reversible"] is True,
-        is_contained=body["is_contained"] is True,
-        parent=body.get("parent"),
-        step=step,
-        context=_mapping(body.get("context", {})),
-    )
-
-
-def decision_of(body: Mapping[str, Any]) -> Decision:
-    """The decision of a `decided` body. Raises KeyError, ValueError or TypeError."""
-    hits = (
-        RuleHit(_text(hit["rule_id"]), Verdict(hit["verdict"]), _text(hit["why"]))
-        for hit in body.get("hits", ())
-    )
-    return Decision(
-        verdict=Verdict(body["verdict"]),
-        decided_by=_text(body["decided_by"]),
-        why=_text(body["why"]),
-        effect=Effect(body["effect"]),
-        hits=tuple(hits),
-        is_draft=body.get("is_draft") is True,
-        fault=body.get("fault"),
-        once_approved=_once_approved(body),
-    )
-
-
-def _once_approved(body: Mapping[str, Any]) -> Verdict:
-    """Of what was carried out it is not written down; earlier versions did not for faults."""
-    said = body.get("once_approved")
-    return Verdict.ALLOW if said is None else Verdict(said)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is not a text")
-    return value
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r:.40} is not an object")
-    return value
+    return pid, *map(str, argv or ())
 
 
 def _span(directory: Path) -> tuple[float, float]:
     """From when to when at most; a copied journal may seem to have lasted longer."""
     ended = max(os.stat(path).st_mtime for path in segments(directory))
-    return Reader(directory).opened().at / 1e6, ended
+    return RunLog(directory).opening.at / 1e6, ended
 
 
-def _merged(directories: list[Path]) -> Iterator[Event]:
-    return heapq.merge(*map(recorded_events, directories), key=lambda one: one.at)
+def _merged(directories: list[Path]) -> Iterator[PastEvent]:
+    return heapq.merge(*map(recorded_events, directories), key=lambda event: event.at)

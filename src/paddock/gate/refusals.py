@@ -1,5 +1,5 @@
 """Refusals in a loop. An agent that tries the same thing without end must not fill the journal: the
-first hundred are steps of their own, the rest is counted and written as one note.
+first hundred are steps of their own, the rest is counted and written as one record.
 
 Two refusals are identical if their actions are equal in every field that is recorded (without the
 process id of a program, which is always another) and the same was decided, by the same rule, for
@@ -16,22 +16,22 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 
-from paddock.journal.repeats import Repeats
-from paddock.journal.texts import decided_text, proposed_text
+import msgspec
+from msgspec.structs import replace
+
+from paddock.journal.codec import encode
 from paddock.model.action import Action, Decision, Kind
-from paddock.model.values import dataclass
+from paddock.model.events import Decided, Proposed, RefusedAgain
 
 MAX_SINGLE = 100
 WRITE_S = 10.0
 _MAX_KNOWN = 4096  # kinds of refusals that are told apart; of the oldest the counting begins anew
-Write = Callable[[Repeats, int], None]
+Write = Callable[[RefusedAgain, int], None]
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     """Identical refusals: how many have steps of their own, the last of those, and the rest."""
 
     step: int
@@ -45,7 +45,7 @@ class Refusals:
     """The refusals of one run. May be used from any thread."""
 
     def __init__(self, write: Write) -> None:
-        """`write` writes a note of a step."""
+        """`write` records an event of a step."""
         self._write = write
         self._groups: OrderedDict[bytes, _Group] = OrderedDict()
         self._pending: dict[bytes, _Group] = {}  # those with a count that is not written
@@ -104,11 +104,14 @@ class Refusals:
         """Write all counts. Raises JournalBroken."""
         with self._lock:
             groups, self._pending, self._due_s = list(self._pending.values()), {}, None
-            notes = [(Repeats(one.count, one.first_at, one.last_at), one.step) for one in groups]
-            for one in groups:
-                one.count = 0
-        for repeats, step in notes:
-            self._write(repeats, step)
+            counts = [
+                (RefusedAgain(group.count, group.first_at, group.last_at), group.step)
+                for group in groups
+            ]
+            for group in groups:
+                group.count = 0
+        for refused_again, step in counts:
+            self._write(refused_again, step)
 
     def _count(self, key: bytes, group: _Group) -> None:
         now = time.time_ns() // 1000
@@ -125,5 +128,5 @@ def _identity(action: Action, decision: Decision) -> bytes:
     if action.kind is Kind.EXEC and "pid" in action.arguments:
         arguments = {key: one for key, one in action.arguments.items() if key != "pid"}
         action = replace(action, arguments=arguments)
-    text = f"{proposed_text(action)}\0{decided_text(decision)}"
+    text = f"{encode(Proposed.of(action))}\0{encode(Decided.of(decision))}"
     return sha256(text.encode("utf-8", "backslashreplace")).digest()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.executors import Done, Live, Rebuild

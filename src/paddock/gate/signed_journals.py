@@ -4,7 +4,7 @@ only records count that a signature of this home covers.
 
 Who can change files below `runs` and has no key can cut a journal at one of its heads, and that is
 then an interrupted run. What comes after the last head can be shown, and is not used. Every line is
-compared once more with what was verified when it is read (see `journal.reader.Covered`).
+compared once more with what was verified when it is read (see `journal.log.Covered`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paddock.gate.opening import signing_key
 from paddock.journal.findings import Finding, Report, Status
-from paddock.journal.reader import Covered, Reader
+from paddock.journal.log import Covered, RunLog
 from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.state.home import Home
@@ -55,7 +55,7 @@ def run_named(directory: Path, home: Home) -> str | None:
 
 def check_step_signed(directory: Path, step: int, last_signed: int) -> None:
     """Raise NotSigned for a step that the journal has only after its last signature."""
-    if step > last_signed and step in Reader(directory).step_numbers():
+    if step > last_signed and step in RunLog(directory).step_numbers():
         raise NotSigned(
             f"step {step} of {directory.name} lies after the last signature of its journal, so it"
             " can be shown, not used: the run was interrupted there, or still goes on",

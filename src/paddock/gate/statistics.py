@@ -8,15 +8,14 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.gate.approvals import APPROVED, DENIED, EDITED, EXPIRED, PENDING, WITHDRAWN, Approvals
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class RuleStatistics:
+class RuleStatistics(msgspec.Struct, frozen=True):
     """The questions of one rule, or of what asks in place of a rule (`stage:approve`)."""
 
     rule: str
@@ -52,10 +51,9 @@ def rule_statistics(
     return sorted(found, key=lambda one: (-one.asked, one.rule))
 
 
-@dataclass(slots=True)
-class _Tally:
-    states: Counter[str] = field(default_factory=Counter)
-    waits_s: list[float] = field(default_factory=list)
+class _Tally(msgspec.Struct):
+    states: Counter[str] = msgspec.field(default_factory=Counter)
+    waits_s: list[float] = []
 
     def count(self, row: Any) -> None:
         self.states[row["state"]] += 1

@@ -13,11 +13,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.journal.budget import RecordBudget
 from paddock.journal.errors import BudgetUsedUp
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 
 _BUSY_MS = 10_000
 _SCHEMA = """
@@ -136,8 +137,7 @@ def check_fits(budget: RecordBudget | None, content: str, what: str) -> None:
         raise BudgetUsedUp(f"The run has used up what it may store, so {what}.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(msgspec.Struct, frozen=True):
     connection: sqlite3.Connection
     pid: int
     identity: tuple[int, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from paddock.gate.editing import (
     arguments_file,
     change_lines,
     editor_words,
+    json_text,
     parse_arguments,
     read_arguments,
     with_changes,
@@ -120,7 +120,7 @@ class Talk:
         shown: Mapping[str, Any] = self._approval.content.get("arguments") or {}
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         edited = await (self._in_editor(editor, shown) if editor else self._inline(shown))
-        if edited is None or _text(edited) == _text(shown):
+        if edited is None or json_text(edited) == json_text(shown):
             await self._terminal.write("  nothing was changed\n")
             return False
         self._approvals.edit(self._approval.approval_id, self._by, edited)
@@ -164,10 +164,6 @@ class Talk:
             if present.state not in (PENDING, WITHDRAWN):
                 return f"  {present.state} by {plain(present.answered_by)}, elsewhere"
         return "  the question was withdrawn"
-
-
-def _text(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(arguments, sort_keys=True)  # to Python 1 and True are equal
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

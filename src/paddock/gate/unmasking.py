@@ -4,13 +4,13 @@ the real one is meant.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
+
 from paddock.gate.crossing import Crossing
-from paddock.gate.editing import check_editable
+from paddock.gate.editing import check_editable, json_text
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 
@@ -19,7 +19,7 @@ MAX_EDITS = 5  # of one action, one after the other
 
 def restored(edited: Any, shown: Any, real: Any) -> Any:
     """The edit, with the real value wherever it equals what was shown in its place."""
-    if _same(edited, shown):
+    if json_text(edited) == json_text(shown):
         return real
     if isinstance(edited, Mapping) and isinstance(shown, Mapping) and isinstance(real, Mapping):
         return _restored_object(edited, shown, real)
@@ -49,17 +49,8 @@ def _restored_list(edited: list[Any], shown: list[Any], real: Any) -> list[Any]:
     if len(edited) == len(shown):
         return [restored(*three) for three in zip(edited, shown, real, strict=True)]
     # Some were taken out or put in: those that are still there are known by what was shown.
-    known = {_text(one): true for one, true in zip(shown, real, strict=True)}
-    return [known.get(_text(one), one) for one in edited]
-
-
-def _same(one: Any, other: Any) -> bool:
-    """As JSON: to Python 1 and True are equal."""
-    return _text(one) == _text(other)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=repr)
+    real_values = {json_text(item): value for item, value in zip(shown, real, strict=True)}
+    return [real_values.get(json_text(item), item) for item in edited]
 
 
 def rewritten(
@@ -68,7 +59,7 @@ def rewritten(
     """The action that an approver made of one whose arguments were shown. Raises InvalidInput."""
     if crossing.edits >= MAX_EDITS:
         raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
-    action, rebuild = crossing.action, crossing.means.rebuild
+    action, rebuild = crossing.action, crossing.handlers.rebuild
     if rebuild is None:
         check_editable(action)
     arguments = restored(edited_arguments, shown, action.arguments)

@@ -4,20 +4,19 @@ observed in front of them, and the values of secrets in none of them."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from paddock.gate.alerts import Alert
-from paddock.journal.bodies import as_json, proposed_body
+import msgspec
+from msgspec.structs import replace
+
+from paddock.journal.codec import encode
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.mask import Masker
-from paddock.journal.records import Type
-from paddock.journal.repeats import Repeats
-from paddock.journal.texts import proposed_text
+from paddock.journal.plain_values import as_json
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action
+from paddock.model.events import AnyEvent, Proposed
 
 
 class Writing:
@@ -39,15 +38,19 @@ class Writing:
             return position
 
     def proposed(self, action: Action, step: int) -> Entry:
-        """The record of a proposal. What is masked in it can be compared by keyed hashes."""
-        text = proposed_text(action)
-        if self._masker is None or self.keyed is None or self._masker.is_clean(text):
-            return Entry(Type.PROPOSED, text, step)
+        """Return the record of a proposal. What is masked in it can be compared by keyed hashes."""
+        event = Proposed.of(action)
+        if self._masker is None or self.keyed is None:
+            return Entry(event, step)
+        text = encode(event)
+        if self._masker.is_clean(text):
+            return Entry(event, step, text)
         leaves = keyed_leaves(self.keyed, action.arguments, self._masker.mask(action.arguments))
-        return Entry(Type.PROPOSED, {**proposed_body(action), "keyed": leaves}, step)
+        return Entry(msgspec.structs.replace(event, keyed=leaves), step)
 
-    def observe(self, body: Mapping[str, Any], step: int | None) -> None:
-        self._observed.append(Entry(Type.OBSERVED, as_json(body), step))
+    def observe(self, event: AnyEvent, step: int | None) -> None:
+        """Keep an event until the next write."""
+        self._observed.append(Entry(event, step))
 
     def flush(self) -> None:
         """Writes what was observed. Raises JournalBroken."""
@@ -58,16 +61,9 @@ class Writing:
             self._observed.clear()  # nobody will ever write them: they must not pile up
             raise
 
-    def note(self, body: Mapping[str, Any], step: int | None) -> None:
-        self.write(Entry(Type.NOTED, as_json(body), step))
-
-    def alert(self, alert: Alert) -> None:
-        about = {"what": "alert", "alert": alert.name, "times": alert.times, **alert.about}
-        self.note(about, alert.step)
-
-    def repeats(self, repeats: Repeats, step: int) -> None:
-        """Writes how often a refusal came again. Raises JournalBroken."""
-        self.note(repeats.as_body(), step)
+    def record(self, event: AnyEvent, step: int | None = None) -> None:
+        """Write one event. Raises JournalBroken."""
+        self.write(Entry(event, step))
 
     def masked_action(self, action: Action) -> Action:
         """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""

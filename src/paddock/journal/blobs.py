@@ -10,18 +10,18 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from paddock.journal.bodies import Stored, StoredBytes
 from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text, encoded
-from paddock.journal.records import BlobRef, Record
+from paddock.journal.plain_values import Stored, StoredBytes
 from paddock.journal.segments import open_to_read, sync_directory
 from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.events import BlobRef
 
 DIRECTORY = "blobs"
 BYTES = "bytes"  # the form of a blob that is not read back with its record
@@ -31,9 +31,16 @@ PREVIEW_BYTES = 1 << 10
 SHORT_TEXT = LARGE_BYTES // 4
 # More than any caller should hold in memory; what an agent prints is bounded long before.
 MAX_BLOB_BYTES = 256 << 20
+# More than a record ever holds in all its values; one that was made up may name a blob many times.
+_MAX_WHOLE_BYTES = 4 * MAX_BLOB_BYTES
 # A body that is still longer than this has its largest parts set aside as JSON.
 LONG_BODY_BYTES = 64 << 10
 MAX_BODY_BYTES = 1 << 20
+# A record says of every value that was set aside where it stood, and an agent chooses the keys on
+# the way there. A value with a longer way, or behind so many others, stays in its field, which is
+# then set aside as JSON: a line that no reader accepts would make the whole journal unreadable.
+_MAX_PATH = 128
+_MAX_REFS = 1000
 # When the budget of the run is used up, nothing longer than this stays in a record.
 _LARGE_BEYOND_BUDGET = 1 << 10
 _PREVIEW_BEYOND_BUDGET = 256
@@ -72,6 +79,7 @@ class Blobs:
 
     def read(self, digest: str, *, limit: int = MAX_BLOB_BYTES) -> bytes:
         """The bytes of that digest, checked; `NotFound` or `IntegrityError` where they are not."""
+        limit = max(0, min(limit, MAX_BLOB_BYTES))  # a journal may claim any size
         if len(digest) != 64 or not digest.isalnum() or not digest.isascii():
             raise IntegrityError(f"{digest!r:.80} is not the digest of a blob")
         path = self._path(digest)
@@ -84,11 +92,6 @@ class Blobs:
         if sha256(data).hexdigest() != digest:
             raise IntegrityError(f"the blob {digest} has been changed")
         return data
-
-    def digests(self) -> Iterator[str]:
-        """The names of all blobs that are there."""
-        for home in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
-            yield from sorted(path.name for path in home.iterdir() if len(path.name) == 64)
 
     def flush(self) -> None:
         """Returns when every blob that was put is on disk."""
@@ -175,13 +178,10 @@ def stored_bytes(data: bytes, blobs: Blobs) -> StoredBytes:
     return found
 
 
-def restored(record: Record, blobs: Blobs) -> dict[str, Any]:
-    """The body of a record with every preview replaced by what it stands for."""
-    return put_back(record.body, record.blobs, blobs)
-
-
 def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]:
-    """The same for any value that was set aside."""
+    """Return the body with every preview replaced by the value that it stands for."""
+    holder = {"": _copied(body)}
+    room = _MAX_WHOLE_BYTES
     lost = tuple(f"{ref.path}/" for ref in refs if not ref.is_kept and ref.form == "json")
     # Last set aside, first put back: a value set aside as JSON may hold previews of strings.
     for ref in reversed(refs):
@@ -190,15 +190,18 @@ def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]
         if ref.size_bytes > MAX_BLOB_BYTES:
             raise IntegrityError(f"{ref.size_bytes!r:.40} is not the size of a blob")
         data = blobs.read(ref.sha256, limit=ref.size_bytes)
+        room -= len(data)
+        if room < 0:
+            raise IntegrityError("the values of a record are larger than a record can be")
         try:
-            text = data.decode()
-            value = parse_json(text) if ref.form == "json" else text
-            body = _replaced(body, ref.path.split("/")[1:], value)
-        except (ValueError, LookupError, TypeError):
+            value = parse_json(data) if ref.form == "json" else data.decode()
+        except ValueError:
             raise IntegrityError(f"the blob {ref.sha256} is not what stood there") from None
-    if not isinstance(body, dict):
+        _replace(holder, ref.path, value)
+    whole = holder[""]
+    if not isinstance(whole, dict):
         raise IntegrityError("the body of a record is a blob that is no object")
-    return dict(body)
+    return whole
 
 
 def _slim(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
@@ -208,9 +211,12 @@ def _slim(value: Any, path: str, blobs: Blobs, refs: list[BlobRef]) -> Any:
         if form == BYTES and not path.endswith("/0"):
             return ""  # the first piece shows how the body begins
         return _preview(encoded(str.__str__(value)), refs[-1])
+    if len(path) > _MAX_PATH:
+        return value
     if isinstance(value, str):
         data = encoded(value)
-        if len(data) <= _large(blobs):
+        is_field = "/" not in path[1:]
+        if len(data) <= _large(blobs) or (len(refs) >= _MAX_REFS and not is_field):
             return value
         refs.append(blobs.ref(path, data, "text"))
         return _preview(data, refs[-1])
@@ -258,17 +264,35 @@ def _small_parts(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any
     return parts
 
 
-def _replaced(value: Any, steps: list[str], new: Any) -> Any:
-    if not steps:
-        return new
+def _replace(holder: dict[str, Any], path: str, new: Any) -> None:
+    """Put a value in the place that a path leads to. The holder has the body under "", with which
+    every path begins."""
+    place: Any = holder
+    *way, last = path.split("/")
     try:
-        if isinstance(value, list):
-            at = int(steps[0])
-            return [*value[:at], _replaced(value[at], steps[1:], new), *value[at + 1 :]]
-        key = steps[0].replace("~1", "/").replace("~0", "~")
-        return {**value, key: _replaced(value[key], steps[1:], new)}
-    except (KeyError, IndexError, ValueError, TypeError):
+        for step in way:
+            place = place[_key(place, step)]
+        key = _key(place, last)
+        place[key]  # raises if there is nothing to replace
+        place[key] = new
+    except (LookupError, ValueError, TypeError):
         raise IntegrityError("a blob stands for a value that its record does not have") from None
+
+
+def _key(place: Any, step: str) -> str | int:
+    """Return the key of an object, or the index of a list, that a step of a path names."""
+    if isinstance(place, list):
+        return int(step)
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a JSON value in which others do not see what is replaced."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
 
 
 def _step(path: str, key: str) -> str:

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from paddock.journal.traffic import mapping
+from paddock.model.action import Kind
 from paddock.model.money import money_in
 from paddock.model.plain import plain
+from paddock.model.steps import NO_OBJECT, Step
 
 MAX_CALL = 400
 _MAX_TEXT = 300  # characters of an answer; the whole is in `paddock show --step`
@@ -30,30 +32,31 @@ def call_words(name: object, arguments: Mapping[str, Any]) -> str:
     return plain(f"{called}({', '.join([*([money] if money else []), *words])})", MAX_CALL)
 
 
-def answer_lines(result: Any) -> list[str]:
+def answer_lines(result: Mapping[str, Any]) -> list[str]:
     """Return what a model answered, from the result of its step: what it says, and a line for each
     function that it calls. Nothing for what is no answer of a model."""
-    answer = mapping(mapping(result).get("answer"))
-    return list(_lines(answer))
+    return list(_lines(mapping(result.get("answer"))))
 
 
-def detail_lines(proposed: Mapping[str, Any], result: Any) -> list[str]:
+def detail_lines(step: Step) -> list[str]:
     """Return what is told below a step: what a model answered, or the money of a request."""
-    if proposed.get("kind") == "model":
-        return answer_lines(result)
-    if proposed.get("kind") != "http":
+    if step.kind is Kind.MODEL:
+        return answer_lines(step.result)
+    if step.kind is not Kind.HTTP:
         return []
-    money = request_money(mapping(proposed.get("arguments")), result)
+    money = request_money(step.arguments, step.result)
     return [] if money is None else [money]
 
 
-def request_money(arguments: Mapping[str, Any], result: Any = None) -> str | None:
+def request_money(
+    arguments: Mapping[str, Any], result: Mapping[str, Any] = NO_OBJECT
+) -> str | None:
     """Return the money that a request to Stripe or its like moves, `20.00 EUR`: what it says
     itself, or where it names no currency what the answer says."""
     if arguments.get("method") in _READS:
         return None
     asked = money_in(mapping(arguments.get("body")))
-    return asked or money_in(_json_object(mapping(result).get("body")))
+    return asked or money_in(_json_object(result.get("body")))
 
 
 def _json_object(text: Any) -> Mapping[str, Any]:
@@ -71,8 +74,9 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     calls = answer.get("tool_calls")
     calls = calls if isinstance(calls, list) else []
     for call in calls[:_MAX_CALLS]:
-        given = mapping(call).get("arguments")
-        arguments = given if isinstance(given, Mapping) else {"unreadable": given}
+        arguments = mapping(call).get("arguments")
+        if not isinstance(arguments, Mapping):
+            arguments = {"unreadable": arguments}
         yield f"calls {call_words(mapping(call).get('name'), arguments)}"
     if len(calls) > _MAX_CALLS:
         yield f"calls {len(calls) - _MAX_CALLS} more"
@@ -82,7 +86,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text that cannot pass for anything beside it."""
+    """Return a text that cannot pass for anything beside it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{plain(escaped, _MAX_TEXT)}"'
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from paddock.journal.bodies import MAX_VALUE_DEPTH, as_json
 from paddock.journal.canonical import canonical_text, plain_text
+from paddock.journal.plain_values import MAX_VALUE_DEPTH, as_json
 from paddock.model.errors import IntegrityError
 
 if TYPE_CHECKING:
     from paddock.journal.keyed import Keyed
+    from paddock.journal.log import RunLog
     from paddock.journal.nodes import WrittenNodes
-    from paddock.journal.reader import Reader
 
 CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
 MAX_MESSAGES = 20_000
@@ -83,25 +83,25 @@ class Conversations:
         return digest
 
 
-def conversation_of(reader: Reader, arguments: Mapping[str, Any]) -> list[Any]:
+def conversation_of(log: RunLog, arguments: Mapping[str, Any]) -> list[Any]:
     """The messages that an action's arguments name, oldest first, checked by their digests. Raises
     NotFound or IntegrityError."""
-    return _Chain(reader.nodes).messages(_conversation(arguments))
+    return _Chain(log.nodes).messages(_conversation(arguments))
 
 
-def whole_arguments(reader: Reader, kind: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def whole_arguments(log: RunLog, kind: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments of a request as rules saw them, where its journal only names the messages."""
     if kind != "http" or "conversation" not in arguments:
         return arguments
     left = {key: one for key, one in arguments.items() if key not in CONVERSATION}
-    return {**left, "body": request_of(reader, arguments)}
+    return {**left, "body": request_of(log, arguments)}
 
 
-def request_of(reader: Reader, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def request_of(log: RunLog, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a request to a model as it was sent, as far as it was kept: secrets are masked,
     and numbers that JSON has no exact spelling for are texts."""
     body = dict(arguments.get("request") or {})
-    chain = _Chain(reader.nodes)
+    chain = _Chain(log.nodes)
     for key, digest in _refs(arguments).items():
         body[key] = chain.value(digest)
     about = arguments.get("conversation")

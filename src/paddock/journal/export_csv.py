@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from paddock.journal.canonical import canonical_text
-from paddock.journal.reader import Reader, Step
-from paddock.journal.records import Record
+from paddock.journal.codec import value_in
+from paddock.journal.log import RunLog
+from paddock.model.events import Proposed
 from paddock.model.plain import spelled
+from paddock.model.steps import Step
 
 COLUMNS = (
     "step", "at", "kind", "name", "effect", "verdict", "decided_by", "why",
@@ -26,36 +28,30 @@ COLUMNS = (
 _FORMULA = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
 
 
-def as_csv(reader: Reader) -> Iterator[str]:
-    """A row of names, then a row for each step."""
+def as_csv(log: RunLog) -> Iterator[str]:
+    """Yield a row of names, then a row for each step."""
     yield _line(COLUMNS)
-    for step in reader.steps():
+    for step in log.steps():
         yield _line([_cell(value) for value in _row(step)])
 
 
 def _row(step: Step) -> tuple[Any, ...]:
-    proposed, decided, settled = map(_body, (step.proposed, step.decided, step.settled))
+    proposed = step.record(Proposed)
     return (
         step.number,
         _time(step.records[0].at),
-        *(proposed.get(key) for key in ("kind", "name")),
-        decided.get("effect", proposed.get("effect")),
-        *(decided.get(key) for key in ("verdict", "decided_by", "why")),
-        *(settled.get(key) for key in ("outcome", "answered_by", "error")),
-        duration_us(step),
-        proposed.get("arguments"),
+        step.kind,
+        step.name,
+        step.effect,
+        step.verdict,
+        step.decided_by,
+        step.why,
+        step.outcome,
+        None if step.settled is None else step.settled.answered_by,
+        step.error,
+        None if proposed is None else step.waited_us,
+        None if proposed is None else value_in(proposed, "arguments"),
     )
-
-
-def duration_us(step: Step) -> int | None:
-    """From the proposal to what came of it."""
-    if step.proposed is None or step.settled is None:
-        return None
-    return step.settled.at - step.proposed.at
-
-
-def _body(record: Record | None) -> dict[str, Any]:
-    return {} if record is None else record.body
 
 
 def _time(at: int) -> str:

@@ -14,97 +14,94 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from paddock.journal.codec import body_of
 from paddock.journal.har_content import content, headers_of, text_of, type_of
-from paddock.journal.reader import Reader, Step
-from paddock.journal.repeats import Repeats, repeats_in
+from paddock.journal.log import RunLog
 from paddock.journal.traffic import Traffic, mapping
+from paddock.model.action import Kind, Outcome, Verdict
+from paddock.model.steps import Step
 
 _FORM = "application/x-www-form-urlencoded"
-_OWN = ("kind", "verdict", "outcome", "parent")
 
 
-def as_har(reader: Reader) -> Iterator[str]:
-    """A log whose entries are the requests; with none of them it is empty."""
-    creator = {"name": "paddock", "version": str(reader.opened().body.get("paddock", ""))}
+def as_har(log: RunLog) -> Iterator[str]:
+    """Yield a log whose entries are the requests; with none of them it is empty."""
+    creator = {"name": "paddock", "version": log.opened.paddock}
     yield f'{{"log":{{"version":"1.2","creator":{json.dumps(creator)},"entries":['
     lead = ""
-    for step in reader.steps():
-        one = Traffic.of(step, reader.body)
-        if one is not None and one.is_http:
-            yield lead + json.dumps(_entry(one) | _repeats(step))
+    for step in log.steps():
+        if step.kind in (Kind.HTTP, Kind.MODEL):
+            yield lead + json.dumps(_entry(Traffic(log.whole_step(step))))
             lead = ",\n"
     yield "]}}\n"
 
 
-def _repeats(step: Step) -> dict[str, Any]:
-    """Return how often the same request was refused again, without an entry for each."""
-    total: Repeats | None = None
-    for note in step.noted:
-        again = repeats_in(note.body)
-        total = total if again is None else again.plus(total)
-    if total is None:
-        return {}
-    said = {"count": total.count, "first_at": total.first_at, "last_at": total.last_at}
-    return {"_refusedAgain": said}
-
-
-def _entry(one: Traffic) -> dict[str, Any]:
+def _entry(request: Traffic) -> dict[str, Any]:
+    step = request.step
     entry: dict[str, Any] = {
-        "startedDateTime": datetime.fromtimestamp(one.at / 1e6, UTC).isoformat(),
-        "time": (one.duration_us or 0) / 1000,
-        "request": _request(one),
-        "response": _response(one),
+        "startedDateTime": datetime.fromtimestamp(step.at / 1e6, UTC).isoformat(),
+        "time": (step.waited_us or 0) / 1000,
+        "request": _request(request),
+        "response": _response(request),
         "cache": {},
-        "timings": _timings(one),
-        "_step": one.step,
-        **{f"_{key}": getattr(one, key) for key in _OWN},
-        "_decidedBy": one.decided_by,
+        "timings": _timings(step),
+        "_step": step.number,
+        "_kind": step.kind,
+        "_verdict": step.verdict,
+        "_outcome": step.outcome,
+        "_parent": step.parent,
+        "_decidedBy": step.decided_by,
     }
-    if (address := _address(one)) is not None:
+    address = _address(request)
+    if address is not None:
         entry["serverIPAddress"] = address
-    if said := one.error or (one.why if one.verdict != "allow" else None):
-        entry["comment"] = said
-    if one.kind == "model":
-        entry["_model"] = _model(one)
-    if "websocket" in one.result:
-        entry["_websocket"] = one.result["websocket"]
+    why = step.why if step.verdict is not Verdict.ALLOW else None
+    if step.error or why:
+        entry["comment"] = step.error or why
+    if step.kind is Kind.MODEL:
+        entry["_model"] = _model(step)
+    if "websocket" in step.result:
+        entry["_websocket"] = step.result["websocket"]
+    if step.repeats is not None:  # the same request, refused again without an entry for each
+        entry["_refusedAgain"] = body_of(step.repeats)
     return entry
 
 
-def _timings(one: Traffic) -> dict[str, float]:
-    """What a person took to answer is time that the request was held."""
-    whole_us = one.duration_us or 0
-    held_us = min(one.held_us, whole_us)
+def _timings(step: Step) -> dict[str, float]:
+    """Return the timings. The time that a person took to answer is time that it was held."""
+    whole_us = step.waited_us or 0
+    held_us = min(step.held_us, whole_us)
     held = {"blocked": held_us / 1000} if held_us else {}
     return {**held, "send": 0, "wait": (whole_us - held_us) / 1000, "receive": 0}
 
 
-def _request(one: Traffic) -> dict[str, Any]:
-    arguments = one.arguments
+def _request(request: Traffic) -> dict[str, Any]:
+    arguments = request.step.arguments
     headers = headers_of(arguments.get("headers"))
-    request: dict[str, Any] = {
-        "method": one.method or "GET",
-        "url": one.url,
+    entry: dict[str, Any] = {
+        "method": request.method or "GET",
+        "url": request.url,
         "httpVersion": _version(arguments),
         "cookies": [],
         "headers": headers,
-        "queryString": _query(one.url),
+        "queryString": _query(request.url),
         "headersSize": -1,
-        "bodySize": _body_size(one, headers),
+        "bodySize": _body_size(request, headers),
     }
     if arguments.get("body") is not None:
-        request["postData"] = _post_data(arguments["body"], type_of(headers))
-    return request
+        entry["postData"] = _post_data(arguments["body"], type_of(headers))
+    return entry
 
 
-def _body_size(one: Traffic, headers: list[dict[str, str]]) -> int:
-    if one.body_bytes is not None:
-        return one.body_bytes
-    said = {header["name"].lower(): header["value"] for header in headers}
-    length = said.get("content-length", "")
+def _body_size(request: Traffic, headers: list[dict[str, str]]) -> int:
+    if request.body_bytes is not None:
+        return request.body_bytes
+    values = {header["name"].lower(): header["value"] for header in headers}
+    length = values.get("content-length", "")
     if length.isascii() and length.isdigit():
         return int(length[:15])
-    return -1 if one.kind == "model" or "transfer-encoding" in said else 0
+    is_unknown = request.step.kind is Kind.MODEL or "transfer-encoding" in values
+    return -1 if is_unknown else 0
 
 
 def _post_data(body: Any, kind: str) -> dict[str, Any]:
@@ -119,12 +116,12 @@ def _post_data(body: Any, kind: str) -> dict[str, Any]:
     return {"mimeType": kind, "text": text_of(body)}
 
 
-def _response(one: Traffic) -> dict[str, Any]:
-    result = one.result
+def _response(request: Traffic) -> dict[str, Any]:
+    result = request.step.result
     headers = headers_of(result.get("headers"))
-    status = one.status or 0  # the format's way to say that there was no answer
+    status = request.status or 0  # the format's way to say that there was no answer
     location = (header["value"] for header in headers if header["name"].lower() == "location")
-    size = one.bytes_in if "bytes" in result else None
+    size = request.bytes_in if "bytes" in result else None
     return {
         "status": status,
         "statusText": HTTPStatus(status).phrase if status in list(HTTPStatus) else "",
@@ -138,23 +135,26 @@ def _response(one: Traffic) -> dict[str, Any]:
     }
 
 
-def _model(one: Traffic) -> dict[str, Any]:
-    """Who was asked, and what it cost; the conversation is in the journal."""
-    asked = {key: one.arguments.get(key) for key in ("provider", "api", "model", "prompt_digest")}
-    answer = mapping(one.result.get("answer"))
-    return {**asked, "stopReason": answer.get("stop_reason"), **one.cost}
+def _model(step: Step) -> dict[str, Any]:
+    """Return which model was called, and what it cost; the conversation is in the journal."""
+    asked = {key: step.arguments.get(key) for key in ("provider", "api", "model", "prompt_digest")}
+    answer = mapping(step.result.get("answer"))
+    return {**asked, "stopReason": answer.get("stop_reason"), **step.cost}
 
 
-def _version(said: Mapping[str, Any]) -> str:
-    version = said.get("http_version")
+def _version(message: Mapping[str, Any]) -> str:
+    version = message.get("http_version")
     return version if isinstance(version, str) else "HTTP/1.1"
 
 
-def _address(one: Traffic) -> str | None:
-    """Of a server that was really spoken to. A host that is an address is not repeated there."""
-    found = one.address or (one.host if one.outcome in ("done", "failed") else "")
+def _address(request: Traffic) -> str | None:
+    """Return the address of a server that was really spoken to. The result does not repeat the
+    address of a host that is one itself."""
+    address = request.address
+    if not address and request.step.outcome in (Outcome.DONE, Outcome.FAILED):
+        address = request.host
     try:
-        return str(ip_address(found))
+        return str(ip_address(address or ""))
     except ValueError:
         return None
 

@@ -11,8 +11,11 @@ from hashlib import sha256
 from typing import Any
 
 from paddock.journal.canonical import canonical_text
-from paddock.journal.reader import Reader, Step
-from paddock.journal.records import Record, Type
+from paddock.journal.codec import value_in
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind, Outcome
+from paddock.model.events import Closed, Head, Proposed, Record
+from paddock.model.steps import Step
 
 _INTERNAL, _CLIENT = 1, 3  # kinds of span
 _OK, _ERROR = 1, 2
@@ -20,23 +23,22 @@ _MAX_ATTRIBUTE = 4096
 _USAGE = ("input_tokens", "output_tokens")
 
 
-def as_otel(reader: Reader) -> Iterator[str]:
-    """One `ExportTraceServiceRequest`, written span by span."""
-    opened = reader.opened()
-    run = _Run(opened)
+def as_otel(log: RunLog) -> Iterator[str]:
+    """Yield one `ExportTraceServiceRequest`, written span by span."""
+    run = _Run(log)
     resource = json.dumps({"attributes": run.resource()})
     yield f'{{"resourceSpans":[{{"resource":{resource},"scopeSpans":[{{'
-    yield f'"scope":{json.dumps(run.scope())},"spans":[\n{json.dumps(run.span(*_ends(reader)))}'
-    for step in reader.steps():
+    yield f'"scope":{json.dumps(run.scope())},"spans":[\n{json.dumps(run.span(*_end(log)))}'
+    for step in log.steps():
         yield ",\n" + json.dumps(run.step_span(step))
     yield "]}]}]}\n"
 
 
-def _ends(reader: Reader) -> tuple[int, bool]:
-    """When the last record was written, and whether the run was closed."""
-    last, is_closed = reader.opened(), False
-    for record in reader.records():
-        is_closed = record.type is Type.HEAD and last.type is Type.CLOSED
+def _end(log: RunLog) -> tuple[int, bool]:
+    """Return when the last record was written, and whether the run was closed."""
+    last, is_closed = log.opening, False
+    for record in log.events():
+        is_closed = isinstance(record.event, Head) and isinstance(last.event, Closed)
         last = record
     return last.at, is_closed
 
@@ -44,94 +46,87 @@ def _ends(reader: Reader) -> tuple[int, bool]:
 class _Run:
     """What all spans of a run share."""
 
-    def __init__(self, opened: Record) -> None:
-        self._opened = opened
-        self._run = str(opened.body.get("run"))
-        self._agent = str(opened.body.get("agent"))
-        self._trace_id = sha256(f"trace {self._run}".encode()).hexdigest()[:32]
+    def __init__(self, log: RunLog) -> None:
+        self._opened = log.opened
+        self._at = log.opening.at
+        self._trace_id = sha256(f"trace {self._opened.run}".encode()).hexdigest()[:32]
 
     def resource(self) -> list[dict[str, Any]]:
         return _attributes(
             {
-                "service.name": self._agent,
+                "service.name": self._opened.agent,
                 "telemetry.sdk.name": "paddock",
                 "telemetry.sdk.language": "python",
-                "paddock.policy.digest": self._opened.body.get("policy_digest"),
-                "paddock.stage": self._opened.body.get("stage"),
+                "paddock.policy.digest": self._opened.policy_digest,
+                "paddock.stage": self._opened.stage,
             }
         )
 
     def scope(self) -> dict[str, str]:
-        return {"name": "paddock", "version": str(self._opened.body.get("paddock", ""))}
+        return {"name": "paddock", "version": self._opened.paddock}
 
     def span(self, ended_at: int, is_closed: bool) -> dict[str, Any]:
         facts = {
             "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": self._agent,
-            "gen_ai.conversation.id": self._run,
+            "gen_ai.agent.name": self._opened.agent,
+            "gen_ai.conversation.id": self._opened.run,
             "paddock.run.is_closed": is_closed,
         }
         return {
             "traceId": self._trace_id,
             "spanId": self._span_id("run"),
-            "name": f"invoke_agent {self._agent}",
+            "name": f"invoke_agent {self._opened.agent}",
             "kind": _INTERNAL,
-            **_times(self._opened.at, ended_at),
+            **_times(self._at, ended_at),
             "attributes": _attributes(facts),
             "status": {},
         }
 
     def step_span(self, step: Step) -> dict[str, Any]:
-        proposed = step.proposed.body if step.proposed else {}
-        settled = step.settled.body if step.settled else {}
-        parent = proposed.get("parent")
-        end = step.settled.at if step.settled else step.records[-1].at
+        is_client = step.kind in (Kind.HTTP, Kind.MODEL)
+        end = step.records[-1].at if step.ended_at is None else step.ended_at
         return {
             "traceId": self._trace_id,
             "spanId": self._span_id(str(step.number)),
-            "parentSpanId": self._span_id("run" if parent is None else str(parent)),
-            "name": _name(proposed),
-            "kind": _CLIENT if proposed.get("kind") in ("http", "model") else _INTERNAL,
+            "parentSpanId": self._span_id("run" if step.parent is None else str(step.parent)),
+            "name": _name(step),
+            "kind": _CLIENT if is_client else _INTERNAL,
             **_times(step.records[0].at, end),
-            "attributes": _attributes({"gen_ai.conversation.id": self._run, **_facts(step)}),
+            "attributes": _attributes({"gen_ai.conversation.id": self._opened.run, **_facts(step)}),
             "events": [_event(record) for record in step.records[1:]],
-            "status": _status(settled),
+            "status": _status(step),
         }
 
     def _span_id(self, name: str) -> str:
-        return sha256(f"span {self._run} {name}".encode()).hexdigest()[:16]
+        return sha256(f"span {self._opened.run} {name}".encode()).hexdigest()[:16]
 
 
-def _name(proposed: Mapping[str, Any]) -> str:
-    if proposed.get("kind") == "model":
-        return f"chat {proposed.get('name')}"
-    return f"execute_tool {proposed.get('name', 'unknown')}"
+def _name(step: Step) -> str:
+    if step.kind is Kind.MODEL:
+        return f"chat {step.name}"
+    return f"execute_tool {'unknown' if step.proposed is None else step.name}"
 
 
 def _facts(step: Step) -> dict[str, Any]:
-    proposed = step.proposed.body if step.proposed else {}
-    decided = step.decided.body if step.decided else {}
-    settled = step.settled.body if step.settled else {}
-    context = _mapping(proposed.get("context"))
-    is_model = proposed.get("kind") == "model"
-    name = proposed.get("name")
+    proposed, settled = step.record(Proposed), step.settled
+    is_model = step.kind is Kind.MODEL
     return {
         "gen_ai.operation.name": "chat" if is_model else "execute_tool",
-        "gen_ai.request.model" if is_model else "gen_ai.tool.name": name,
-        "gen_ai.provider.name": context.get("provider"),
+        "gen_ai.request.model" if is_model else "gen_ai.tool.name": step.name if proposed else None,
+        "gen_ai.provider.name": step.context.get("provider"),
         "gen_ai.tool.type": None if is_model else "function",
-        "gen_ai.tool.call.id": context.get("tool_call_id"),
-        "gen_ai.tool.call.arguments": proposed.get("arguments"),
-        **_usage(_mapping(settled.get("cost"))),
-        "mcp.method.name": context.get("mcp_method"),
-        "error.type": settled.get("error") and settled.get("outcome"),
+        "gen_ai.tool.call.id": step.context.get("tool_call_id"),
+        "gen_ai.tool.call.arguments": value_in(proposed, "arguments") if proposed else None,
+        **_usage(step.cost),
+        "mcp.method.name": step.context.get("mcp_method"),
+        "error.type": step.outcome if step.error else None,
         "paddock.step": step.number,
-        "paddock.action.kind": proposed.get("kind"),
-        "paddock.action.effect": decided.get("effect", proposed.get("effect")),
-        "paddock.policy.verdict": decided.get("verdict"),
-        "paddock.policy.rule": decided.get("decided_by"),
-        "paddock.enforcement.outcome": settled.get("outcome"),
-        "paddock.approval.answered_by": settled.get("answered_by"),
+        "paddock.action.kind": step.kind,
+        "paddock.action.effect": step.effect,
+        "paddock.policy.verdict": step.verdict,
+        "paddock.policy.rule": step.decided_by,
+        "paddock.enforcement.outcome": step.outcome,
+        "paddock.approval.answered_by": settled.answered_by if settled else None,
     }
 
 
@@ -147,11 +142,11 @@ def _event(record: Record) -> dict[str, Any]:
     }
 
 
-def _status(settled: Mapping[str, Any]) -> dict[str, Any]:
-    if not settled:
+def _status(step: Step) -> dict[str, Any]:
+    if step.outcome is None:
         return {}
-    if settled.get("outcome") in ("failed", "refused", "faulted"):
-        return {"code": _ERROR, "message": str(settled.get("error") or settled["outcome"])}
+    if step.outcome in (Outcome.FAILED, Outcome.REFUSED, Outcome.FAULTED):
+        return {"code": _ERROR, "message": step.error or step.outcome}
     return {"code": _OK}
 
 
@@ -172,7 +167,3 @@ def _value(fact: Any) -> dict[str, Any]:
         return {"doubleValue": fact}
     text = fact if isinstance(fact, str) else canonical_text(fact)
     return {"stringValue": text[:_MAX_ATTRIBUTE]}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

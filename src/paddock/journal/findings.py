@@ -7,12 +7,13 @@ import enum
 from hashlib import sha256
 from pathlib import Path
 
-from paddock.journal.heads import Head
+import msgspec
+
 from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
 from paddock.journal.segments import batches
 from paddock.model.errors import IntegrityError
+from paddock.model.events import Head
 from paddock.model.plural import many
-from paddock.model.values import dataclass
 
 
 class Finding(enum.StrEnum):
@@ -43,8 +44,7 @@ class Status(enum.StrEnum):
     BROKEN = "broken"  # changed, damaged, of somebody else, or not signed
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One finding and its place: segment, line in it (from 1), number of the record."""
 
     finding: Finding
@@ -65,8 +65,7 @@ class Problem:
         return said
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What was checked and what was found. The first `signed` records are covered by a valid head;
     those after them are chained, but whoever can write the file could have added them. A writer
     that was killed may have left `torn_bytes` of a record behind them. The first `usable` records

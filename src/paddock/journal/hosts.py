@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import msgspec
+
+from paddock.journal.codec import FORMAT
 from paddock.journal.keys import PublicKey
-from paddock.journal.records import FORMAT
+from paddock.model.events import Opened
 from paddock.model.version import __version__
 
 
-def opening_facts(opened: Mapping[str, Any], key: PublicKey) -> dict[str, Any]:
-    """What the caller says, and what only we may say."""
-    return {
-        "paddock": __version__,
-        "host": host_facts(),
-        **opened,
-        "format": FORMAT,
-        "key_id": key.key_id,
-        "public_key": key.hex,
-    }
+def with_host_facts(opened: Opened, key: PublicKey) -> Opened:
+    """Return the event with what only the journal may state: format, key, version and host."""
+    return msgspec.structs.replace(
+        opened,
+        format=FORMAT,
+        key_id=key.key_id,
+        public_key=key.hex,
+        paddock=__version__,
+        host=host_facts(),
+    )
 
 
 @cache

@@ -17,6 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import astuple
+
+from paddock.journal.codec import decode, tags_of
 from paddock.journal.index_rows import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -25,12 +29,11 @@ from paddock.journal.index_rows import (
     StepRow,
     Tally,
 )
-from paddock.journal.index_terms import opened_terms, setting_terms
-from paddock.journal.reader import Reader, Spot
-from paddock.journal.records import Record, Type
+from paddock.journal.index_terms import configured_terms, opened_terms
+from paddock.journal.log import START, RunLog, Spot
 from paddock.journal.segments import segment_name
-from paddock.model.errors import Conflict, IntegrityError, NotFound, PaddockError
-from paddock.model.values import dataclass
+from paddock.model.errors import Conflict, NotFound, PaddockError
+from paddock.model.events import Configured, Opened, Record
 
 # Records in one transaction: large enough to be fast, short enough for others to wait for.
 _CHUNK = 20_000
@@ -43,14 +46,22 @@ _RUN_COLUMNS = (
 _STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at, segment, offset"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Progress(msgspec.Struct, frozen=True):
     """How far a journal is indexed."""
 
     number: int
     spot: Spot
     state: str
     ended_at: int | None
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    """Some further records of a journal, as the index has them."""
+
+    tally: Tally
+    records: int
+    last_at: int
+    end: Spot  # where the next record begins
 
 
 class Index:
@@ -78,8 +89,8 @@ class Index:
         self.close()
 
     def update(self, directory: Path) -> int:
-        """Reads on in one journal; returns how many records were new."""
-        return sum(iter(lambda: self._read_on(Reader(directory)), 0))
+        """Read on in one journal and return how many records were new."""
+        return sum(iter(lambda: self._read_on(RunLog(directory)), 0))
 
     def update_all(self, root: Path) -> list[str]:
         """Brings every journal below `root` up to date; says which could not be read, and why."""
@@ -140,33 +151,24 @@ class Index:
             raise NotFound(f"run {run} has no step {step} in the index")
         return found[0]
 
-    def _read_on(self, reader: Reader) -> int:
-        """One chunk. What was read is written only if nobody else wrote it meanwhile."""
-        known = self._known(reader.directory)
-        if known is not None and _is_cut(reader.directory, known.spot):
-            self._forget(reader.directory)  # not the file that was indexed
-            known = None
-        start = known.spot if known else Spot(1, 0)
-        tally = Tally(known.state, known.ended_at) if known else Tally()
-        end = start
-        for spot, line, back in itertools.islice(reader.scan(start), _CHUNK):
-            tally.take(spot, line, back)
-            end = Spot(spot.segment, spot.offset + len(line) + 1)
-        if not tally.records:
+    def _read_on(self, log: RunLog) -> int:
+        """Read one chunk and return how many records it has. What was read is written only if
+        nobody else wrote it meanwhile."""
+        progress = self._progress(log.directory)
+        if progress is not None and _is_cut(log.directory, progress.spot):
+            self._forget(log.directory)  # not the file that was indexed
+            progress = None
+        chunk = _read_chunk(log, progress)
+        if not chunk.records:
             return 0
-        try:
-            with self._transaction():
-                if self._known(reader.directory) == known:
-                    number = self._enter(reader) if known is None else known.number
-                    self._write(number, tally, end)
-                    self._write_terms(number, reader, tally.setting)
-        except (UnicodeEncodeError, OverflowError) as error:
-            # Lines are taken apart here without `Record.parse`, which refuses such values.
-            said = f"a record of {reader.directory.name} has a value that no journal has: {error}"
-            raise IntegrityError(f"{said:.200}; verify the journal") from None
-        return tally.records
+        with self._transaction():
+            if self._progress(log.directory) == progress:
+                number = self._enter(log) if progress is None else progress.number
+                self._write(number, chunk)
+                self._write_terms(number, log, chunk.tally.configured)
+        return chunk.records
 
-    def _known(self, directory: Path) -> _Known | None:
+    def _progress(self, directory: Path) -> _Progress | None:
         rows = self._rows(
             "SELECT number, segment, offset, state, ended_at FROM runs WHERE directory = ?",
             (os.fspath(directory),),
@@ -174,27 +176,24 @@ class Index:
         if not rows:
             return None
         number, segment, offset, state, ended_at = rows[0]
-        return _Known(number, Spot(segment, offset), state, ended_at)
+        return _Progress(number, Spot(segment, offset), state, ended_at)
 
-    def _enter(self, reader: Reader) -> int:
-        opened = reader.opened()
-        run = _opened_text(opened, "run")
-        if opened.type is not Type.OPENED or run is None:
-            raise IntegrityError("the first record does not open a run")
-        for (place,) in self._rows("SELECT directory FROM runs WHERE run = ?", (run,)):
+    def _enter(self, log: RunLog) -> int:
+        opened = log.opened
+        for (place,) in self._rows("SELECT directory FROM runs WHERE run = ?", (opened.run,)):
             if os.path.isdir(place):
-                raise Conflict(f"run {run} is indexed already, from {place}")
+                raise Conflict(f"run {opened.run} is indexed already, from {place}")
             self._forget(Path(place))
         values = (
-            run,
-            os.fspath(reader.directory),
-            _opened_text(opened, "agent") or "",
-            _opened_text(opened, "stage"),
-            _opened_text(opened, "policy_digest"),
-            opened.at,
+            opened.run,
+            os.fspath(log.directory),
+            opened.agent,
+            opened.stage,
+            opened.policy_digest,
+            log.opening.at,
             *_origin(opened),
-            _opened_text(opened, "project") or _opened_text(opened, "cwd"),  # older ones have that
-            json.dumps(opened_terms(opened.body)),
+            opened.project or opened.cwd,  # older journals have no project
+            json.dumps(opened_terms(opened)),
         )
         cursor = self._db.execute(
             "INSERT INTO runs (run, directory, agent, stage, policy_digest, started_at, kind,"
@@ -206,8 +205,9 @@ class Index:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def _write(self, number: int, tally: Tally, end: Spot) -> None:
-        rows = ((number, step, *row) for step, row in tally.steps.items())
+    def _write(self, number: int, chunk: _Chunk) -> None:
+        tally = chunk.tally
+        rows = ((number, step, *astuple(row)) for step, row in tally.steps.items())
         self._db.executemany(UPSERT_STEP, rows)
         ((verdicts, outcomes),) = self._rows(
             "SELECT verdicts, outcomes FROM runs WHERE number = ?", (number,)
@@ -219,28 +219,29 @@ class Index:
             (
                 number,
                 tally.ended_at,
-                tally.last_at,
+                chunk.last_at,
                 tally.state,
-                tally.records,
+                chunk.records,
                 _added(verdicts, tally.verdicts),
                 _added(outcomes, tally.outcomes),
-                end.segment,
-                end.offset,
+                chunk.end.segment,
+                chunk.end.offset,
                 tally.exit_code,
             ),
         )
 
-    def _write_terms(self, number: int, reader: Reader, spot: Spot | None) -> None:
-        if spot is None:
+    def _write_terms(self, number: int, log: RunLog, record: Record | None) -> None:
+        if record is None:
             return
         try:
-            setting = reader.body(reader.record_at(spot))
+            configured = log.whole(record).event
         except (PaddockError, OSError):
             return  # a blob is gone: its terms are not known, and the run is listed all the same
-        self._db.execute(
-            "UPDATE runs SET terms = json_patch(?2, terms) WHERE number = ?1",
-            (number, json.dumps(setting_terms(setting))),
-        )
+        if isinstance(configured, Configured):
+            self._db.execute(
+                "UPDATE runs SET terms = json_patch(?2, terms) WHERE number = ?1",
+                (number, json.dumps(configured_terms(configured))),
+            )
 
     def _forget(self, directory: Path) -> None:
         with self._transaction():
@@ -336,22 +337,30 @@ def _added(stored: str, new: dict[str, int]) -> str:
     return json.dumps(counts, sort_keys=True)
 
 
-def _opened_text(record: Record, key: str) -> str | None:
-    value = record.body.get(key)
-    return value if isinstance(value, str) else None
+def _read_chunk(log: RunLog, progress: _Progress | None) -> _Chunk:
+    """Return what the next records of a journal say."""
+    start = progress.spot if progress else START
+    tally = Tally(progress.state, progress.ended_at) if progress else Tally()
+    tags = tags_of(Tally.EVENTS)
+    records, spot, line = 0, start, b""
+    for spot, line, (_, step, tag) in itertools.islice(log.scan(start), _CHUNK):
+        records += 1
+        row = None if step is None else tally.row(step, spot)
+        if tag in tags:
+            tally.take(decode(line), row)
+    if not records:
+        return _Chunk(tally, 0, 0, start)
+    end = Spot(spot.segment, spot.offset + len(line) + 1)
+    return _Chunk(tally, records, decode(line).at, end)
 
 
-def _origin(opened: Record) -> tuple[str, str | None, int | None]:
-    """Which kind of run it is, whose past it has, and up to where."""
-    found = opened.body.get("lineage")
-    lineage = found if isinstance(found, dict) else {}
-    parent, at = lineage.get("run"), lineage.get("at")
-    is_step = type(at) is int and 0 <= at <= _MAX_STEP
-    return (
-        _opened_text(opened, "kind") or "run",
-        parent if isinstance(parent, str) else None,
-        at if is_step else None,
-    )
+def _origin(opened: Opened) -> tuple[str, str | None, int | None]:
+    """Return which kind of run it is, whose past it has, and up to where."""
+    kind, lineage = opened.kind or "run", opened.lineage
+    if lineage is None:
+        return kind, None, None
+    is_step = lineage.at is not None and 0 <= lineage.at <= _MAX_STEP
+    return kind, lineage.run, lineage.at if is_step else None
 
 
 def _run_row(row: Sequence[Any]) -> RunRow:

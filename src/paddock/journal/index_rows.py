@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from dataclasses import field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from paddock.journal.reader import Spot
-from paddock.journal.records import Back
-from paddock.journal.repeats import MARK, repeats_in
-from paddock.model.errors import IntegrityError
-from paddock.model.values import dataclass
+import msgspec
+
+from paddock.journal.log import Spot
+from paddock.model.action import Outcome, Verdict
+from paddock.model.events import (
+    Closed,
+    Configured,
+    Decided,
+    Event,
+    Proposed,
+    Record,
+    Recovered,
+    RefusedAgain,
+    Settled,
+)
+from paddock.model.steps import AGENT_STEP, whole_number
 
 SCHEMA_VERSION = 4
-_AGENT_STEP = 1
-_MAX_CODE = 1 << 32  # a journal may claim anything, and SQLite has no larger numbers
-_decode = json.JSONDecoder().raw_decode
+_MAX_EXIT_CODE = 1 << 32  # a journal may claim anything, and SQLite has no larger numbers
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY,
@@ -71,8 +79,7 @@ ON CONFLICT (run, step) DO UPDATE SET
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(msgspec.Struct, frozen=True):
     """One run as the index has it. Times are microseconds since 1970."""
 
     run: str
@@ -96,8 +103,7 @@ class RunRow:
     terms: dict[str, str]  # that forks change
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(msgspec.Struct, frozen=True):
     """One step as the index has it, and where its first record is."""
 
     run: str
@@ -113,92 +119,81 @@ class StepRow:
     spot: Spot
 
 
-@dataclass(slots=True)
-class Tally:
+class StepTally(msgspec.Struct):
+    """What some further records add to one step: the columns of its row, in their order."""
+
+    kind: str | None
+    name: str | None
+    effect: str | None
+    verdict: str | None
+    rule: str | None
+    outcome: str | None
+    at: int | None
+    ended_at: int | None
+    segment: int
+    offset: int
+
+    @classmethod
+    def at_spot(cls, spot: Spot) -> StepTally:
+        """Return a row that only says where the step begins."""
+        return cls(None, None, None, None, None, None, None, None, spot.segment, spot.offset)
+
+
+class Tally(msgspec.Struct):
     """What some further records of one run add to the index."""
+
+    # Records with other events are counted and not decoded.
+    EVENTS: ClassVar[tuple[type[Event], ...]] = (
+        Configured, Proposed, Decided, Settled, RefusedAgain, Closed, Recovered,
+    )  # fmt: skip
 
     state: str = "open"
     ended_at: int | None = None
-    records: int = 0
-    last_at: int = 0
-    setting: Spot | None = None  # where the note about it is
+    configured: Record | None = None
     exit_code: int | None = None
-    verdicts: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    steps: dict[int, list[Any]] = field(default_factory=dict)  # kind to offset, as in the table
+    verdicts: Counter[str] = msgspec.field(default_factory=Counter)
+    outcomes: Counter[str] = msgspec.field(default_factory=Counter)
+    steps: dict[int, StepTally] = {}
 
-    def take(self, spot: Spot, line: bytes, back: Back) -> None:
-        """Adds one record. Types that the index says nothing about are not parsed."""
-        _, step, kind = back
-        self.records += 1
-        self.last_at = _at(line)
-        if step is not None:
-            self._take_step(step, kind, spot, line)
-        elif kind == b"noted":
-            if b'"what":"setting"' in line:
-                self.setting = self.setting or spot
-        elif kind == b"closed":
-            self.state, self.ended_at = "closed", self.last_at
-        elif kind == b"recovered":
-            self.state, self.ended_at = "open", None
-
-    def _take_step(self, step: int, kind: bytes, spot: Spot, line: bytes) -> None:
+    def row(self, step: int, spot: Spot) -> StepTally:
+        """Return the row of a step that has a record there. It points to the first one."""
         row = self.steps.get(step)
         if row is None:
-            row = [None, None, None, None, None, None, None, None, spot.segment, spot.offset]
-            self.steps[step] = row
-        if kind == b"proposed":
-            self._proposed(row, line)
-        elif kind == b"decided":
-            self._decided(row, line)
-        elif kind == b"settled":
-            self._settled(row, line, is_first=step == _AGENT_STEP)
-        elif kind == b"noted" and MARK in line:
-            again = repeats_in(_body(line))
-            self.verdicts["block"] += 0 if again is None else again.count
-            self.outcomes["refused"] += 0 if again is None else again.count
+            row = self.steps[step] = StepTally.at_spot(spot)
+        return row
 
-    def _proposed(self, row: list[Any], line: bytes) -> None:
-        body = _body(line)
-        row[0:3] = _text(body, "kind"), _text(body, "name"), _text(body, "effect")
-        row[6] = self.last_at
+    def take(self, record: Record, row: StepTally | None) -> None:
+        """Add a record to the row of its step, or to the run."""
+        if row is not None:
+            self._take_step(record, row)
+            return
+        match record.event:
+            case Configured():
+                self.configured = self.configured or record
+            case Closed():
+                self.state, self.ended_at = "closed", record.at
+            case Recovered():
+                self.state, self.ended_at = "open", None
 
-    def _decided(self, row: list[Any], line: bytes) -> None:
-        body = _body(line)
-        row[3], row[4] = _text(body, "verdict"), _text(body, "decided_by")
-        row[2] = _text(body, "effect") or row[2]
-        self.verdicts[row[3] or "unknown"] += 1
-
-    def _settled(self, row: list[Any], line: bytes, *, is_first: bool) -> None:
-        body = _body(line)
-        if is_first:
-            self.exit_code = _exit_code(body.get("result"))
-        row[5] = _text(body, "outcome")
-        row[7] = self.last_at
-        self.outcomes[row[5] or "unknown"] += 1
-
-
-def _body(line: bytes) -> dict[str, Any]:
-    try:
-        body = _decode(line.decode())[0]["body"]
-    except (ValueError, KeyError, RecursionError):
-        raise IntegrityError("not a record of a journal") from None
-    return body if isinstance(body, dict) else {}
-
-
-def _text(body: dict[str, Any], key: str) -> str | None:
-    value = body.get(key)
-    return value if isinstance(value, str) else None
+    def _take_step(self, record: Record, row: StepTally) -> None:
+        match record.event:
+            case Proposed() as proposed:
+                row.kind, row.name, row.effect = proposed.kind, proposed.name, proposed.effect
+                row.at = record.at
+            case Decided() as decided:
+                row.verdict, row.rule = decided.verdict, decided.decided_by
+                row.effect = decided.effect or row.effect
+                self.verdicts[decided.verdict] += 1
+            case Settled() as settled:
+                row.outcome, row.ended_at = settled.outcome, record.at
+                self.outcomes[settled.outcome] += 1
+                if record.step == AGENT_STEP:
+                    self.exit_code = _exit_code(settled.result)
+            case RefusedAgain() as again:
+                self.verdicts[Verdict.BLOCK] += again.count
+                self.outcomes[Outcome.REFUSED] += again.count
 
 
 def _exit_code(result: Any) -> int | None:
-    code = result.get("exit_code") if isinstance(result, dict) else None
-    return code if type(code) is int and abs(code) <= _MAX_CODE else None
-
-
-def _at(line: bytes) -> int:
-    """The time, which stands right after the hash, in at most sixteen digits."""
-    digits = line[81 : line.find(b",", 81, 98)]
-    if not digits.isdigit():
-        raise IntegrityError("a record of the journal has no time")
-    return int(digits)
+    code = whole_number(result.get("exit_code")) if isinstance(result, Mapping) else None
+    return code if code is not None and abs(code) <= _MAX_EXIT_CODE else None

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from paddock.model.events import Configured, Opened
+
 MAX_TERMS = 300
 MAX_WORDS = 200  # characters of one term
 _MAX_VALUE = 60  # of one value: a longer one is known by its digest
@@ -25,46 +27,42 @@ _LISTED = {"faults": "fault", "rules": "rule"}  # lists of things with an id
 _ELSEWHERE = frozenset({"agent", "stage", "version"})
 
 
-def run_terms(opened: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, str]:
-    """All of a run. What its fork was told holds from the fork on, over what the past had."""
-    return {**setting_terms(setting), **opened_terms(opened)}
+def run_terms(opened: Opened, configured: Configured) -> dict[str, str]:
+    """Return all terms of a run. The options of its fork hold over what the recorded past had."""
+    return {**configured_terms(configured), **opened_terms(opened)}
 
 
-def opened_terms(opened: Mapping[str, Any]) -> dict[str, str]:
-    """Those with which a run was opened, and those that a fork was told to change."""
-    seed = opened.get("seed")
-    lineage = opened.get("lineage")
-    told = lineage.get("words") if isinstance(lineage, Mapping) else None
+def opened_terms(opened: Opened) -> dict[str, str]:
+    """Return the terms with which a run was opened, and those that its fork was told to change."""
+    seed = opened.seed
     return _spelled({
-        "stage": opened.get("stage"),
-        _DIGEST_NAME: opened.get(_DIGEST_NAME),
-        "seed": None if isinstance(seed, str) and _RANDOM.fullmatch(seed) else seed,
-        "command": _command(opened.get("command")),
-        **(_told(told) if isinstance(told, Mapping) else {}),
+        "stage": opened.stage,
+        _DIGEST_NAME: opened.policy_digest,
+        "seed": None if seed is not None and _RANDOM.fullmatch(seed) else seed,
+        "command": shlex.join(opened.command) if opened.command else None,
+        **({} if opened.lineage is None else _fork_terms(opened.lineage.options)),
     })  # fmt: skip
 
 
-def _told(words: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: words[name] for name in ("stage", "seed", "state_only") if name in words}
-    if "command" in words:
-        known["command"] = _command(words["command"])
-    if isinstance(words.get("policy"), str):
-        known["policy"] = words["policy"].rpartition("/")[2]
-    for text in _several(words.get("set")):
-        name, _, value = str(text).partition("=")
-        known[name] = value
-    for fault in _several(words.get("faults")):
-        known[f"fault {_name_of(fault)}"] = fault
-    return known
+def _fork_terms(options: Mapping[str, Any]) -> dict[str, Any]:
+    terms = {name: options[name] for name in ("stage", "seed", "state_only") if name in options}
+    if isinstance(options.get("command"), list):
+        terms["command"] = shlex.join(map(str, options["command"]))
+    if isinstance(options.get("policy"), str):
+        terms["policy"] = options["policy"].rpartition("/")[2]
+    for setting in _several(options.get("set")):
+        name, _, value = str(setting).partition("=")
+        terms[name] = value
+    for fault in _several(options.get("faults")):
+        terms[f"fault {_name_of(fault)}"] = fault
+    return terms
 
 
-def setting_terms(setting: Mapping[str, Any]) -> dict[str, str]:
-    """Those that the note about its setting has."""
-    found = setting.get("policy")
-    policy = found if isinstance(found, Mapping) else {}
-    name, text = policy.get("name"), policy.get("text")
-    file = name.rpartition("/")[2] if isinstance(name, str) else None
-    inner = _of_text(text) if isinstance(text, str) and len(text) <= _MAX_TEXT else {}
+def configured_terms(configured: Configured) -> dict[str, str]:
+    """Return the terms that the configuration of a run has."""
+    policy = configured.policy
+    file = None if policy.name is None else policy.name.rpartition("/")[2]
+    inner = _of_text(policy.text) if policy.text and len(policy.text) <= _MAX_TEXT else {}
     return {**_spelled({"policy": file}), **inner}
 
 
@@ -131,10 +129,6 @@ def _several(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
-
-
-def _command(value: Any) -> str | None:
-    return shlex.join(map(str, value)) if isinstance(value, list) else None
 
 
 def _spelled(terms: Mapping[str, Any]) -> dict[str, str]:

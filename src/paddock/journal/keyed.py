@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from paddock.journal.bodies import as_json
 from paddock.journal.canonical import canonical
-from paddock.journal.keys import secret_bytes
+from paddock.journal.plain_values import as_json
 
 FILE_NAME = "journal.seal"  # beside the key that signs; seals are made with it too
 MAX_LEAVES = 256  # of one value; where more are masked, one hash is of all of it
@@ -26,11 +24,6 @@ class Keyed:
 
     def __init__(self, key: bytes) -> None:
         self._key = derived(key, _PURPOSE)
-
-    @classmethod
-    def open(cls, directory: Path) -> Keyed:
-        """With the key of that directory, made on first use."""
-        return cls(secret_bytes(directory, FILE_NAME))
 
     def of(self, value: str | bytes) -> str:
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

@@ -11,14 +11,14 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from dataclasses import field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -36,8 +36,7 @@ _PRIVATE_HEAD = bytes.fromhex("302e020100300506032b657004220420")
 _PUBLIC_HEAD = bytes.fromhex("302a300506032b6570032100")
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(msgspec.Struct, frozen=True):
     """What others verify with. Its id is the SHA-256 of its 32 bytes."""
 
     raw: bytes
@@ -84,13 +83,15 @@ class PublicKey:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
+class SigningKey(msgspec.Struct, frozen=True):
     """The private half, in memory only, and the directory that it came from."""
 
     directory: Path
     public: PublicKey
-    _private: Ed25519PrivateKey = field(repr=False)
+    _private: Ed25519PrivateKey
+
+    def __repr__(self) -> str:
+        return f"SigningKey(directory={self.directory!r}, public={self.public!r})"
 
     @classmethod
     def open(cls, directory: Path) -> SigningKey:

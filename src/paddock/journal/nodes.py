@@ -15,14 +15,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.journal.blobs import Blobs, put_back, set_aside
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.mask import Masker
-from paddock.journal.records import BlobRef
+from paddock.journal.plain_values import as_json
 from paddock.journal.segments import batches, open_to_read, sync_directory
 from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, NotFound
+from paddock.model.events import BlobRef
 
 FILE_NAME = "nodes.jsonl"
 _MAX_KNOWN = 16 << 20  # bytes of values that were read and may be asked for again
@@ -42,7 +45,7 @@ def node_line(
         value, text = masked, canonical_text(masked)
     text, refs = set_aside(value, text, blobs)
     if refs:
-        slim = json.loads(text) | {"blobs": [ref.as_json() for ref in refs]}
+        slim = json.loads(text) | {"blobs": as_json(refs)}
         text = canonical_text(slim)
     return encoded(text)
 
@@ -67,7 +70,7 @@ class Nodes:
             if written != len(line) + 1:
                 # The rest of the line is no node, and a whole one may follow in a line of its own.
                 os.write(self._fd, b"\n")
-                why = f"there was room for {written} of {len(line) + 1} bytes"
+                why = f"the disk is full: there was room for {written} of {len(line) + 1} bytes"
                 raise OSError(errno.ENOSPC, why)
         return sha256(line).hexdigest()
 
@@ -172,7 +175,7 @@ class WrittenNodes:
 
     def _parsed(self, line: bytes, digest: str) -> dict[str, Any]:
         try:
-            node = parse_json(line.decode())
+            node = parse_json(line)
         except ValueError:
             node = None
         if not isinstance(node, dict):
@@ -182,6 +185,9 @@ class WrittenNodes:
 
 def _refs(found: Any, digest: str) -> tuple[BlobRef, ...]:
     try:
-        return tuple(map(BlobRef.parse, found))
-    except (TypeError, ValueError, KeyError):
+        refs = msgspec.convert(found, tuple[BlobRef, ...])
+        if any(ref.size_bytes < 0 for ref in refs):
+            raise ValueError("a blob has no negative size")
+        return refs
+    except ValueError:
         raise IntegrityError(f"what is named {digest} is no node") from None

@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paddock.journal.heads import Head
+from paddock.journal.codec import body_of, decode
+from paddock.journal.heads import is_signed_by, parse_head
 from paddock.journal.keys import PublicKey
 from paddock.journal.merkle import Leaves, check_inclusion, leaf_hash
-from paddock.journal.records import MAX_LINE_BYTES, Chain, ChainBroken, Record, read_back
+from paddock.journal.records import MAX_LINE_BYTES, Chain, ChainBroken, read_back
 from paddock.journal.segments import batches, segments
 from paddock.journal.step_counts import is_count_of_step
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.events import Head, Record
 from paddock.model.plural import many
 
 PURPOSE = "paddock journal proof v2"
@@ -67,7 +69,7 @@ class _Reading:
     def _take_head(self, line: bytes) -> None:
         """One that does not fit was put behind the last signature by somebody else."""
         try:
-            head = Head.parse(Record.parse(line).body)
+            head = parse_head(body_of(decode(line).event))
         except (InvalidInput, IntegrityError):
             return
         chain = self.chain
@@ -93,7 +95,7 @@ class _Reading:
             "run": head.run,
             "step": self._step,
             "key_id": head.key_id,
-            "head": head.as_body(),
+            "head": body_of(head),
             "records": [
                 {"line": line.decode(), "path": [h.hex() for h in leaves.inclusion(n, head.size)]}
                 for n, line in self.found
@@ -149,14 +151,14 @@ def _check_count(proof: Mapping[str, Any], head: Head, shown: int) -> None:
 
 def _checked_head(proof: Mapping[str, Any], key: PublicKey) -> Head:
     try:
-        head = Head.parse(proof["head"])
+        head = parse_head(proof["head"])
     except InvalidInput as error:
         raise IntegrityError(f"the head of the proof is malformed: {error.message}") from None
     if head.key_id != key.key_id or proof["key_id"] != key.key_id:
         raise IntegrityError(
             f"the proof is signed with the key {head.key_id}, not with {key.key_id}"
         )
-    if not head.is_signed_by(key):
+    if not is_signed_by(head, key):
         raise IntegrityError("the signature of the proof's head is not valid")
     if (head.steps is None) != (proof["purpose"] == PURPOSE_WITHOUT_COUNT):
         raise IntegrityError("the proof does not say how many records its step has")
@@ -173,7 +175,7 @@ def _checked_record(one: Any, step: Any, head: Head) -> Record:
     if len(line) > MAX_LINE_BYTES or len(path) > _MAX_PATH:
         raise IntegrityError("a record of the proof is too long")
     back = read_back(line)
-    record = Record.parse(line)
+    record = decode(line)
     if back is None or record.n != back[0] or type(step) is not int or record.step != step:
         raise IntegrityError(f"a record of the proof does not belong to step {step!r:.40}")
     if not check_inclusion(leaf_hash(line), record.n, head.size, path, bytes.fromhex(head.root)):

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from paddock.journal.codec import decode
 from paddock.journal.keys import PublicKey
-from paddock.journal.records import Chain, ChainBroken, Record, Type, read_back
+from paddock.journal.records import Chain, ChainBroken, read_back
 from paddock.journal.segments import batches, segment_number, segments
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
-from paddock.model.values import dataclass
+from paddock.model.events import Opened, Recovered
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Where a journal can go on: after `size` bytes of `segment`."""
 
     run: str
@@ -25,7 +26,7 @@ class Found:
     segment: Path
     size: int
     last_at: int
-    cut: dict[str, Any]  # the body of the record that says so
+    cut: Recovered  # the event that says so
 
 
 def examine(directory: Path, key: PublicKey) -> Found:
@@ -42,13 +43,9 @@ def examine(directory: Path, key: PublicKey) -> Found:
     opened = _opened(read.first, key)
     if read.is_closed:
         raise Conflict(f"the journal in {directory} is closed")
-    cut = {
-        "cut_bytes": len(read.torn),
-        "cut_sha256": sha256(read.torn).hexdigest(),
-        "segment": paths[-1].name,
-    }
-    last_at = Record.parse(read.last).at
-    return Found(str(opened.body["run"]), read.chain, paths[-1], read.end, last_at, cut)
+    cut = Recovered(len(read.torn), sha256(read.torn).hexdigest(), paths[-1].name)
+    last_at = decode(read.last).at
+    return Found(opened.run, read.chain, paths[-1], read.end, last_at, cut)
 
 
 class _Reading:
@@ -96,10 +93,10 @@ class _Reading:
         self.end += len(line) + 1
 
 
-def _opened(line: bytes, key: PublicKey) -> Record:
-    record = Record.parse(line)
-    if record.type is not Type.OPENED or not isinstance(record.body.get("run"), str):
+def _opened(line: bytes, key: PublicKey) -> Opened:
+    opened = decode(line).event
+    if not isinstance(opened, Opened):
         raise IntegrityError("the first record does not open a run")
-    if record.body.get("key_id") != key.key_id:
-        raise Conflict(f"run {record.body['run']} is signed with another key than this one")
-    return record
+    if opened.key_id != key.key_id:
+        raise Conflict(f"run {opened.run} is signed with another key than this one")
+    return opened

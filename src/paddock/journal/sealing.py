@@ -11,11 +11,9 @@ import binascii
 import json
 import secrets
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.journal.keyed import FILE_NAME, derived
-from paddock.journal.keys import secret_bytes
+from paddock.journal.keyed import derived
 from paddock.model.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -34,11 +32,6 @@ class Sealer:
     def __init__(self, key: bytes) -> None:
         self._key = derived(key, _PURPOSE)
         self._cipher: AESGCM | None = None
-
-    @classmethod
-    def open(cls, directory: Path) -> Sealer:
-        """With the key of that directory, made on first use."""
-        return cls(secret_bytes(directory, FILE_NAME))
 
     def seal(self, pairs: Sequence[tuple[bytes, bytes]], run: str) -> str:
         """Names and values as text that only `unseal` of the same run reads."""

@@ -26,7 +26,7 @@ from html.entities import html5
 from itertools import accumulate
 from urllib.parse import quote
 
-from paddock.model.values import dataclass
+import msgspec
 
 Span = tuple[int, int, str]  # where it starts and ends, and its name
 
@@ -334,8 +334,7 @@ class _Data:
         return (raw,) if view is raw else (raw, view)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(msgspec.Struct, frozen=True):
     """Where parts of a text were replaced by others, as lists of the same length."""
 
     starts: list[int]  # in the new text

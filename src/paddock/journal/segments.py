@@ -12,9 +12,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.journal.records import MAX_LINE_BYTES
 from paddock.model.errors import IntegrityError, InvalidInput
-from paddock.model.values import dataclass
 
 _NAME = re.compile(r"(\d{6})\.jsonl")
 _READ_BYTES = 1 << 20
@@ -23,8 +24,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _APPEND | os.O_CREAT | os.O_EXCL
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Some whole lines, without their ends, from `offset` on; `torn` follows the last of them."""
 
     offset: int
@@ -130,7 +130,7 @@ class Appender:
             written = os.write(self._fd, data)
             if written != len(data):
                 # A full disk or a limit. A second write would say which; it could also succeed.
-                why = f"there was room for {written} of {len(data)} bytes"
+                why = f"the disk is full: there was room for {written} of {len(data)} bytes"
                 raise OSError(errno.ENOSPC, why)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -157,8 +157,7 @@ class Appender:
         self._unflushed, self._fd = [], -1
 
 
-@dataclass(frozen=True, slots=True)
-class Unflushed:
+class Unflushed(msgspec.Struct, frozen=True):
     """Descriptors and a directory that are to be flushed; older ones are closed by it."""
 
     current: int

@@ -1,44 +1,47 @@
 """JSON that a journal may hold, read from bytes that anybody may have written.
 
-Python's parser takes more than the journal's writer ever gives: half a surrogate pair, which no
-output can encode, `NaN`, and values nested until some later walk over them fails. All of it is
-refused here, once, so that no reader behind has to think of it.
+`msgspec` already refuses what the journal's writer never writes: half a surrogate pair, `NaN`, an
+integer without end. What is left is a value that is nested until some later walk over it fails. It
+is refused here, once, so that no reader behind has to think of it.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any, NoReturn
+from typing import Any
+
+import msgspec
 
 from paddock.journal.canonical import MAX_DEPTH
 
-_MAX_DEPTH = MAX_DEPTH + 8  # what stands around a body
+_MAX_DEPTH = MAX_DEPTH + 8  # of a line: what stands around a body
 
 
-def parse_json(text: str) -> Any:
-    """Return the value; ValueError for what the journal's writer cannot have written."""
+def parse_json(data: bytes) -> Any:
+    """Return the value. Raises ValueError for what the journal's writer cannot have written."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    # Both looks are taken only where the text could fail them: there are millions of lines.
-    if text.count("{") + text.count("[") > _MAX_DEPTH and _depth(value) > _MAX_DEPTH:
-        raise ValueError("it is nested too deeply")
-    if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
+        value = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if may_be_too_deep(data):
+        _check_depth(value)
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+def may_be_too_deep(data: bytes) -> bool:
+    """Return whether the text has enough brackets to be nested too deeply. Most lines of a journal
+    have too few and need no further look."""
+    return data.count(b"{") + data.count(b"[") > _MAX_DEPTH
 
 
-def _depth(value: Any) -> int:
-    """Return how many objects and arrays lie in each other, found without recursion."""
+def _check_depth(value: Any) -> None:
+    """Raise ValueError if too many objects and arrays lie in each other. It does not recurse."""
     depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
+    while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1
-        level = [item for one in level for item in (one.values() if type(one) is dict else one)]
         if depth > _MAX_DEPTH:
-            break
-    return depth
+            raise ValueError("it is nested too deeply")
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]

@@ -1,119 +1,91 @@
-"""The steps of a run that went through the network door, each in the words of the network. What a
-journal says is taken for what it is: a journal from elsewhere may say anything.
+"""The steps of a run that went through the network door, in the terms of the network.
+
+A `Traffic` holds its step and adds what only a request, a connection or a DNS query has. The
+arguments and the result of a step are free JSON, so their values are checked here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Mapping
 from typing import Any
 
-from paddock.journal.reader import Step
-from paddock.journal.records import Record
-from paddock.model.values import dataclass
+from paddock.model.action import Kind, Outcome
+from paddock.model.steps import Step, whole_number
 
-KINDS = ("http", "connect", "dns", "model")
+KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS, Kind.MODEL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # What the door answers in place of a server, where the record has no status of its own.
-_OWN_STATUS = {"refused": 403, "drafted": 202, "faulted": 503, "simulated": 200}
+_OWN_STATUS = {
+    Outcome.REFUSED: 403,
+    Outcome.DRAFTED: 202,
+    Outcome.FAULTED: 503,
+    Outcome.SIMULATED: 200,
+}
 _MISDIRECTED = 421
 
-BodyOf = Callable[[Record], Mapping[str, Any]]
 
-
-@dataclass(frozen=True, slots=True)
 class Traffic:
     """One step of the network. What the journal does not say is None or empty."""
 
-    step: int
-    at: int  # microseconds since 1970
-    kind: str
-    name: str
-    arguments: Mapping[str, Any]
-    parent: int | None = None  # the step that caused it
-    effect: str | None = None
-    verdict: str | None = None
-    decided_by: str | None = None
-    why: str | None = None
-    outcome: str | None = None
-    error: str | None = None
-    result: Mapping[str, Any] = field(default_factory=dict)
-    cost: Mapping[str, Any] = field(default_factory=dict)
-    duration_us: int | None = None
-    held_us: int = 0  # of the duration: until a person had answered
-    fault: Mapping[str, Any] = field(default_factory=dict)
+    __slots__ = ("step",)
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
 
     @classmethod
-    def of(cls, step: Step, body: BodyOf) -> Traffic | None:
-        """None for a step that has nothing to do with the network."""
-        if step.proposed is None or step.proposed.body.get("kind") not in KINDS:
-            return None
-        proposed, at = body(step.proposed), step.proposed.at
-        decided = step.decided.body if step.decided is not None else {}
-        settled = body(step.settled) if step.settled is not None else {}
-        return cls(
-            step=step.number,
-            at=at,
-            kind=str(proposed["kind"]),
-            name=_text(proposed, "name") or "",
-            arguments=mapping(proposed.get("arguments")),
-            parent=_whole(proposed, "parent"),
-            effect=_text(decided, "effect") or _text(proposed, "effect"),
-            verdict=_text(decided, "verdict"),
-            decided_by=_text(decided, "decided_by"),
-            why=_text(decided, "why"),
-            outcome=_text(settled, "outcome"),
-            error=_text(settled, "error"),
-            result=mapping(settled.get("result")),
-            cost=mapping(settled.get("cost")),
-            duration_us=None if step.settled is None else max(step.settled.at - at, 0),
-            held_us=_held_us(step),
-            fault=mapping(decided.get("fault")),
-        )
+    def of(cls, step: Step) -> Traffic | None:
+        """Return the step as traffic, or None if it has nothing to do with the network."""
+        return cls(step) if step.kind in KINDS else None
 
     @property
     def is_http(self) -> bool:
-        """Whether it was a request: one to a model is one too."""
-        return self.kind in ("http", "model")
+        """Return whether it was a request. A call of a model is one too."""
+        return self.step.kind in (Kind.HTTP, Kind.MODEL)
 
     @property
     def host(self) -> str:
-        return _text(self.arguments, "host") or _text(self.arguments, "name") or ""
+        arguments = self.step.arguments
+        return _text(arguments, "host") or _text(arguments, "name") or ""
 
     @property
     def port(self) -> int | None:
-        return _whole(self.arguments, "port")
+        return _count(self.step.arguments, "port")
 
     @property
     def place(self) -> str:
         """`host:port`, or the host alone where there is no port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" if self.port else host
+        return f"{self._url_host}:{self.port}" if self.port else self._url_host
 
     @property
     def method(self) -> str | None:
-        """Of a request its method, of a connection its transport, of a question its type."""
-        key = {"connect": "transport", "dns": "type"}.get(self.kind, "method")
-        return _text(self.arguments, key)
+        """The method of a request, the transport of a connection, the type of a DNS query."""
+        match self.step.kind:
+            case Kind.CONNECT:
+                key = "transport"
+            case Kind.DNS:
+                key = "type"
+            case _:
+                key = "method"
+        return _text(self.step.arguments, key)
 
     @property
     def scheme(self) -> str:
-        return _text(self.arguments, "scheme") or ("http" if self.port == 80 else "https")
+        return _text(self.step.arguments, "scheme") or ("http" if self.port == 80 else "https")
 
     @property
     def target(self) -> str:
         """Path and query as they were sent; empty for what has none."""
-        path = _text(self.arguments, "path") or ""
-        query = _text(self.arguments, "query")
+        path = _text(self.step.arguments, "path") or ""
+        query = _text(self.step.arguments, "query")
         return f"{path}?{query}" if query else path
 
     @property
     def url(self) -> str:
-        if whole := _text(self.arguments, "url"):  # of a request that no door took apart
-            return whole
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        is_usual = self.port in (None, _DEFAULT_PORTS.get(self.scheme))
-        place = host if is_usual else f"{host}:{self.port}"
+        url = _text(self.step.arguments, "url")  # of a request that no door took apart
+        if url:
+            return url
+        is_default_port = self.port in (None, _DEFAULT_PORTS.get(self.scheme))
+        place = self._url_host if is_default_port else f"{self._url_host}:{self.port}"
         return f"{self.scheme}://{place}{self.target or '/'}"
 
     @property
@@ -121,63 +93,65 @@ class Traffic:
         """The status that the agent got, also where Paddock itself gave it."""
         if not self.is_http:
             return None
-        said = _whole(self.result, "status")
-        if said is not None:
-            return said
-        if self.outcome == "faulted":
-            return _whole(self.fault, "status") or _OWN_STATUS["faulted"]
-        if self.outcome == "refused" and self.decided_by == "mismatch":
+        status = _count(self.step.result, "status")
+        if status is not None:
+            return status
+        outcome = self.step.outcome
+        if outcome is Outcome.FAULTED:
+            return _count(self.step.fault, "status") or _OWN_STATUS[outcome]
+        if outcome is Outcome.REFUSED and self.step.decided_by == "mismatch":
             return _MISDIRECTED
-        return _OWN_STATUS.get(self.outcome or "")
+        return None if outcome is None else _OWN_STATUS.get(outcome)
 
     @property
     def bytes_out(self) -> int | None:
-        """What was sent, to a server or to a stand-in: of a body, or all that a connection
+        """How much was sent, to a server or to a stand-in: of a body, or all that a connection
         carried. None where nobody counted."""
-        if self.outcome in _OWN_STATUS and "stand_in" not in self.result:
-            return None if self.kind == "dns" else 0
-        return self._counted("bytes_out", self.body_bytes)
+        if self.step.outcome in _OWN_STATUS and "stand_in" not in self.step.result:
+            return None if self.step.kind is Kind.DNS else 0
+        return self._sum("bytes_out", self.body_bytes)
 
     @property
     def bytes_in(self) -> int | None:
-        """What came back."""
-        return self._counted("bytes_in", _whole(self.result, "bytes"))
+        """How much came back."""
+        return self._sum("bytes_in", _count(self.step.result, "bytes"))
 
     @property
     def body_bytes(self) -> int | None:
-        """The length of a request's body, where it is known."""
-        streamed = _whole(mapping(self.result.get("sent")), "bytes")
-        return _whole(self.arguments, "body_bytes") if streamed is None else streamed
+        """The length of a request's body, where it was counted."""
+        streamed = _count(mapping(self.step.result.get("sent")), "bytes")
+        return _count(self.step.arguments, "body_bytes") if streamed is None else streamed
 
     @property
     def address(self) -> str | None:
         """The address that was really dialled."""
-        return _text(self.result, "address")
+        return _text(self.step.result, "address")
 
-    def _counted(self, key: str, body: int | None) -> int | None:
-        frames = _whole(mapping(self.result.get("websocket")), key)
-        found = [one for one in (_whole(self.result, key), frames, body) if one is not None]
-        if found:
-            return sum(found)
-        return 0 if self.outcome and self.kind in ("http", "connect") else None
+    @property
+    def _url_host(self) -> str:
+        """The host as a URL has it: an IPv6 address stands in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def _sum(self, key: str, body: int | None) -> int | None:
+        result = self.step.result
+        frames = _count(mapping(result.get("websocket")), key)
+        counts = [count for count in (_count(result, key), frames, body) if count is not None]
+        if counts:
+            return sum(counts)
+        is_counted = self.step.outcome is not None and self.step.kind in (Kind.HTTP, Kind.CONNECT)
+        return 0 if is_counted else None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value, if it is a mapping; else an empty one."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _held_us(step: Step) -> int:
-    if step.asked is None or step.answered is None:
-        return 0
-    return max(step.answered.at - step.asked.at, 0)
-
-
-def _text(body: Mapping[str, Any], key: str) -> str | None:
-    value = body.get(key)
+def _text(values: Mapping[str, Any], key: str) -> str | None:
+    value = values.get(key)
     return value if isinstance(value, str) else None
 
 
-def _whole(body: Mapping[str, Any], key: str) -> int | None:
-    value = body.get(key)
-    return value if type(value) is int and value >= 0 else None
+def _count(values: Mapping[str, Any], key: str) -> int | None:
+    value = whole_number(values.get(key))
+    return value if value is not None and value >= 0 else None

@@ -7,19 +7,23 @@ nothing that it reads, and needs no index.
 from __future__ import annotations
 
 from binascii import unhexlify
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from paddock.journal.blobs import Blobs, restored
+from paddock.journal.blobs import Blobs, put_back
 from paddock.journal.canonical import canonical
+from paddock.journal.codec import FORMAT, body_of, decode
 from paddock.journal.conversations import ChainCheck
 from paddock.journal.findings import Finding, Problem, Report, diagnose
-from paddock.journal.heads import Head
+from paddock.journal.heads import is_signed_by, parse_head
 from paddock.journal.keys import PublicKey
 from paddock.journal.nodes import WrittenNodes
-from paddock.journal.records import FORMAT, Chain, ChainBroken, Record, Type, has_blobs, hash_before
+from paddock.journal.records import Chain, ChainBroken, has_blobs, hash_before
 from paddock.journal.segments import batches, segment_number, segments
+from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.events import Head, Opened, Proposed, Record
 from paddock.model.plural import many
 
 _MAX_BLOB_FINDINGS = 100
@@ -172,32 +176,30 @@ class _Check:
         self._torn_bytes = len(torn)
 
     def _check_opened(self, line: bytes) -> None:
-        record = Record.parse(line)
-        run = record.body.get("run")
-        if record.type is not Type.OPENED or not isinstance(run, str):
+        opened = decode(line).event
+        if not isinstance(opened, Opened):
             self._stop(Finding.MALFORMED, "the first record does not open a run", n=0)
-        self._run = str(run)
+        self._run = run = opened.run
         if self.expected_run not in (None, run):
             text = "this is the journal of another run than the one whose name it has"
             names = (f"run {self.expected_run}", f"run {run}")
             self._stop(Finding.REPLACED, text, n=0, expected=names[0], found=names[1])
-        if record.body.get("format") != FORMAT:
-            said = f"format {record.body.get('format')!r:.40} is not known to this version"
-            self._stop(Finding.MALFORMED, said, n=0)
-        if record.body.get("key_id") != self._key.key_id:
-            found = str(record.body.get("key_id"))
-            self._wrong_key("the run was opened with another key", n=0, found=found)
+        if not 1 <= (opened.format or 0) <= FORMAT:
+            text = f"format {opened.format} is not known to this version"
+            self._stop(Finding.MALFORMED, text, n=0)
+        if opened.key_id != self._key.key_id:
+            self._wrong_key("the run was opened with another key", n=0, found=opened.key_id)
 
     def _check_head(self, line: bytes, root: bytes) -> None:
         """Every byte of a head's line follows from what is signed, so nothing in it can change."""
-        record = Record.parse(line)
+        record = decode(line)
         try:
-            head = Head.parse(record.body)
+            head = parse_head(body_of(record.event))
         except InvalidInput as error:
             self._stop(Finding.BAD_HEAD, error.message, n=record.n)
         if head.key_id != self._key.key_id:
             self._wrong_key("the head is signed with another key", n=record.n, found=head.key_id)
-        if not head.is_signed_by(self._key):
+        if not is_signed_by(head, self._key):
             self._stop(Finding.BAD_HEAD, "the signature is not valid", n=record.n)
         if head.run != self._run or head.size != record.n or _head_line(record, head) != line:
             text = "the record around the signed head is not the one that was written"
@@ -225,7 +227,7 @@ class _Check:
         self._stop(Finding.BAD_HEAD, text, n=n)
 
     def _check_blobs(self, line: bytes) -> None:
-        record = Record.parse(line)
+        record = decode(line)
         for ref in record.blobs:
             if not ref.is_kept:
                 continue  # beyond the budget of its run: digest and size are all there is
@@ -244,16 +246,24 @@ class _Check:
         """What a request to a model names: the digests are in the chain, and hold the rest."""
         if self._chains is None or self._blobs is None:
             return
-        record = Record.parse(line)
-        if record.body.get("kind") != "model" or len(self._problems) >= _MAX_BLOB_FINDINGS:
+        record = decode(line)
+        proposed = record.event
+        if not isinstance(proposed, Proposed) or proposed.kind is not Kind.MODEL:
+            return
+        if len(self._problems) >= _MAX_BLOB_FINDINGS:
             return
         try:
-            arguments = restored(record, self._blobs).get("arguments")
-            self._chains.check(arguments if isinstance(arguments, dict) else {})
+            self._chains.check(self._whole_arguments(record, proposed))
         except NotFound as error:
             self._note(Finding.BLOB_MISSING, error.message, record.n)
         except IntegrityError as error:
             self._note(Finding.BLOB_CHANGED, error.message, record.n)
+
+    def _whole_arguments(self, record: Record, proposed: Proposed) -> Mapping[str, Any]:
+        if record.encoded is None or self._blobs is None:
+            return proposed.arguments
+        arguments = put_back(record.encoded.body, record.blobs, self._blobs).get("arguments")
+        return arguments if isinstance(arguments, dict) else {}
 
     def _check_expected(self) -> None:
         if self._expected is None:
@@ -262,7 +272,7 @@ class _Check:
             self._wrong_key(
                 "the saved head is signed with another key", found=self._expected.key_id
             )
-        if not self._expected.is_signed_by(self._key):
+        if not is_signed_by(self._expected, self._key):
             self._stop(Finding.BAD_HEAD, "the signature of the saved head is not valid")
 
     def _compare_expected(self) -> None:
@@ -325,8 +335,8 @@ def _head_line(record: Record, head: Head) -> bytes:
         {
             "after": record.after,
             "at": head.at,
-            "body": head.as_body(),
+            "body": body_of(head),
             "n": record.n,
-            "type": Type.HEAD.value,
+            "type": Head.TYPE,
         }
     )

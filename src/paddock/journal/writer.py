@@ -10,7 +10,6 @@ to end the run then is in `failure_listeners`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
@@ -18,34 +17,48 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from paddock.journal import recovery
 from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored, stored_bytes
-from paddock.journal.bodies import StoredBytes
 from paddock.journal.budget import RecordBudget
-from paddock.journal.canonical import canonical_text, encoded
+from paddock.journal.canonical import canonical_text
+from paddock.journal.codec import body_of, decode, encode
 from paddock.journal.commit import GroupCommit
 from paddock.journal.conversations import Conversations
 from paddock.journal.errors import JournalBroken, JournalFull, broken
 from paddock.journal.head_timer import HEAD_TIMER
-from paddock.journal.heads import Head
-from paddock.journal.hosts import opening_facts
+from paddock.journal.heads import sign_head
+from paddock.journal.hosts import with_host_facts
 from paddock.journal.keyed import Keyed
 from paddock.journal.keys import SigningKey
 from paddock.journal.mask import Masker
 from paddock.journal.nodes import Nodes, node_line
 from paddock.journal.places import Place
-from paddock.journal.records import BlobRef, Chain, Type
+from paddock.journal.plain_values import StoredBytes
+from paddock.journal.records import Chain
 from paddock.journal.segments import Appender
-from paddock.journal.texts import Canonical
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.events import (
+    AnyEvent,
+    BlobRef,
+    BudgetUsedUp,
+    Closed,
+    Event,
+    Head,
+    LeftOut,
+    Opened,
+    Record,
+    Recovered,
+    Unknown,
+)
 from paddock.model.sizes import format_size
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 
-_CALLERS = frozenset(Type) - {Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED}
+# Only the journal itself writes these, and nobody writes what is not known.
+_OWN_EVENTS = (Opened, Head, Recovered, Closed, Unknown)
 _MAX_STEP = 1 << 53
 _LINE_BYTES = 200  # of a line besides its body: hashes, numbers, time
-BUDGET_USED_UP = "record budget used up"
 _generation = 0  # how many forks lie between the first process and this one
 
 
@@ -58,8 +71,7 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-@dataclass(frozen=True, slots=True)
-class Rhythm:
+class Rhythm(msgspec.Struct, frozen=True):
     """When a head is signed and when a new segment is begun. What no head covers yet is lost for
     replay and fork when the process is killed, and a signature takes about 100 µs."""
 
@@ -69,11 +81,11 @@ class Rhythm:
 
 
 class Entry(NamedTuple):
-    """One record to append. Records of one `extend` are written together or not at all."""
+    """One event to record. Events of one `extend` are written together or not at all."""
 
-    type: Type
-    body: Mapping[str, Any] | Canonical
+    event: AnyEvent
     step: int | None = None
+    text: str | None = None  # the event as `codec.encode` gives it, where that is known already
 
 
 class _Prepared(NamedTuple):
@@ -100,7 +112,7 @@ class Journal:
     ) -> None:
         self.run = run
         self.directory = place.directory
-        self.listeners: list[Callable[[list[bytes]], None]] = []  # hear each line, once written
+        self.listeners: list[Callable[[Record], None]] = []  # hear each record, once written
         # Hear once, from any thread, that nothing can be recorded any more. They must not block.
         self.failure_listeners: list[Callable[[HostCannot], None]] = []
         self.budget = budget or RecordBudget()
@@ -132,7 +144,7 @@ class Journal:
         cls,
         directory: Path,
         *,
-        opened: Mapping[str, Any],
+        opened: Opened,
         key: SigningKey,
         masker: Masker | None = None,
         rhythm: Rhythm | None = None,
@@ -141,12 +153,11 @@ class Journal:
     ) -> Journal:
         """A new journal in a directory that does not exist yet or is empty.
 
-        `opened` names at least `run` and `agent`; the format, the key and the host are added. The
-        first record is signed at once. A quick one does not wait until the disk has it.
+        The format, the key and the host are added to `opened`. The first record is signed at once.
+        A quick one does not wait until the disk has it.
         """
-        run = opened.get("run")
-        if not isinstance(run, str) or not run or not isinstance(opened.get("agent"), str):
-            raise InvalidInput("a journal is opened with the names of its run and its agent")
+        if not opened.run:
+            raise InvalidInput("a journal is opened with the name of its run")
         place = Place.claim_new(directory, key)
         try:
             appender = Appender.first(directory)
@@ -155,10 +166,10 @@ class Journal:
             raise broken(f"cannot begin a journal in {directory}", error) from None
         journal = cls(
             place, appender, Chain(), key, masker,
-            run=run, rhythm=rhythm or Rhythm(), budget=budget,
+            run=opened.run, rhythm=rhythm or Rhythm(), budget=budget,
         )  # fmt: skip
-        facts = opening_facts(opened, key.public)
-        journal._first(journal._prepared(Entry(Type.OPENED, facts)), is_quick=is_quick)
+        first = Entry(with_host_facts(opened, key.public))
+        journal._first(journal._prepared(first), is_quick=is_quick)
         return journal
 
     @classmethod
@@ -185,7 +196,7 @@ class Journal:
             place, appender, found.chain, key, masker, run=found.run, rhythm=rhythm or Rhythm()
         )
         journal._last_at = found.last_at
-        journal._first(journal._prepared(Entry(Type.RECOVERED, found.cut)))
+        journal._first(journal._prepared(Entry(found.cut)))
         return journal
 
     @property
@@ -202,9 +213,9 @@ class Journal:
     def is_broken(self) -> bool:
         return self._ended is not None and not self._is_closed
 
-    def append(self, type: Type, body: Mapping[str, Any], step: int | None = None) -> int:
-        """Writes one record and returns its number."""
-        return self._write([self._prepared(_checked(Entry(type, body, step)))])
+    def append(self, event: AnyEvent, step: int | None = None) -> int:
+        """Write one record and return its number."""
+        return self._write([self._prepared(_checked(Entry(event, step)))])
 
     def extend(self, entries: Iterable[Entry]) -> int:
         """Writes some records with one write and returns the number of the last."""
@@ -281,20 +292,19 @@ class Journal:
         if self._durable < wanted or self.is_broken:
             await self._commit.wait()
 
-    def close(self, body: Mapping[str, Any] | None = None) -> Head:
-        """Ends the journal with a `closed` record and a last head, on disk. It is not reopened."""
-        whole = {**(body or {}), **self._left_out()}
-        head = self._write_signed([self._prepared(Entry(Type.CLOSED, whole))])
+    def close(self, ended_by: str | None = None) -> Head:
+        """End the journal with a `closed` record and a last head, on disk. It is not reopened."""
+        closed = Closed(ended_by, self._left_out())
+        head = self._write_signed([self._prepared(Entry(closed))])
         self._flush()
         self._end("the journal is closed", is_closed=True)
         return head
 
-    def _left_out(self) -> dict[str, Any]:
+    def _left_out(self) -> LeftOut | None:
         """Return what the last record says of values beyond the budget."""
-        budget = self.budget
-        if not budget.left_out:
-            return {}
-        return {"left_out": {"values": budget.left_out, "bytes": budget.left_out_bytes}}
+        if not self.budget.left_out:
+            return None
+        return LeftOut(self.budget.left_out, self.budget.left_out_bytes)
 
     def abandon(self) -> None:
         """Lets go of the files as a crash would: no record, and `recover` goes on from there."""
@@ -312,21 +322,21 @@ class Journal:
 
     def _prepared(self, entry: Entry) -> _Prepared:
         """Everything that needs no order: masked, canonical, large values set aside."""
-        body = entry.body
-        text = body if isinstance(body, Canonical) else canonical_text(body)
+        event = entry.event
+        kind = event.TYPE
+        text = encode(event) if entry.text is None else entry.text
+        body: Mapping[str, Any] | None = None
         if self._masker is not None and not self._masker.is_clean(text):
-            body = self._masker.mask(_mapping(body))
+            body = self._masker.mask(body_of(event))
             text = canonical_text(body)
-        if not text.isascii():
-            encoded(text)  # a lone surrogate is the caller's mistake and must not break the journal
         if len(text) <= SHORT_TEXT:
-            return _Prepared(str(entry.type), text, entry.step, ())
+            return _Prepared(kind, text, entry.step, ())
         try:
-            text, refs = set_aside(_mapping(body), text, self.blobs)
+            text, refs = set_aside(body_of(event) if body is None else body, text, self.blobs)
         except OSError as error:
             with self._guard:
                 raise self._broken(error) from None
-        return _Prepared(str(entry.type), text, entry.step, refs)
+        return _Prepared(kind, text, entry.step, refs)
 
     def _write(self, prepared: list[_Prepared], *, is_signed: bool = False) -> int:
         """Writes them as they belong together. Whatever interrupts this leaves chain and file
@@ -369,8 +379,8 @@ class Journal:
         if self._has_told_budget or not self.budget.left_out:
             return prepared
         self._has_told_budget = True
-        body = {"what": BUDGET_USED_UP, "budget_bytes": self.budget.limit}
-        return [_Prepared(Type.NOTED.value, canonical_text(body), None, ()), *prepared]
+        event = BudgetUsedUp(self.budget.limit)
+        return [_Prepared(event.TYPE, encode(event), None, ()), *prepared]
 
     def _lines(self, prepared: list[_Prepared]) -> list[bytes]:
         at = self._now()
@@ -382,7 +392,7 @@ class Journal:
     def _head_line(self) -> bytes:
         at = self._now()
         tree = self._chain.tree
-        head = Head.sign(
+        head = sign_head(
             self._key,
             run=self.run,
             size=tree.size,
@@ -390,7 +400,7 @@ class Journal:
             at=at,
             steps=self._chain.steps,
         )
-        line = self._chain.link(Type.HEAD.value, canonical_text(head.as_body()), at=at, step=None)
+        line = self._chain.link(head.TYPE, encode(head), at=at, step=None)
         self._head = head
         self._unsigned_since = None
         return line
@@ -409,10 +419,13 @@ class Journal:
         self._appender.write(b"\n".join(lines) + b"\n")
 
     def _tell(self, lines: list[bytes]) -> None:
-        """Who listens cannot spoil what has been written."""
-        for listener in self.listeners:
-            with contextlib.suppress(Exception):
-                listener(lines)
+        """Tell the listeners of new records. One that fails cannot spoil what has been written."""
+        if not self.listeners:
+            return
+        for record in map(decode, lines):
+            for listener in self.listeners:
+                with contextlib.suppress(Exception):
+                    listener(record)
 
     def _now(self) -> int:
         """Microseconds; a clock that was set back stands still here."""
@@ -488,15 +501,9 @@ class Journal:
 
 
 def _checked(entry: Entry) -> Entry:
-    if entry.type not in _CALLERS:
-        raise InvalidInput(f"a record of type {entry.type!r} is not the caller's to write")
+    if isinstance(entry.event, _OWN_EVENTS) or not isinstance(entry.event, Event):
+        raise InvalidInput(f"{type(entry.event).__name__} is not the caller's to record")
     step = entry.step
     if step is not None and (type(step) is not int or not 0 <= step <= _MAX_STEP):
         raise InvalidInput(f"{step!r} is not the number of a step")
-    if type(entry.body) is not Canonical and not isinstance(entry.body, Mapping):
-        raise InvalidInput("the body of a record is an object")
     return entry
-
-
-def _mapping(body: Mapping[str, Any] | Canonical) -> Mapping[str, Any]:
-    return json.loads(body) if isinstance(body, Canonical) else body

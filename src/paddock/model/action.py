@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 
 class Kind(enum.StrEnum):
@@ -79,8 +78,7 @@ class Outcome(enum.StrEnum):
     REFUSED = "refused"  # it did not happen: blocked, denied, expired, or it could not be recorded
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """One thing that an agent wants to do. `arguments` is JSON; what rules see is exactly this.
 
     A contained action stays inside the fence (a file or a program of the sandbox): rules decide
@@ -95,28 +93,25 @@ class Action:
     is_contained: bool = False
     parent: int | None = None  # the step that caused it
     step: int | None = None  # given by the gate
-    context: Mapping[str, Any] = field(default_factory=dict)  # prompt version, model, tool call id
+    context: Mapping[str, Any] = {}  # prompt version, model, tool call id
     # The arguments as the journal keeps them, where large parts of them are kept elsewhere.
-    recorded: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    recorded: Mapping[str, Any] | None = None
 
-    def at(self, step: int) -> Action:
-        """The same as a step of a run. Every action comes by here, and `replace` is slow."""
-        return Action(
-            self.kind,
-            self.name,
-            self.arguments,
-            self.effect,
-            self.is_reversible,
-            self.is_contained,
-            self.parent,
-            step,
-            self.context,
-            self.recorded,
+    def __repr__(self) -> str:
+        # Without what is recorded: it is masked only when it is written.
+        return (
+            f"Action(kind={self.kind!r}, name={self.name!r}, arguments={self.arguments!r}, "
+            f"effect={self.effect!r}, is_reversible={self.is_reversible!r}, "
+            f"is_contained={self.is_contained!r}, parent={self.parent!r}, step={self.step!r}, "
+            f"context={self.context!r})"
         )
 
+    def at(self, step: int) -> Action:
+        """The same as a step of a run."""
+        return msgspec.structs.replace(self, step=step)
 
-@dataclass(frozen=True, slots=True)
-class RuleHit:
+
+class RuleHit(msgspec.Struct, frozen=True):
     """A rule that matched an action, and what it wants."""
 
     rule_id: str
@@ -124,8 +119,7 @@ class RuleHit:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What is to be done about an action. `decided_by` is a rule's id, or `stage:draft`,
     `undeclared`, `default`, `error` where no rule of the file did it."""
 
@@ -141,8 +135,7 @@ class Decision:
     once_approved: Verdict = Verdict.ALLOW
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """What the agent gets back, and what the journal says came of an action."""
 
     outcome: Outcome
@@ -152,9 +145,17 @@ class Receipt:
     decision: Decision | None = None
     answered_by: str | None = None  # the person, for an action that was asked
     draft_id: str | None = None
-    cost: Mapping[str, Any] = field(default_factory=dict)
+    cost: Mapping[str, Any] = {}
     # As the executor raised it, for a caller in the same process. It is not written anywhere.
-    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    exception: BaseException | None = None
+
+    def __repr__(self) -> str:
+        # Without the exception: nothing has masked what it says.
+        return (
+            f"Receipt(outcome={self.outcome!r}, step={self.step!r}, result={self.result!r}, "
+            f"error={self.error!r}, decision={self.decision!r}, answered_by={self.answered_by!r}, "
+            f"draft_id={self.draft_id!r}, cost={self.cost!r})"
+        )
 
     @property
     def is_done(self) -> bool:

@@ -10,11 +10,11 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, field
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import SandboxError
-from paddock.model.values import dataclass
 
 MAX_MESSAGE_BYTES = 64 << 20
 # Strings cost about what they weigh, but `[],[],[]` takes some 30 times its size once parsed: what
@@ -40,8 +40,7 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """One displayed object in all its forms. Pictures and PDF are base64 text.
 
     `is_main_result`: it is the value of the cell's last expression. `extra`: other mime types.
@@ -55,10 +54,13 @@ class Result:
     jpeg: str | None = None
     pdf: str | None = None
     latex: str | None = None
-    json: Any = field(default=None, hash=False)
+    json: Any = None
     javascript: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+    extra: dict[str, Any] = {}
     is_main_result: bool = False
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.html, self.png))  # not all forms can be hashed
 
     def formats(self) -> list[str]:
         """The forms that are there: names of fields, then the mime types of `extra`."""
@@ -72,8 +74,7 @@ class Result:
         return self.extra[form]
 
 
-@dataclass(frozen=True, slots=True)
-class OutputMessage:
+class OutputMessage(msgspec.Struct, frozen=True):
     """A piece of output as it arrived; `error` means that it came from stderr."""
 
     line: str
@@ -83,16 +84,14 @@ class OutputMessage:
         return self.line
 
 
-@dataclass(frozen=True, slots=True)
-class Logs:
+class Logs(msgspec.Struct, frozen=True):
     """What a cell printed, in the pieces in which it arrived."""
 
     stdout: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionError:
+class ExecutionError(msgspec.Struct, frozen=True):
     """The exception that ended a cell: its class, its text, the traceback as plain text."""
 
     name: str
@@ -100,8 +99,7 @@ class ExecutionError:
     traceback: str
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(msgspec.Struct, frozen=True):
     """All that came of one cell."""
 
     results: tuple[Result, ...] = ()
@@ -115,7 +113,7 @@ class Execution:
         return next((r.text for r in self.results if r.is_main_result), None)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(msgspec.to_builtins(self))
 
 
 Payload = OutputMessage | Result | ExecutionError

@@ -11,8 +11,9 @@ import unicodedata
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 MAX_HOST = 253  # of DNS, without the root's dot
 MAX_LABEL = 63
@@ -48,8 +49,7 @@ def is_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class HostPattern:
+class HostPattern(msgspec.Struct, frozen=True, order=True):
     """One host, or with a wildcard all below it, at any depth. The host itself is then not meant,
     and neither is one that only ends alike (`evilexample.com`)."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True):
     """How a command ended. `killed_by` names the limit that stopped it, if one did:
     memory, time, output, disk, pids, cpu or timeout."""
 
@@ -22,12 +20,18 @@ class CommandResult:
     killed_by: str | None = None
     limits_hit: tuple[str, ...] = ()
     error: str | None = None
-    stdout_bytes: bytes = field(default=b"", repr=False)
-    stderr_bytes: bytes = field(default=b"", repr=False)
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
+
+    def __repr__(self) -> str:
+        return (
+            f"CommandResult(stdout={self.stdout!r}, stderr={self.stderr!r}, "
+            f"exit_code={self.exit_code!r}, duration_s={self.duration_s!r}, "
+            f"killed_by={self.killed_by!r}, limits_hit={self.limits_hit!r}, error={self.error!r})"
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessInfo:
+class ProcessInfo(msgspec.Struct, frozen=True):
     """A process that was started through the API and still runs. `pid` is the sandbox's own."""
 
     pid: int
@@ -47,8 +51,7 @@ class FileType(enum.Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryInfo:
+class EntryInfo(msgspec.Struct, frozen=True):
     """One file or directory inside the sandbox."""
 
     name: str
@@ -66,16 +69,14 @@ class EntryInfo:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     """One change under a watched directory. `type`: create, write, remove, rename, chmod."""
 
     type: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExecEvent:
+class ExecEvent(msgspec.Struct, frozen=True):
     """One program that was really executed inside, whoever started it. Pids are the sandbox's."""
 
     program: str
@@ -90,8 +91,7 @@ class ExecEvent:
     real_path: str | None = None  # of the file that `program` leads to
 
 
-@dataclass(frozen=True, slots=True)
-class FileEvent:
+class FileEvent(msgspec.Struct, frozen=True):
     """One open or finished write of a file, as the kernel told it."""
 
     path: str
@@ -100,8 +100,7 @@ class FileEvent:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(msgspec.Struct, frozen=True):
     """One sample of what a sandbox uses."""
 
     at: float
@@ -116,8 +115,7 @@ class Metrics:
     io_write_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxInfo:
+class SandboxInfo(msgspec.Struct, frozen=True):
     """What a sandbox is; `enforcement` maps each limit to the mechanism that keeps it."""
 
     sandbox_id: str

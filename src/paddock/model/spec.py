@@ -8,12 +8,12 @@ import enum
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields
 from typing import Any, TypedDict, Unpack
+
+import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import format_size, parse_duration, parse_size
-from paddock.model.values import dataclass
 
 HOME = "/home/user"
 MAX_MOUNTS = 100  # each is a descriptor on its way, and a message holds 253
@@ -40,8 +40,7 @@ class MountMode(enum.Enum):
     OVERLAY = "overlay"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Hard ceilings of one sandbox. Sizes in bytes, times in seconds, cpu in cores."""
 
     cpu: float = 1.0
@@ -58,7 +57,7 @@ class Limits:
         if raw is not None and not isinstance(raw, Mapping):
             raise InvalidInput(f"limits: {raw!r} is not a mapping such as {{'memory': '512MiB'}}")
         raw = dict(raw or {})
-        _forbid_unknown(raw, [f.name for f in fields(cls)], "limits")
+        _forbid_unknown(raw, list(cls.__struct_fields__), "limits")
         parsed: dict[str, Any] = {}
         for name, value in raw.items():
             parsed[name] = _LIMIT_PARSERS[name](value, f"limits.{name}")
@@ -68,8 +67,7 @@ class Limits:
         return cls(**parsed)
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """A host path or a volume, seen inside at `target`."""
 
     target: str
@@ -137,11 +135,10 @@ class SpecWords(TypedDict, total=False):
     audit_files: bool  # tell reads and writes of files, where the host can
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(msgspec.Struct, frozen=True):
     """One sandbox as asked for."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
     mounts: tuple[Mount, ...] = ()
     envs: tuple[tuple[str, str], ...] = ()
     template: str = "host"

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
-from paddock.model.values import dataclass
 from paddock.policy.fields import FIELDS, Unmatchable, host_of, port_of
 from paddock.policy.globs import Test, any_of
 from paddock.policy.patterns import pattern_problem
@@ -23,8 +24,7 @@ _PLACE = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _HINT = "write HOST, HOST/PATH or METHOD HOST/PATH, as in POST collector.example/v1/traces"
 
 
-@dataclass(frozen=True, slots=True)
-class BesideRule:
+class BesideRule(msgspec.Struct, frozen=True):
     """Some hosts; where it is said only one port of them, one method, some paths."""
 
     text: str

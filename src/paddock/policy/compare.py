@@ -4,36 +4,58 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import field
+
+import msgspec
 
 from paddock.model.action import Action, Decision, Outcome, Verdict
-from paddock.model.values import dataclass
+from paddock.model.steps import Step
 from paddock.policy.decide import MAX_AMOUNT, Charge, Policy
 
 _TRANSPORTS = (None, "tcp", "tls", "dns")  # that a paddock file can let out at all
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAction:
-    """One action of an earlier run, and what was decided about it; `at` in seconds. `rehearsed`
-    says why it is no evidence that the agent may really do this; empty where it was done for real
-    and without a question."""
+class RecordedAction(msgspec.Struct, frozen=True):
+    """An action of an earlier run, and what was decided about it. `rehearsed` says why it is no
+    evidence that the agent may really do this; empty where it was done for real and without a
+    question.
 
-    step: int
-    action: Action
+    A program that was only observed is an action as well: its `step` is the one that caused it, and
+    says nothing about a decision."""
+
+    step: Step
+    action: Action  # with all that is known about it by now
     decision: Decision
-    at: float = 0.0
+    at: float = 0.0  # seconds since 1970
     run: str = ""
-    rehearsed: str = ""
     agent: str = ""
-    is_by_door: bool = False  # refused by its door, whatever the rules said
-    is_past: bool = False  # of a fork or a replay, and answered from the record
-    # Of an action that a fault on purpose struck: what may have been decided before that.
-    unstruck: tuple[Verdict, ...] = ()
+    rehearsed: str = ""
+
+    @property
+    def number(self) -> int:
+        return self.step.number
+
+    @property
+    def is_by_door(self) -> bool:
+        """Return whether its door refused it, whatever the rules said."""
+        return self.step.decided is not None and self.step.decided.by_door
+
+    @property
+    def is_past(self) -> bool:
+        """Return whether it is of a fork or a replay, and was answered from the record."""
+        return self.step.is_replayed
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return what may have been decided about it before a fault of the file struck."""
+        decided = self.step.decided
+        if decided is None or decided.verdict is not Verdict.FAULT or "id" not in self.step.fault:
+            return (self.decision.verdict,)
+        if decided.once_approved is None:  # journals of earlier versions do not say it
+            return Verdict.ALLOW, Verdict.SIMULATE
+        return (decided.once_approved,)
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(msgspec.Struct, frozen=True):
     """What came of a recorded action."""
 
     run: str
@@ -42,8 +64,7 @@ class Settlement:
     at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """An action that the candidate decides otherwise."""
 
     step: int
@@ -58,11 +79,10 @@ class Change:
         return self.after.verdict.strictness < self.before.verdict.strictness
 
 
-@dataclass(slots=True)
-class Account:
+class Account(msgspec.Struct):
     """What was spent of one limit, along the times of a run."""
 
-    entries: deque[Spend] = field(default_factory=deque)
+    entries: deque[Spend] = msgspec.field(default_factory=deque)
     sum: int = 0
 
     def spent(self, charge: Charge, at: float) -> int:
@@ -79,8 +99,7 @@ class Account:
         return spend
 
 
-@dataclass(slots=True)
-class Spend:
+class Spend(msgspec.Struct):
     """An amount that counts for a limit until it is given back."""
 
     account: Account
@@ -114,7 +133,7 @@ def replay(
         elif one.run in background:
             past.count(one)
         elif (after := past.decide(one)) is not None:
-            changes.append(Change(one.step, one.action, one.decision, after, one.run))
+            changes.append(Change(one.number, one.action, one.decision, after, one.run))
     return changes
 
 
@@ -141,7 +160,7 @@ class _Past:
             return after if is_changed else None
         spends = self._reserve(one, charges)
         if not is_changed:
-            self._reserved[one.run, one.step] = one.action, spends
+            self._reserved[one.run, one.number] = one.action, spends
         elif not self._candidate.spends(one.action, _outcome(after)):
             _give_back(spends)
         return after if is_changed else None
@@ -151,7 +170,7 @@ class _Past:
         if one.is_by_door or one.decision.verdict is Verdict.BLOCK:
             return
         spends = self._reserve(one, self._candidate.amounts(one.action))
-        self._reserved[one.run, one.step] = one.action, spends
+        self._reserved[one.run, one.number] = one.action, spends
 
     def settle(self, one: Settlement) -> None:
         """Give back what was reserved for an action that did not happen."""
@@ -206,5 +225,4 @@ def _outcome(decision: Decision) -> Outcome:
 
 
 def _differs(one: RecordedAction, after: Decision) -> bool:
-    verdicts = one.unstruck or (one.decision.verdict,)
-    return after.verdict not in verdicts or one.decision.is_draft is not after.is_draft
+    return after.verdict not in one.verdicts or one.decision.is_draft is not after.is_draft

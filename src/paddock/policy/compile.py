@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.action import Action, Kind, RuleHit, Verdict
-from paddock.model.values import dataclass
 from paddock.policy.expressions import Expression, compile_expression
 from paddock.policy.fields import (
     FIELDS,
@@ -25,8 +26,7 @@ from paddock.policy.subject import Subject, names_for
 Check = Callable[[Subject], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRule:
+class CompiledRule(msgspec.Struct, frozen=True):
     """A rule that can be asked about an action."""
 
     rule: Rule
@@ -47,8 +47,7 @@ class CompiledRule:
         return self.when is None or self.when.holds(subject.scope)
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(msgspec.Struct, frozen=True):
     """The rules that can concern an action, and the arguments that their expressions read."""
 
     rules: tuple[CompiledRule, ...]
@@ -65,8 +64,7 @@ class Bucket:
         return cls(chosen, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(msgspec.Struct, frozen=True):
     """Rules of one kind by the literal value of their indexed field; `others` could be any."""
 
     named: Mapping[str, Bucket]

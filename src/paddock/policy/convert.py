@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field
 from typing import Any
+
+import msgspec
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
-from paddock.model.values import dataclass
 from paddock.policy import effects, expressions
 from paddock.policy.beside import beside_of
 from paddock.policy.document import Document, Path
@@ -52,12 +52,11 @@ from paddock.policy.world_words import read_world, world_problems
 _SAY = "write a rule, e.g. {id: inside, match: {kind: [exec, file, code]}, decide: allow}"
 
 
-@dataclass(slots=True)
-class Converter:
+class Converter(msgspec.Struct):
     """One conversion; what is wrong collects in `problems`, and the terms are then of no use."""
 
     document: Document
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = []
 
     def terms(self, file: FileShape) -> Terms:
         network: NetworkShape | None = file.network  # None when the key is not there

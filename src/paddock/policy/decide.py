@@ -7,9 +7,11 @@ what the stage leaves. Whatever goes wrong while deciding means block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.model.action import (
     Action,
@@ -21,7 +23,6 @@ from paddock.model.action import (
     Stage,
     Verdict,
 )
-from paddock.model.values import dataclass
 from paddock.policy.compile import (
     Bucket,
     CompiledRule,
@@ -50,8 +51,7 @@ _NO_RULES = Bucket((), frozenset())
 _STOOD_IN = NETWORK_KINDS - {Kind.DNS}
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True):
     """What an action would spend of a limit. Without a window it counts over the whole run."""
 
     rule_id: str
@@ -63,13 +63,19 @@ class BadAmount(Exception):
     """An amount that cannot be counted."""
 
 
-@dataclass(frozen=True)
-class Policy:
-    """The terms of one agent, ready to decide. Equal when the terms are."""
+class Policy(msgspec.Struct, frozen=True, dict=True):
+    """The terms of one agent, ready to decide. Equal when the files say the same, wherever they
+    lie."""
 
     terms: Terms
-    _indexes: Mapping[Kind, Index] = field(compare=False, repr=False)
-    _effects: Mapping[str, EffectOf] = field(compare=False, repr=False)
+    _indexes: Mapping[Kind, Index]
+    _effects: Mapping[str, EffectOf]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Policy):
+            return NotImplemented
+        mine = replace(self.terms, base=None, file=None)
+        return mine == replace(other.terms, base=None, file=None)
 
     @classmethod
     def of(cls, terms: Terms) -> Policy:

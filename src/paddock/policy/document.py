@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.policy.problems import PolicyError, Problem, spell_path
 
 if TYPE_CHECKING:
@@ -33,16 +33,14 @@ _NUMBER_LIKE = re.compile(
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where something stands in the text; both count from one."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """The values of one text, and where each value and each key stands."""
 
     name: str
@@ -81,14 +79,13 @@ class _TooMuch(Exception):
     """The text describes more than is worth building."""
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(msgspec.Struct):
     """Builds values from YAML events; a mistake is noted and reading goes on."""
 
     document: Document
-    problems: list[Problem] = field(default_factory=list)
-    anchors: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    open_anchors: set[str] = field(default_factory=set)
+    problems: list[Problem] = []
+    anchors: dict[str, tuple[Any, int]] = {}
+    open_anchors: set[str] = set()
     nodes: int = 0
 
     def read(self, events: Iterator[Event]) -> Any:

@@ -12,8 +12,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.action import Action, Effect
-from paddock.model.values import dataclass
 from paddock.policy.expressions import (
     LOOSEST,
     Expression,
@@ -38,8 +39,7 @@ def strictest(one: Effect, other: Effect) -> Effect:
     return one if STRICTNESS[one] >= STRICTNESS[other] else other
 
 
-@dataclass(frozen=True, slots=True)
-class EffectOf:
+class EffectOf(msgspec.Struct, frozen=True):
     """The effect of calls of one tool."""
 
     conditions: tuple[tuple[Effect, Expression | bool], ...]  # from the strictest

@@ -6,8 +6,9 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.action import Action, Decision, Effect, Verdict
-from paddock.model.values import dataclass
 from paddock.policy.compile import Check, CompiledRule, compile_rule
 from paddock.policy.decide import BadAmount, Policy, amount_of, hit_of, is_contained
 from paddock.policy.expressions import ExpressionError
@@ -29,8 +30,7 @@ class Part(enum.StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
+class Considered(msgspec.Struct, frozen=True):
     """One rule, and what came of it."""
 
     rule_id: str
@@ -39,8 +39,7 @@ class Considered:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """The decision on an action, and all that was weighed."""
 
     action: Action

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.cel_module import cel
 from paddock.policy.json_bounds import Bounds, bound
 
@@ -88,12 +88,11 @@ class ExpressionError(Exception):
     """An expression could not be evaluated for an action."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """One compiled expression, and what it needs to be given."""
 
     source: str
-    program: Program = field(compare=False, repr=False)
+    program: Program
     roots: tuple[str, ...]  # the names that it reads
     keys: frozenset[str] | None  # of args, where it reads only some; None for all of them
     bounds: Bounds

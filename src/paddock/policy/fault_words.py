@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.model.action import Kind
-from paddock.model.values import dataclass
 from paddock.policy.document import Path
 from paddock.policy.fault_schema import FaultEntryShape
 from paddock.policy.fault_sets import FAULT_SETS
@@ -31,15 +31,14 @@ _TWO = "write two faults, each with its own id"
 Misfit = tuple[str, str, str]  # the word, what is wrong with it, what to write
 
 
-@dataclass(slots=True)
-class FaultReader:
+class FaultReader(msgspec.Struct):
     """Reads the faults of one file, with the means of whoever reads the file."""
 
     note: Callable[..., None]  # path, message, hint; `of_key` when the key itself is wrong
     match: Callable[[UnlessShape, tuple[Kind, ...], Path], Match]
     compile: Callable[[str, frozenset[str], Path], None]
     tools: Collection[str]
-    _places: dict[str, Path] = field(default_factory=dict)
+    _places: dict[str, Path] = {}
 
     def read(self, faults: str | list[str | FaultEntryShape] | None) -> tuple[FaultTerms, ...]:
         """All of them, sets spelled out, in the order of the file."""

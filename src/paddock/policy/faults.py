@@ -5,11 +5,12 @@ strikes, and what a fault does to an action, is not known here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.model.action import Kind
-from paddock.model.values import dataclass
 from paddock.policy.plain import one_or_many, plain_match
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ FITS: Mapping[str, tuple[Kind, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Strikes:
+class Strikes(msgspec.Struct, frozen=True):
     """Which of the actions that match a fault it strikes. All that is said must hold."""
 
     rate: float = 1.0  # the chance of each
@@ -72,8 +72,7 @@ class Strikes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FaultTerms:
+class FaultTerms(msgspec.Struct, frozen=True):
     """One fault of the file. `words` are plain JSON: durations in seconds, sizes in bytes."""
 
     id: str
@@ -97,8 +96,8 @@ def plain_fault(fault: FaultTerms) -> dict[str, Any]:
     if fault.when is not None:
         plain["when"] = fault.when
     plain["fault"] = dict(fault.words)
-    for one in fields(Strikes):
-        value = getattr(fault.strikes, one.name)
-        if value != one.default:
-            plain[one.name] = list(value) if isinstance(value, tuple) else value
+    usual = asdict(Strikes())
+    for name, value in asdict(fault.strikes).items():
+        if value != usual[name]:
+            plain[name] = list(value) if isinstance(value, tuple) else value
     return plain

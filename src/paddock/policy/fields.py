@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
+
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 from paddock.policy.subject import Subject
 
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
@@ -31,8 +32,7 @@ class Unmatchable(ValueError):
     """An action has a value that no rule can be compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One thing to match on. Where an action has several values (both paths of a rename, all names
     of a program), the stricter reading holds: one is enough to tighten, a grant needs all."""
 

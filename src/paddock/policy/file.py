@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.action import Kind, Stage, Verdict
-from paddock.model.values import dataclass
 from paddock.policy.decide import CONTAINED_KINDS, Policy
 from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.problems import PolicyError, Problem
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_NAME = "paddock.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """A text that has the shape of a paddock file, and what is wrong with what it says."""
 
     document: Document

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
+
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
-from paddock.model.values import dataclass
 
 # The parser is written in Python and runs on the event loop; introspection queries have 2 KiB.
 MAX_DOCUMENT = 1 << 14
@@ -36,8 +37,7 @@ _PATH_END = re.compile(r"[?#\0].*", re.DOTALL)
 _IGNORED_END = re.compile(r"[^\w/]+\Z")  # of a path: spaces, dots
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GraphqlEndpoint:
+class GraphqlEndpoint(msgspec.Struct, frozen=True, order=True):
     """A place where a server speaks GraphQL and nothing else."""
 
     host: HostPattern

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 _INT_LIMIT = 1 << 63
 # A text without an end matches too: it is looked at once, and not from each of its quotes.
@@ -16,8 +16,7 @@ _QUOTE = ord('"')
 _FEW, _SHORT = 16, 1024  # together far below any bound
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The most that is taken: values in all, characters in all, levels of nesting."""
 
     nodes: int

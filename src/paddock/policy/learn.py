@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 from typing import Any, assert_never
+
+import msgspec
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.compare import RecordedAction
 from paddock.policy.decide import is_contained
 from paddock.policy.effects import strictest
@@ -75,13 +75,12 @@ def learn(recorded: Iterable[RecordedAction], agent: str = "agent", *, ceiling: 
     return lesson.text(steps)
 
 
-@dataclass(slots=True)
-class _Lesson:
+class _Lesson(msgspec.Struct):
     """A file in the making."""
 
-    plain: dict[str, Any] = field(default_factory=dict)
-    comments: dict[tuple[str | int, ...], str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    plain: dict[str, Any] = {}
+    comments: dict[tuple[str | int, ...], str] = {}
+    left_out: list[str] = []
 
     def add(self, rule: dict[str, Any], comment: str) -> None:
         rules = self.plain["rules"]
@@ -111,21 +110,21 @@ def _refused(text: str, steps: list[RecordedAction]) -> list[int]:
         policy = load(text)
     except PolicyError as error:
         raise AssertionError(f"a learned file must load: {error}") from error
-    return [one.step for one in steps if policy.decide(one.action).verdict is not Verdict.ALLOW]
+    return [one.number for one in steps if policy.decide(one.action).verdict is not Verdict.ALLOW]
 
 
 def _without_rehearsed(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
     """Leaves out what is no evidence, and says so on top of the file. The lookup of a name belongs
     to the requests to it: it stays where one of those does."""
-    reasons = {(one.run, one.step): _why_rehearsed(one) for one in steps}
-    real = [one for one in steps if not reasons[one.run, one.step]]
-    left_out = [one for one in steps if reasons[one.run, one.step]]
+    reasons = {(one.run, one.number): _why_rehearsed(one) for one in steps}
+    real = [one for one in steps if not reasons[one.run, one.number]]
+    left_out = [one for one in steps if reasons[one.run, one.number]]
     reached = {_host(one.action) for one in real if one.action.kind is not Kind.DNS}
     unreached = {_host(one.action) for one in left_out} - reached
     names: dict[str, set[str]] = defaultdict(set)
     for one in left_out:
         host = _host(one.action)
-        names[reasons[one.run, one.step]].add(one.action.name if host is None else host)
+        names[reasons[one.run, one.number]].add(one.action.name if host is None else host)
     for reason, found in sorted(names.items()):
         shown = ", ".join(repr(name[:100]).strip("'") for name in sorted(found)[:10])
         lesson.left_out.append(f"Left out, {reason}: {shown}.")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.policy.document import Document
 from paddock.policy.file import DEFAULT_NAME, problem_of, read_draft
 from paddock.policy.problems import PolicyError, Problem
 from paddock.policy.review import CODES, Level, Remark, doubts
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing to say about a place in the file."""
 
     level: Level

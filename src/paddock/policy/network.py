@@ -7,11 +7,12 @@ from __future__ import annotations
 import enum
 import shlex
 from collections.abc import Mapping
-from dataclasses import field
+from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 
+import msgspec
+
 from paddock.model.hosts import HostPattern
-from paddock.model.values import dataclass
 from paddock.policy.graphql import GraphqlEndpoint
 
 IpNetwork = IPv4Network | IPv6Network
@@ -31,8 +32,7 @@ class Transport(enum.StrEnum):
     TCP = "tcp"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True, order=True):
     """Some hosts at some ports that the agent may speak to."""
 
     host: HostPattern
@@ -51,30 +51,36 @@ class Destination:
         return f"{host}:{ports}" + ("/tcp" if self.transport is Transport.TCP else "")
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkTerms:
+class NetworkTerms(msgspec.Struct, frozen=True, dict=True):
     """The network of one agent. What `allow` does not name does not exist for it."""
 
     mode: Mode = Mode.FILTERED
     allow: tuple[Destination, ...] = ()
     passthrough: tuple[HostPattern, ...] = ()  # TLS is not ended there, so nothing is seen of it
-    hosts: Mapping[str, str] = field(default_factory=dict)  # a name to `address` or `address:port`
+    hosts: Mapping[str, str] = {}  # a name to `address` or `address:port`
     private: tuple[IpNetwork, ...] = ()  # ranges of a private network that names may lead to
     ca: str | None = None  # a file of authorities to trust upstream, besides the usual ones
     graphql: tuple[GraphqlEndpoint, ...] = ()  # where a POST may be a query that reads
     # What a world answers for. It holds whatever `allow` says of the same place.
     stand_ins: tuple[Destination, ...] = ()
-    # By host, so that the length of the list does not matter to a decision.
-    _exact: Mapping[str, tuple[Destination, ...]] = field(init=False, repr=False, compare=False)
-    _below: Mapping[str, tuple[Destination, ...]] = field(init=False, repr=False, compare=False)
-    _world: NetworkTerms | None = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        reached = () if self.mode is Mode.NONE else self.allow
-        object.__setattr__(self, "_exact", _by_host(reached, is_wildcard=False))
-        object.__setattr__(self, "_below", _by_host(reached, is_wildcard=True))
-        world = NetworkTerms(self.mode, self.stand_ins) if self.stand_ins else None
-        object.__setattr__(self, "_world", world)
+    # By host, so that the length of the list does not matter to a decision.
+
+    @cached_property
+    def _exact(self) -> Mapping[str, tuple[Destination, ...]]:
+        return _by_host(self._reached, is_wildcard=False)
+
+    @cached_property
+    def _below(self) -> Mapping[str, tuple[Destination, ...]]:
+        return _by_host(self._reached, is_wildcard=True)
+
+    @cached_property
+    def _world(self) -> NetworkTerms | None:
+        return NetworkTerms(self.mode, self.stand_ins) if self.stand_ins else None
+
+    @property
+    def _reached(self) -> tuple[Destination, ...]:
+        return () if self.mode is Mode.NONE else self.allow
 
     def covers(self, host: str, port: int) -> Destination | None:
         """The entry that allows a canonical host and port. Of several the one that says most: the
@@ -129,8 +135,7 @@ class Source(enum.StrEnum):
     KEYRING = "keyring"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretTerms:
+class SecretTerms(msgspec.Struct, frozen=True):
     """A secret that the sandbox knows by a placeholder, and the hosts that get the real value."""
 
     name: str  # the variable of the environment that holds the placeholder
@@ -138,7 +143,7 @@ class SecretTerms:
     to: tuple[HostPattern, ...]
     placed: str | None = None  # header:NAME[=SCHEME], basic:USER, query:NAME, body
     # Where the paths of a caller's own words start; those of a paddock file start where it lies.
-    base: str | None = field(default=None, compare=False)
+    base: str | None = None
 
     @property
     def scheme(self) -> Source:

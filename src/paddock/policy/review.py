@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
+import msgspec
+
 from paddock.model.action import Effect, Kind, Verdict
-from paddock.model.values import dataclass
 from paddock.policy.coverage import unreachable
 from paddock.policy.decide import CONTAINED_KINDS
 from paddock.policy.document import Path
@@ -26,8 +27,7 @@ class Level(enum.StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """One thing to say about a part of the file."""
 
     level: Level

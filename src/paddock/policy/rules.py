@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
+
+import msgspec
 
 from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.sizes import DEFAULT_RECORD_BUDGET
 from paddock.model.spec import Spec
-from paddock.model.values import dataclass
 from paddock.policy.faults import FaultTerms, plain_fault
 from paddock.policy.network import NetworkTerms, SecretTerms, plain_network, plain_secret
 from paddock.policy.plain import one_or_many, plain_match
@@ -23,8 +23,7 @@ STRICTEST_FIRST = (Effect.ADMIN, Effect.WRITE, Effect.READ)
 Pattern = tuple[Any, ...]  # texts; for argv tuples of words, one for each alternative
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """The fields that must all match; of the patterns of one field, one must."""
 
     fields: tuple[tuple[str, Pattern], ...] = ()
@@ -33,8 +32,7 @@ class Match:
         return dict(self.fields).get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """How much may be spent before the rule fires. Without a window it is counted over the run."""
 
     most: int
@@ -43,16 +41,14 @@ class Limit:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(msgspec.Struct, frozen=True):
     """A part of an action; what is missing is filled in from the rule."""
 
     content: Mapping[str, Any]
     should_match: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule of the file."""
 
     id: str
@@ -67,8 +63,7 @@ class Rule:
     examples: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A tool that the agent may know of, and what it does to the world."""
 
     name: str
@@ -77,36 +72,34 @@ class Tool:
     is_reversible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Approvals:
+class Approvals(msgspec.Struct, frozen=True):
     """Who is asked, and how long an answer is waited for."""
 
     timeout_s: float = 900.0
     by: tuple[str, ...] = ("terminal",)
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxTerms:
+class SandboxTerms(msgspec.Struct, frozen=True):
     """The machine that the agent lives in. `words` is what the file says, `spec` what it means."""
 
-    words: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, Any] = {}
     isolation: str = "container"
-    spec: Spec = field(default_factory=Spec)
+    spec: Spec = msgspec.field(default_factory=Spec)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A whole paddock file. Two that say the same are equal, however they are written."""
+class Terms(msgspec.Struct, frozen=True):
+    """A whole paddock file, and where it lies. Two that say the same differ in nothing else,
+    however they are written."""
 
     agent: str
     stage: Stage
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = {}
     rules: tuple[Rule, ...] = ()
     approvals: Approvals = Approvals()
-    sandbox: SandboxTerms = field(default_factory=SandboxTerms)
+    sandbox: SandboxTerms = msgspec.field(default_factory=SandboxTerms)
     version: int = 1
     network: NetworkTerms | None = None  # without it only rules can let anything out
-    secrets: Mapping[str, SecretTerms] = field(default_factory=dict)
+    secrets: Mapping[str, SecretTerms] = {}
     world: WorldTerms | None = None
     faults: tuple[FaultTerms, ...] = ()  # in their order: of several that strike, the first does
     vary: tuple[str, ...] = ()  # what may differ in a replay: PLACE=SHAPE. It permits nothing
@@ -114,9 +107,9 @@ class Terms:
     beside: tuple[str, ...] | None = None
     record_budget: int = DEFAULT_RECORD_BUDGET  # bytes that a run may store of what its agent does
     # The directory that paths in the file start from. It says nothing about what may be done.
-    base: str | None = field(default=None, compare=False)
+    base: str | None = None
     # The absolute path of the paddock file itself, if it was read from one.
-    file: str | None = field(default=None, compare=False)
+    file: str | None = None
 
 
 def as_plain(terms: Terms) -> dict[str, Any]:

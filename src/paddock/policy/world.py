@@ -4,20 +4,21 @@ themselves live in `paddock.world`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from functools import cached_property
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.hosts import HostPattern
-from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 from paddock.policy.network import Destination, NetworkTerms, SecretTerms
 
 DRAFT = "draft"  # the service whose reads are real
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPattern:
+class RequestPattern(msgspec.Struct, frozen=True):
     """Some requests: a method, and a path with `*`."""
 
     method: str
@@ -30,14 +31,13 @@ class RequestPattern:
         return f"{self.method} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class StandInTerms:
+class StandInTerms(msgspec.Struct, frozen=True):
     """One stand-in: where it stands, and what it is told."""
 
     place: str  # as the file writes it, in one spelling: host or host:port
     service: str
     at: tuple[Destination, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     writes: tuple[RequestPattern, ...] = ()  # that look like reads; of a draft
     reads: tuple[RequestPattern, ...] = ()  # that look like writes; of a draft
 
@@ -61,21 +61,22 @@ class StandInTerms:
         return action.effect
 
 
-@dataclass(frozen=True, slots=True)
-class WorldTerms:
+class WorldTerms(msgspec.Struct, frozen=True, dict=True):
     """All stand-ins of one agent."""
 
     stand_ins: tuple[StandInTerms, ...] = ()
     seed: int = 0
     clock: str | None = None  # `now`, or the moment at which the world begins
-    _at: Mapping[Destination, StandInTerms] = field(init=False, repr=False, compare=False)
-    # By identity: to hash a destination takes longer than the rest of a decision about it.
-    _same: Mapping[int, StandInTerms] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_at", {to: one for one in self.stand_ins for to in one.at})
-        same = {id(to): self._at[to] for one in self.stand_ins for to in one.at}
-        object.__setattr__(self, "_same", same)
+    @cached_property
+    def _at(self) -> Mapping[Destination, StandInTerms]:
+        return {to: one for one in self.stand_ins for to in one.at}
+
+    @cached_property
+    def _same(self) -> Mapping[int, StandInTerms]:
+        """The same by identity: to hash a destination takes longer than the rest of a decision
+        about it."""
+        return {id(to): self._at[to] for one in self.stand_ins for to in one.at}
 
     @property
     def destinations(self) -> tuple[Destination, ...]:

@@ -8,46 +8,51 @@ sandbox with its sources, and what writes changes back, does the same work here.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.terms import governing_file
 from paddock.fence.container.kernel import open_without_links
-from paddock.journal.reader import Covered, Reader, Spot
-from paddock.journal.records import Record
-from paddock.model.errors import InvalidInput
+from paddock.journal.log import Covered, RunLog
+from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.events import Configured, MountRecorded
 from paddock.model.results import FileType
-from paddock.model.spec import HOME
-from paddock.model.values import dataclass
+from paddock.model.spec import HOME, MountMode
 from paddock.policy.problems import PolicyError
 from paddock.run.files import home_of, store_of, tree_at, trees_of
-from paddock.run.order import policy_in
+from paddock.run.order import load_policy
+from paddock.run.report import FilesChanged, Report, report_of
+from paddock.run.surroundings.host import names_in
 from paddock.state.change import Change
 from paddock.state.descent import Descent
 from paddock.state.hiding import split_hidden
 from paddock.state.home import Home
 from paddock.state.obeyed import Governing
 from paddock.state.overlay import overlay_changes
+from paddock.state.trees.diffing import Change as TreeChange
 from paddock.state.trees.diffing import changes_between
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.restoring import Restored, lay_out
 from paddock.state.trees.store import TreeStore
 from paddock.state.treewalk import remove, status, walk
 
-_SETTING = b'"what":"setting"'
-# Where a setting can be: it is the first note, and heads may stand before it.
+# Where the configuration can be: right after the opening, but for heads.
 _EARLY_RECORDS = 64
+_MAX_COVERED = 10_000
+_MAX_COMPARED = 64 << 20  # of a larger file it is not found out whether it is only a copy
 _TYPES = {NodeKind.FILE: FileType.FILE, NodeKind.DIR: FileType.DIR,
           NodeKind.SYMLINK: FileType.SYMLINK}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A root of the files: where the agent saw it, the source that was mounted there (None for the
     workspace), and where its files of that step are laid out now."""
 
@@ -56,8 +61,7 @@ class Place:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """One changed path as the agent saw it. `conflict`: why the source is not what the agent saw;
     `refusal`: why it can never be written back."""
 
@@ -68,39 +72,38 @@ class Changed:
     refusal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunChanges:
+class RunChanges(msgspec.Struct, frozen=True):
     """The changes of one run at one step, and what is to be said about them."""
 
     run: str
     tree: str
     cwd: str
     changed: tuple[Changed, ...]
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
     governing: Governing | None = None  # the paddock file that the agent ran under
 
     @property
     def project(self) -> Place | None:
         """The place that the agent ran in, or the only one that has a source; None if nothing is
         changed there."""
-        places = list(dict.fromkeys(one.place for one in self.changed if one.place.source))
+        places = list(
+            dict.fromkeys(changed.place for changed in self.changed if changed.place.source)
+        )
         for place in places:
             if f"{self.cwd}/".startswith(f"{place.target}/"):
                 return place
         return places[0] if len(places) == 1 else None
 
 
-def setting_in(directory: Path, covered: Covered | None = None) -> dict[str, Any]:
-    """What the run began with; empty for a sandbox that was no run."""
-    reader = Reader(directory, covered)
-    for number, (_, line, _) in enumerate(reader.scan(Spot(1, 0))):
-        if _SETTING in line:
-            body = reader.body(Record.parse(line))
-            if body.get("what") == "setting":
-                return body
-        if number >= _EARLY_RECORDS:
-            break
-    return {}
+def configuration_of(directory: Path, covered: Covered | None = None) -> Configured:
+    """Return the conditions under which the agent of a run started; empty for a sandbox that was no
+    run."""
+    log = RunLog(directory, covered)
+    for record in islice(log.events(), _EARLY_RECORDS):
+        if isinstance(record.event, Configured):
+            configured = log.whole(record).event
+            return configured if isinstance(configured, Configured) else Configured()
+    return Configured()
 
 
 @contextlib.contextmanager
@@ -114,7 +117,7 @@ def changes_of_run(
     scratch = Path(tempfile.mkdtemp(prefix="changes-", dir=scratch_home(home)))
     try:
         with store.in_use():
-            yield _Comparison(Reader(directory, covered), store, tree, scratch).run()
+            yield _Comparison(RunLog(directory, covered), store, tree, scratch).run()
     finally:
         fd = os.open(scratch.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -124,51 +127,50 @@ def changes_of_run(
 
 
 class _Comparison:
-    def __init__(self, reader: Reader, store: TreeStore, tree: str, scratch: Path) -> None:
-        self._directory, self._covered = reader.directory, reader.covered
+    def __init__(self, log: RunLog, store: TreeStore, tree: str, scratch: Path) -> None:
+        self._log = log
         self._store = store
         self._tree = tree
         self._scratch = scratch
-        self._opened = reader.opened()
-        self._setting = setting_in(reader.directory, reader.covered)
+        self._began_ns = log.opening.at * 1000
+        self._configured = configuration_of(log.directory, log.covered)
         self._remarks: list[str] = []
 
     def run(self) -> RunChanges:
-        wanted = self._store.tree(self._tree)
-        roots = {name: self._scratch / str(n) for n, name in enumerate(wanted.roots)}
+        tree = self._store.tree(self._tree)
+        roots = {name: self._scratch / str(n) for n, name in enumerate(tree.roots)}
         for place in roots.values():
             place.mkdir()
-        self._remark(wanted, lay_out(self._store, self._tree, roots))
-        found: list[Changed] = []
+        self._remark(tree, lay_out(self._store, self._tree, roots))
+        changed: list[Changed] = []
         for name, files in roots.items():
             if name == HOME:
-                found += self._of_workspace(files)
+                changed += self._of_workspace(files)
             elif name:
-                found += self._of_overlay(name, files)
-        body = self._opened.body
-        cwd = str(body.get("cwd") or self._setting.get("cwd") or HOME)
+                changed += self._of_overlay(name, files)
+        opened = self._log.opened
         return RunChanges(
-            str(body.get("run")),
+            opened.run,
             self._tree,
-            cwd,
-            tuple(found),
+            opened.cwd or self._configured.cwd or HOME,
+            tuple(changed),
             tuple(self._remarks),
             self._governing(),
         )
 
     def _governing(self) -> Governing | None:
-        words = self._setting.get("policy")
-        if not isinstance(words, dict) or not words.get("text"):
+        policy = self._configured.policy
+        if not policy.text:
             return None
         try:
-            return governing_file(policy_in(words))
+            return governing_file(load_policy(policy))
         except PolicyError:  # of a version that said things otherwise
-            return Governing(words.get("file"), words.get("base"), None)
+            return Governing(policy.file, policy.base, None)
 
-    def _remark(self, wanted: Tree, laid_out: Restored) -> None:
+    def _remark(self, tree: Tree, laid_out: Restored) -> None:
         for path in laid_out.lost:
             self._remarks.append(f"{path}: this version was not stored")
-        if wanted.is_cut:
+        if tree.is_cut:
             self._remarks.append("there were more files than are recorded")
 
     def _of_overlay(self, target: str, files: Path) -> Iterator[Changed]:
@@ -185,9 +187,9 @@ class _Comparison:
         try:
             changes = overlay_changes(files, fd)
             _, refused = split_hidden(changes, self._hidden_in(target))
-            refusals = {one.path: one.why for one in refused}
+            refusals = {refusal.path: refusal.why for refusal in refused}
             for change in changes:
-                conflict = moved_since(fd, change, self._opened.at * 1000)
+                conflict = moved_since(fd, change, self._began_ns)
                 path = f"{target}/{change.path}"
                 yield Changed(path, change, place, conflict, refusals.get(change.path))
         finally:
@@ -196,29 +198,25 @@ class _Comparison:
     def _of_workspace(self, files: Path) -> Iterator[Changed]:
         """Against the first state that was recorded: the agent had done nothing then."""
         place = Place(HOME, files)
-        mounted = {str(one.get("target")) for one in self._mounts()}
-        first = trees_of(self._directory, self._covered)[0][1]
-        for one in changes_between(self._store, first, self._tree):
-            path = one.path.removeprefix(f"{HOME}/")
-            if path == one.path or one.path in mounted:
+        mounted = {mount.target for mount in self._configured.mounts}
+        first = trees_of(self._log.directory, self._log.covered)[0][1]
+        for change in changes_between(self._store, first, self._tree):
+            path = change.path.removeprefix(f"{HOME}/")
+            if path == change.path or change.path in mounted:
                 continue
-            node = one.after if one.kind != "deleted" else one.before
+            node = change.after if change.kind != "deleted" else change.before
             assert node is not None
-            yield Changed(one.path, Change(path, one.kind, _type(node), node.size), place)
-
-    def _mounts(self) -> list[dict[str, Any]]:
-        mounts = self._setting.get("mounts")
-        return [one for one in mounts if isinstance(one, dict)] if isinstance(mounts, list) else []
+            yield Changed(change.path, Change(path, change.kind, _type(node), node.size), place)
 
     def _source_of(self, target: str) -> str | None:
-        for one in self._mounts():
-            if one.get("target") == target and one.get("mode") == "overlay":
-                return str(one["source"]) if one.get("source") else None
+        for mount in self._configured.mounts:
+            if mount.target == target and mount.mode == MountMode.OVERLAY.value:
+                return mount.source or None
         return None
 
     def _hidden_in(self, target: str) -> list[str]:
-        hidden = [str(one) for one in self._setting.get("hidden") or ()]
-        return [one.removeprefix(f"{target}/") for one in hidden if one.startswith(f"{target}/")]
+        hidden = self._configured.hidden
+        return [path.removeprefix(f"{target}/") for path in hidden if path.startswith(f"{target}/")]
 
 
 def open_source_directory(source: str) -> int:
@@ -262,3 +260,99 @@ def scratch_home(home: Home) -> Path:
     place = home.cache / "changes"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     return place
+
+
+def files_touched(directory: Path, mounts: Sequence[MountRecorded]) -> FilesChanged | None:
+    """Return which files a run touched, by name: the first tree of its journal against the last.
+    None where no files were recorded, or their trees are gone. It is quick, so that it can be said
+    at the end of every run; it does not look at what is in the files."""
+    try:
+        first, last = trees_of(directory)[0][1], tree_at(directory)
+        store = store_of(home_of(directory))
+        changes = store.diff(first, last)
+        touched = list(_touched(store, changes, mounts))
+        unstored = sum(change.after is not None and not change.after.is_kept for change in changes)
+        is_cut = store.tree(last).is_cut
+    except (PaddockError, OSError, IndexError):
+        return None
+    names: dict[str, list[str]] = {"added": [], "modified": [], "deleted": []}
+    for kind, path in touched:
+        names[kind].append(path)
+    return FilesChanged(
+        last,
+        len(touched),
+        unstored,
+        is_cut,
+        added=tuple(names["added"]),
+        modified=tuple(names["modified"]),
+        deleted=tuple(names["deleted"]),
+    )
+
+
+def report_with_files(directory: Path) -> Report:
+    """Return the report of a run with the names of its files, counted as at its end."""
+    mounts = configuration_of(directory).mounts
+    report = report_of(directory)
+    return replace(report, files=files_touched(directory, mounts) or report.files)
+
+
+def _touched(
+    store: TreeStore, changes: Iterable[TreeChange], mounts: Sequence[MountRecorded]
+) -> Iterator[tuple[str, str]]:
+    """Directories are not counted, but for one that is gone, which is gone as one."""
+    for change in changes:
+        after, source = change.after, _source(change.path, mounts)
+        if after is not None and after.kind is NodeKind.DIR:
+            if after.is_opaque and not getattr(change.before, "is_opaque", False):
+                gone = islice(_covered(store, after, source), _MAX_COVERED)
+                yield from (("deleted", f"{change.path}/{path}") for path in gone)
+        elif (kind := _kind(change, source)) is not None:
+            yield kind, change.path
+
+
+def _covered(store: TreeStore, node: Node, source: str) -> Iterator[str]:
+    """Yield what was in a directory of the source that another one has taken the place of."""
+    pending = [("", node)]
+    while pending:
+        below, node = pending.pop()
+        there = {one.name: one for one in store.nodes(node)}
+        for name in names_in(os.path.join(source, below)):
+            one, path = there.get(name), f"{below}{name}"
+            if one is None or one.kind is NodeKind.WHITEOUT:
+                yield path
+            elif one.kind is NodeKind.DIR:
+                pending.append((f"{path}/", one))
+
+
+def _kind(change: TreeChange, source: str) -> str | None:
+    """Return what a change did to the source: what covers a file modifies or deletes that, and a
+    copy of it changes nothing."""
+    before, after = change.before, change.after
+    if after is None or after.kind is NodeKind.WHITEOUT:
+        is_directory = getattr(before, "kind", None) is NodeKind.DIR
+        return None if is_directory and after is None else "deleted"
+    if before is None and not os.path.lexists(source):
+        return "added"
+    return None if before is None and _is_copy(after, source) else "modified"
+
+
+def _is_copy(node: Node, source: str) -> bool:
+    """A file that was opened for writing, and nothing was written."""
+    try:
+        fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with open(fd, "rb") as file:
+        st = os.fstat(fd)
+        is_like = stat.S_ISREG(st.st_mode) and node.kind is NodeKind.FILE
+        is_like = is_like and (st.st_size, st.st_mode & 0o777) == (node.size, node.mode & 0o777)
+        if not is_like or st.st_size > _MAX_COMPARED:
+            return False
+        return hashlib.file_digest(file, "sha256").hexdigest() == node.digest
+
+
+def _source(path: str, mounts: Sequence[MountRecorded]) -> str:
+    for mount in mounts:
+        if path == mount.target or path.startswith(f"{mount.target}/"):
+            return f"{mount.source}{path[len(mount.target) :]}"
+    return "/nowhere"

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import NotFound
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 from paddock.run.changed import Place, RunChanges, open_source_directory, scratch_home
 from paddock.state.agent_git import (
     Commit,
@@ -28,9 +29,8 @@ MAX_COMMITS = 10_000
 _MAX_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which commits are wanted, and where."""
+class BranchRequest(msgspec.Struct, frozen=True):
+    """Which commits become a branch, and where."""
 
     branch: str  # the new one
     agent_branch: str | None = None  # None: the one that the agent was on
@@ -38,8 +38,7 @@ class Wanted:
     is_forced: bool = False  # over a branch that is there
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCommits:
+class AgentCommits(msgspec.Struct, frozen=True):
     """The new commits of one branch of the agent, newest first, and where they are held."""
 
     branch: str | None  # None: the agent was on no branch
@@ -49,58 +48,60 @@ class AgentCommits:
     quarantine: Quarantine
 
 
-def bring_commits(found: RunChanges, wanted: Wanted) -> AgentCommits:
+def bring_commits(changes: RunChanges, request: BranchRequest) -> AgentCommits:
     """Make the agent's commits a branch of the user's repository. Raises NotFound where there are
     none, Conflict for a branch that is there, IntegrityError for what git does not take."""
-    worktree = _worktree(found, wanted.to)
+    worktree = _worktree(changes, request.to)
     repository_of(worktree)
-    check_new_branch(worktree, wanted.branch, is_forced=wanted.is_forced)
-    with commits_of(found, wanted) as made:
-        made.quarantine.fetch_into(worktree, wanted.branch, made.tip, is_forced=wanted.is_forced)
+    check_new_branch(worktree, request.branch, is_forced=request.is_forced)
+    with commits_of(changes, request) as made:
+        made.quarantine.fetch_into(worktree, request.branch, made.tip, is_forced=request.is_forced)
         return made
 
 
 @contextlib.contextmanager
-def commits_of(found: RunChanges, wanted: Wanted | None = None) -> Iterator[AgentCommits]:
+def commits_of(
+    run_changes: RunChanges, request: BranchRequest | None = None
+) -> Iterator[AgentCommits]:
     """Find the new commits of a branch of the agent, or of the one that it was on; they are held in
     quarantine for as long as this lasts. Raises NotFound where there are none."""
-    branch, to, agent_branch = (
-        (None, None, None) if wanted is None else (wanted.branch, wanted.to, wanted.agent_branch)
-    )
-    worktree, place = _worktree(found, to), found.project
+    branch = to = agent_branch = None
+    if request is not None:
+        branch, to, agent_branch = request.branch, request.to, request.agent_branch
+    worktree, place = _worktree(run_changes, to), run_changes.project
     assert place is not None and place.source is not None
-    changes = _repository_changes(found, place)
-    repository, known = repository_of(worktree), known_objects(worktree, branch)
+    changes = _repository_changes(run_changes, place)
+    repository, known_commits = repository_of(worktree), known_objects(worktree, branch)
     source = open_source_directory(place.source)
     try:
         theirs = Repository(source, place.files, changes)
         if not theirs.is_there:
             raise NotFound("the agent left no .git that is a directory, and so no commit")
-        name, tip, others = _chosen(theirs, agent_branch, known)
+        name, tip, others = _chosen(theirs, agent_branch, known_commits)
     finally:
         os.close(source)
     with tempfile.TemporaryDirectory(prefix="commits-", dir=scratch_home(Home.find())) as scratch:
         quarantine = Quarantine(Path(scratch), repository, object_format(str(worktree)))
         quarantine.take(place.files)
-        commits = tuple(quarantine.commits(tip, known, MAX_COMMITS))
+        commits = tuple(quarantine.commits(tip, known_commits, MAX_COMMITS))
         if not commits:
             raise _nothing_new(name, others)
         yield AgentCommits(name, tip, commits, worktree, quarantine)
 
 
-def _worktree(found: RunChanges, to: str | None) -> Path:
+def _worktree(changes: RunChanges, to: str | None) -> Path:
     """Return the working tree whose repository gets the commits."""
-    place = found.project
-    if place is None or place.source is None or not _repository_changes(found, place):
+    place = changes.project
+    if place is None or place.source is None or not _repository_changes(changes, place):
         raise NotFound("the agent made no commit: .git of the project is as it was")
     return Path(place.source if to is None else to).absolute()
 
 
-def _repository_changes(found: RunChanges, place: Place) -> list[Change]:
+def _repository_changes(changes: RunChanges, place: Place) -> list[Change]:
     return [
-        one.change
-        for one in found.changed
-        if one.place == place and one.change.path.split("/")[0] == GIT
+        changed.change
+        for changed in changes.changed
+        if changed.place == place and changed.change.path.split("/")[0] == GIT
     ]
 
 

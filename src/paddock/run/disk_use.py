@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.state.home import Home
 from paddock.state.layers import volume_layer
 from paddock.state.snapshots import SnapshotStore
@@ -17,8 +18,7 @@ _BLOCK = 512
 _INDEX = "index.sqlite"
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUse:
+class DiskUse(msgspec.Struct, frozen=True):
     """One part of a home. `count` is of what a person would count: runs, snapshots, sandboxes."""
 
     part: str

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.open_files import held_files, shared_maps
-from paddock.journal.reader import Covered, Reader, Spot
-from paddock.journal.records import Record
+from paddock.fence.offload import offload
+from paddock.journal.log import Covered, RunLog
 from paddock.model.errors import Conflict, NotFound
+from paddock.model.events import FilesNotRecorded, FilesRecorded, Record
 from paddock.model.spec import HOME, MountMode
-from paddock.model.values import dataclass
 from paddock.run.refreshing import refresh_overlays
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
@@ -28,10 +28,11 @@ from paddock.state.trees.store import TreeStore
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
+    from paddock.run.state_recorder import StateRecorder
     from paddock.state.trees.recorder import Recorder
     from paddock.state.trees.restoring import Restored
 
-_FILES, _UNRECORDED = b'"what":"files"', b'"what":"files not recorded"'
+_MAX_ERROR = 200
 
 
 def home_of(directory: Path) -> Home:
@@ -101,69 +102,65 @@ def restore_into(
     return restored
 
 
+async def restore_files(
+    box: Box,
+    tree: str,
+    recorder: StateRecorder,
+    *,
+    is_fresh: bool = False,
+    first: str | None = None,
+) -> Restored:
+    """Hold the sandbox still and make its files that tree. `is_fresh` and `first` are those of
+    `restore_into`. Raises HostCannot."""
+    from paddock.state.trees.restoring import Restored
+
+    present = await recorder.look()
+    if present is not None and present.tree == tree:
+        return Restored()
+    restore = partial(restore_into, box, tree, recorder.files, is_fresh=is_fresh, first=first)
+    async with box.still():
+        return await offload(restore)
+
+
 def _has_some(root: str, paths: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for path in paths)
 
 
-@dataclass(frozen=True, slots=True)
-class _FilesNote:
-    """What a journal notes about the files before a step, or at the end without one. Without a tree
-    they were not recorded, and there is an error."""
-
-    step: int | None
-    tree: str | None
-    error: str = ""
-
-
 def trees_of(directory: Path, covered: Covered | None = None) -> list[tuple[int | None, str]]:
-    """The trees that a journal notes, in its order: the step before which it was so, None for the
-    state at the end. With `covered` only those of records that are signed."""
-    notes = _notes_of(directory, covered)
-    return [(note.step, note.tree) for note in notes if note.tree is not None]
+    """Return the trees that a journal names, in its order, each with the step before which it was
+    so; None for the state at the end. With `covered` only those of records that are signed."""
+    return [
+        (record.step, record.event.tree)
+        for record in RunLog(directory, covered).events(FilesRecorded)
+        if isinstance(record.event, FilesRecorded)
+    ]
 
 
 def tree_at(directory: Path, step: int | None = None, covered: Covered | None = None) -> str:
-    """The tree as it was when a step was proposed; without a step, the last one that there is.
-    NotFound when the journal has none so early, or when that state was not recorded."""
-    notes = _notes_of(directory, covered)
-    if not notes:
+    """Return the tree as it was when a step was proposed; without a step, the last one that there
+    is. Raises NotFound when the journal has none so early, or when that state was not recorded."""
+    log = RunLog(directory, covered)
+    records = list(log.events(FilesRecorded, FilesNotRecorded))
+    if not records:
         raise NotFound("no files were recorded in this run", hint="paddock run records them")
-    if step is None:
-        note = notes[-1]
-    else:
-        last = max(Reader(directory, covered).step_numbers(), default=0)
-        if step > last:
-            raise NotFound(f"run {directory.name} has no step {step}", hint=f"its last is {last}")
-        # Of actions in flight together a later one may have been noted first.
-        earlier = [note for note in notes if note.step is not None and note.step <= step]
-        if not earlier:
-            raise NotFound(f"no files were recorded at step {step} or before")
-        note = max(reversed(earlier), key=lambda note: note.step or 0)
-    if note.tree is None:
-        state = "at the end of this run" if note.step is None else f"at step {note.step}"
+    record = records[-1] if step is None else _record_before(step, records, log)
+    if isinstance(record.event, FilesNotRecorded):
+        state = "at the end of this run" if record.step is None else f"at step {record.step}"
         raise NotFound(
-            f"the files {state} were not recorded: {note.error}",
+            f"the files {state} were not recorded: {record.event.error[:_MAX_ERROR]}",
             hint="--step K shows those of an earlier step",
         )
-    return note.tree
+    assert isinstance(record.event, FilesRecorded)
+    return record.event.tree
 
 
-def _notes_of(directory: Path, covered: Covered | None) -> list[_FilesNote]:
-    reader = Reader(directory, covered)
-    found = []
-    for _, line, (_, _, kind) in reader.scan(Spot(1, 0)):
-        # Most lines are not parsed: a journal may be long, and its notes are few.
-        if kind == b"noted" and (_FILES in line or _UNRECORDED in line):
-            note = _files_note(Record.parse(line))
-            if note is not None:
-                found.append(note)
-    return found
-
-
-def _files_note(record: Record) -> _FilesNote | None:
-    body = record.body
-    if body.get("what") == "files not recorded":
-        return _FilesNote(record.step, None, str(body.get("error"))[:200])
-    if body.get("what") != "files" or not isinstance(body.get("tree"), str):
-        return None
-    return _FilesNote(record.step, body["tree"])
+def _record_before(step: int, records: list[Record], log: RunLog) -> Record:
+    """Return what was recorded of the files when the step was proposed."""
+    last = max(log.step_numbers(), default=0)
+    if step > last:
+        raise NotFound(f"run {log.directory.name} has no step {step}", hint=f"its last is {last}")
+    # Of actions in flight together a later one may have been recorded first.
+    earlier = [record for record in records if record.step is not None and record.step <= step]
+    if not earlier:
+        raise NotFound(f"no files were recorded at step {step} or before")
+    return max(reversed(earlier), key=lambda record: record.step or 0)

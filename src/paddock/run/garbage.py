@@ -23,9 +23,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.doors.machine.engine import Engine
 from paddock.model.errors import PaddockError
-from paddock.model.values import dataclass
 from paddock.run.changed import scratch_home
 from paddock.run.files import store_of
 from paddock.run.removing import TRASH, discard, with_trees_in_use
@@ -42,8 +43,7 @@ _BUILT_ONCE = ("etc-", "inside-", "python-")
 _HALF_BUILT = (".new-", ".building-")
 
 
-@dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(msgspec.Struct, frozen=True):
     """What one part of the home has, or had, that nothing refers to. `count` is None where things
     are not counted one by one; `remark` says why something was left."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 from paddock.run.html_style import STYLE
 
 MAX_TEXT = 500  # characters of one cell or line
@@ -71,30 +72,21 @@ def paragraph(*parts: Part, tone: Tone | None = None) -> Markup:
     return Markup(f"<p{kind}>{' '.join(map(shown, parts))}</p>")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row of a table that stands out."""
 
     cells: Sequence[Part]
     tone: Tone
 
 
-def table(
-    header: Sequence[Part], rows: Iterable[Sequence[Part] | Row], *, kind: str = ""
-) -> Markup:
-    """Scrolls by itself where the window is narrow. `kind` is a class of the style sheet."""
+def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | Row]) -> Markup:
+    """Return a table, which scrolls by itself where the window is narrow."""
     head = "".join(f'<th scope="col">{shown(cell)}</th>' for cell in header)
     lines = "\n".join(map(_row, rows))
     return Markup(
-        f'<div class="wide"><table class="{html.escape(kind)}"><thead><tr>{head}</tr></thead>'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"\n<tbody>\n{lines}\n</tbody></table></div>"
     )
-
-
-def facts(pairs: Mapping[str, Part]) -> Markup:
-    """Names and values."""
-    inner = "".join(f"<dt>{escaped(name)}</dt><dd>{shown(one)}</dd>" for name, one in pairs.items())
-    return Markup(f"<dl>{inner}</dl>")
 
 
 def badge(text: object, tone: Tone = "quiet") -> Markup:

@@ -74,8 +74,6 @@ tr.warn > td:first-child { box-shadow: inset 3px 0 var(--warn); }
 tr.info > td:first-child { box-shadow: inset 3px 0 var(--info); }
 tr.bad { background: var(--bad-bg); } tr.warn { background: var(--warn-bg); }
 tr.info { background: var(--info-bg); } tr.good { background: var(--good-bg); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 details { margin: .3rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 details[open] > summary { margin-bottom: .5rem; }

@@ -6,16 +6,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.terms import policy_of, read_file, terms_of
 from paddock.doors.trust import NO_TRUST, Trust, check_trust, remember
 from paddock.model.action import Stage
 from paddock.model.errors import CannotEnforce, InvalidInput
+from paddock.model.events import PolicySource
 from paddock.model.sizes import parse_duration
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME, dump, load
 from paddock.policy.problems import PolicyError
@@ -24,15 +26,14 @@ ISOLATIONS = ("process", "container", "gvisor", "microvm")
 TIMEOUT_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """One agent at work under one policy."""
 
     command: tuple[str, ...]
     cwd: Path  # of the host: the project
     policy: Policy
     file: str | None = None  # what the policy was made from, for people
-    envs: Mapping[str, str] = field(default_factory=dict)
+    envs: Mapping[str, str] = {}
     seed: str = ""  # all chance inside comes from it
     timeout_s: float = TIMEOUT_S
     stdin: bytes | None = None  # what the agent reads; None for nothing
@@ -42,26 +43,19 @@ class Order:
         """From which `load` makes the same policy again."""
         return dump(self.policy)
 
-    @property
-    def policy_words(self) -> dict[str, Any]:
-        """The policy for a journal."""
-        return policy_words(self.policy, self.file)
+
+def policy_source(policy: Policy, file: str | None) -> PolicySource:
+    """Return what a journal stores of a policy; `load_policy` reads it. `file` is what it was made
+    from, for people."""
+    return PolicySource(dump(policy), policy.terms.base, file, policy.terms.file)
 
 
-def policy_words(policy: Policy, file: str | None) -> dict[str, Any]:
-    """What a journal has of a policy; `policy_in` reads it. `file` is what it was made from."""
-    path = policy.terms.file
-    words = {"text": dump(policy), "base": policy.terms.base, "name": file}
-    return words if path is None else {**words, "file": path}
-
-
-def policy_in(words: Mapping[str, Any]) -> Policy:
-    """From what a journal has of a policy."""
-    base, file = words.get("base"), words.get("file")
-    if file is None and base and words.get("name"):  # recorded before the path was kept
-        file = os.path.join(base, os.path.basename(str(words["name"])))
-    text = str(words.get("text") or "")
-    return load(text, "its paddock file", base, file, is_recorded=True)
+def load_policy(source: PolicySource) -> Policy:
+    """Return the policy that a journal stores."""
+    file = source.file
+    if file is None and source.base and source.name:  # recorded before the path was stored
+        file = os.path.join(source.base, os.path.basename(source.name))
+    return load(source.text, "its paddock file", source.base, file, is_recorded=True)
 
 
 def order_of(

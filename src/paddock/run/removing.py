@@ -11,11 +11,12 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from paddock.journal.index import journals
 from paddock.journal.index_rows import RunRow
 from paddock.journal.places import is_held
 from paddock.model.errors import Conflict, IntegrityError, PaddockError
-from paddock.model.values import dataclass
 from paddock.run.files import store_of, trees_of
 from paddock.state.home import Home, remove_tree
 
@@ -23,8 +24,7 @@ TRASH = "removed-"
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(msgspec.Struct, frozen=True):
     """What is gone, and what of it is left, in a sentence."""
 
     runs: tuple[str, ...]

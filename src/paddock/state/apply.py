@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal, assert_never
 
+import msgspec
+
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
-from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import Change, Kind, file_type, link_target, size_of, walk_order
 from paddock.state.copying import has_same_content
@@ -28,8 +29,7 @@ from paddock.state.treewalk import remove, status
 from paddock.state.writeback import Owner, Refused, Target
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """What became of one change. `held`: tools obey the file, and nobody asked for it by name;
     `refused`: not safe or not possible as it stands; `failed`: the host could not do it. `why` says
     what the matter is."""
@@ -40,8 +40,7 @@ class Applied:
     why: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
+class Consent(msgspec.Struct, frozen=True):
     """What the caller agreed to, as paths relative to the tree: `named` are those that a person or
     a program named one by one, `agreed` those that a person was asked about."""
 

@@ -6,9 +6,10 @@ import os
 import stat
 from typing import Literal
 
+import msgspec
+
 from paddock.model.errors import SandboxError
 from paddock.model.results import FileType
-from paddock.model.values import dataclass
 
 Kind = Literal["added", "modified", "deleted"]
 
@@ -18,8 +19,7 @@ MAX_PATHS_BYTES = 512 << 20
 _LEAST_COST_BYTES = 100  # what a change takes beside its path, so their number is bounded too
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One changed path, relative to the tree's top. Bytes that are no UTF-8 stand in it as
     surrogates, as everywhere in Python."""
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 
 from paddock.model.errors import Conflict, InvalidInput
-from paddock.model.values import dataclass
 
 DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a FIFO that takes a file's place between two calls must not hang us.
@@ -27,11 +26,13 @@ MAX_OPEN_LEVELS = 48
 CHANGED_UNDERNEATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 
 
-@dataclass(slots=True)
 class _Level:
-    fd: int  # -1 while closed to save descriptors
-    identity: tuple[int, int]
-    lifted_from: int | None  # the mode to give back when we leave
+    __slots__ = ("fd", "identity", "lifted_from")
+
+    def __init__(self, fd: int, identity: tuple[int, int], lifted_from: int | None) -> None:
+        self.fd = fd  # -1 while closed to save descriptors
+        self.identity = identity
+        self.lifted_from = lifted_from  # the mode to give back when we leave
 
 
 class Descent:

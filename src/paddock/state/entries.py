@@ -15,8 +15,9 @@ import os
 import re
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import IntegrityError
-from paddock.model.values import dataclass
 from paddock.state.copying import MAX_EXTENTS, Extents
 
 # One line holds at most an inlined file or one file's extents; more is damage or an attack.
@@ -36,8 +37,7 @@ class EntryKind(enum.Enum):
     WHITEOUT = "whiteout"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One name in a stored tree. A file has its bytes `inline`, or in the blob `blob`, or is one
     more name (`link`) of the entry with that number. With `extents` the bytes are only those
     ranges, one after the other, and the rest of the `size` bytes are holes."""

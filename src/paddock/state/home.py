@@ -15,11 +15,10 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 from paddock.state import treewalk
 
 SITES = "sites"  # of the cache
@@ -27,8 +26,7 @@ _OLD_LOCK = ".kernel-site.lock"  # earlier versions had it where every sandbox s
 _NEW_GRACE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The directory with all state of one user."""
 
     root: Path
@@ -132,8 +130,7 @@ class Home:
             os.close(fd)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What must be known of a sandbox to clean up after it, written before anything is made."""
 
     sandbox_id: str
@@ -144,9 +141,8 @@ class Record:
     info: dict[str, Any] | None = None
 
     def write(self, directory: Path) -> None:
-        content = {name: getattr(self, name) for name in self.__slots__}
         temporary = directory / f".record-{secrets.token_hex(4)}"
-        temporary.write_text(json.dumps(content))
+        temporary.write_text(json.dumps(self._asdict()))
         temporary.rename(directory / "record.json")
 
     @classmethod

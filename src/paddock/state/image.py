@@ -13,8 +13,9 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import HostCannot, IntegrityError, InvalidInput
-from paddock.model.values import dataclass
 from paddock.state.imagefiles import ImageFiles
 
 # The registry protocol's own limit for manifests; configs are smaller still.
@@ -31,8 +32,7 @@ _ARCHITECTURES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """One layer's archive. `digest` is of the stored bytes, `diff_id` of the plain tar; one of
     them is known, and is to be checked while the layer is unpacked."""
 
@@ -42,8 +42,7 @@ class Layer:
     diff_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """What to unpack, and how a process in it starts out."""
 
     digest: str

@@ -12,12 +12,12 @@ import posixpath
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.state.descent import Descent, open_file
 from paddock.state.tarstream import TarStream
 from paddock.state.unpacked import Window
@@ -36,8 +36,7 @@ class ImageFiles(Protocol):
         """A file to read, or None where there is none of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryFiles:
+class DirectoryFiles(msgspec.Struct, frozen=True):
     """An image laid out as a directory."""
 
     root: Path
@@ -57,13 +56,12 @@ class DirectoryFiles:
         return None
 
 
-@dataclass(slots=True)
-class TarFiles:
+class TarFiles(msgspec.Struct):
     """An image inside an uncompressed tar: where each member's bytes lie, and which are links."""
 
     fd: int
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, int]] = {}
+    links: dict[str, str] = {}
 
     @classmethod
     def index(cls, fd: int, what: str) -> TarFiles:

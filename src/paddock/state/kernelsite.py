@@ -20,8 +20,9 @@ from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path, PurePath
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.model.version import install_command
 from paddock.state.home import SITES, mark_used
 from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
@@ -56,8 +57,7 @@ for name in sys.argv[2:]:
 print(json.dumps(broken))"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """One distribution to copy: the files, by their place below site-packages."""
 
     files: tuple[tuple[PurePath, Path], ...]

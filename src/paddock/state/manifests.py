@@ -11,12 +11,13 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.model.values import dataclass
 from paddock.state.entries import DIGEST, canonical, number
 
 FORMAT_VERSION = 1
@@ -26,8 +27,7 @@ _SNAPSHOT_ID = re.compile(r"snap-[0-9a-f]{32}")
 _COUNTS = ("version", "tree_bytes", "entries", "files", "links", "size_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """What a manifest file says: which blob is the tree, what is in it, and the caller's meta."""
 
     tree: str

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import IntegrityError, InvalidInput
-from paddock.model.values import dataclass
 from paddock.state.image import (
     Image,
     Layer,
@@ -35,8 +36,7 @@ _INDEX_TYPES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Descriptor:
+class _Descriptor(msgspec.Struct, frozen=True):
     digest: str
     size: int
     is_index: bool

@@ -11,7 +11,8 @@ import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.state.capture import is_whiteout
 from paddock.state.change import (
     Change,
@@ -35,8 +36,7 @@ def overlay_changes(upper: Path, lower: Path | int, *, hidden: Container[str] = 
         return list(_walk(above, below, hidden))
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct):
     names: Iterator[str]
     has_lower: bool
     is_opaque: bool

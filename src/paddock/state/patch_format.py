@@ -14,7 +14,7 @@ import stat
 import zlib
 from collections.abc import Iterator, Sequence
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAX_TEXT_BYTES = 1 << 20  # a longer file is a binary patch
 # Lines of both versions, without the same ones at both ends. Comparing takes the square of it.
@@ -26,8 +26,7 @@ _PLAIN_ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34
 LINK_MODE = 0o120000
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A file as git sees it: its mode, and its bytes; of a link those of its target."""
 
     mode: int

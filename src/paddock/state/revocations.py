@@ -15,8 +15,9 @@ import secrets
 import time
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.model.values import dataclass
 from paddock.state import procstat
 from paddock.state.home import Home
 
@@ -26,8 +27,7 @@ _SANDBOX = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _MAX_RECORD = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(msgspec.Struct, frozen=True):
     """A running sandbox and the names of its secrets, each with the marker at its loading."""
 
     sandbox_id: str

@@ -7,8 +7,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.results import FileType
-from paddock.model.values import dataclass
 from paddock.state.change import (
     Change,
     PathRoom,
@@ -22,8 +23,7 @@ from paddock.state.descent import Descent
 from paddock.state.treewalk import walk
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True):
     """What a path was at the time of a scan. The kernel sets `ctime_ns` at every change and nobody
     can set it back, so a forged time of modification hides nothing."""
 

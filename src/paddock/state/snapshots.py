@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from paddock.model.spec import identifier
-from paddock.model.values import dataclass
 from paddock.state.blobs import BlobStore
 from paddock.state.capture import Capture
 from paddock.state.copying import digest_of
@@ -27,8 +28,7 @@ from paddock.state.restore import Owner, restore_tree
 from paddock.state.storelock import StoreLock
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInfo:
+class SnapshotInfo(msgspec.Struct, frozen=True):
     """What is known of a snapshot without reading its tree."""
 
     snapshot_id: str
@@ -40,8 +40,7 @@ class SnapshotInfo:
     meta: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """A whole snapshot. `meta` is the caller's, with `skipped` (what could not be kept) added."""
 
     snapshot_id: str

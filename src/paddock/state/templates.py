@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, NotFound
 from paddock.model.spec import identifier
-from paddock.model.values import dataclass
 from paddock.state.copying import sync_file_system
 from paddock.state.descent import DIR_FLAGS
 from paddock.state.sources import unpack_source
@@ -28,8 +29,7 @@ from paddock.state.unpack import Limits, Unpacker
 _UNFINISHED = ".new-"
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """A root file system and how a process in it starts out. Links inside `rootfs` mean paths of
     the template: whoever reads it from the host must not follow them."""
 
@@ -168,7 +168,8 @@ def _check_name(name: str) -> None:
 
 
 def _write_record(directory: Path, template: Template) -> None:
-    fields = {name: getattr(template, name) for name in template.__slots__ if name != "rootfs"}
+    fields = msgspec.structs.asdict(template)
+    del fields["rootfs"]
     (directory / "template.json").write_text(json.dumps(fields))
     # The sandbox runs under another uid, and has to come through here.
     directory.chmod(0o755)

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 _VERSION = 1
 _MAX_DIGESTS = 100  # of one file: branches that are switched between
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedFile:
+class TrustedFile(msgspec.Struct, frozen=True):
     """One agreement: what the file asked for when the user agreed."""
 
     path: str

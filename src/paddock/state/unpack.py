@@ -12,9 +12,10 @@ import stat
 import tarfile
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.sizes import format_size
-from paddock.model.values import dataclass
 from paddock.state.copying import write_at
 from paddock.state.descent import FILE_FLAGS, Descent, shown
 from paddock.state.rootfs import Rootfs, image_parts
@@ -37,8 +38,7 @@ _BYTES_PER_ENTRY = 256
 LEAST_ENTRIES, MOST_ENTRIES = 200_000, 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How much an image may unpack to, over all its layers. What a later layer replaces counts too,
     and of a sparse file its whole length."""
 

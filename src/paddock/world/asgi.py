@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, MutableMapping
-from dataclasses import field
 from functools import partial
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.service import ASGIApp, StandInFailed
 
 T = TypeVar("T")
@@ -21,26 +21,24 @@ _MAX_PARTS = 16  # that an application is ahead of its reader
 _READER_S = 600.0  # that a reader may take for a part; the door has limits of its own
 
 
-@dataclass(frozen=True, slots=True)
-class WorldRequest:
+class WorldRequest(msgspec.Struct, frozen=True):
     """A request to a stand-in, as it came from the agent."""
 
     method: str
     path: str
     query: str = ""
-    headers: Headers = field(default_factory=list)
+    headers: Headers = []
     body: bytes | AsyncIterable[bytes] = b""
     scheme: str = "https"
     host: str = "localhost"
     port: int = 443
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(msgspec.Struct, frozen=True):
     """What a stand-in answers. A body may come in parts."""
 
     status: int = 200
-    headers: Headers = field(default_factory=list)
+    headers: Headers = []
     body: bytes | AsyncIterable[bytes] = b""
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from paddock.model.values import dataclass
 
 Key = tuple[str, str]
 Row = tuple[int, int | None, str, str, str | None]  # at, step, kind, id, what was there before

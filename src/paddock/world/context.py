@@ -6,11 +6,10 @@ import hashlib
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock.model.values import dataclass
 from paddock.world.store import Store
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z, unless the file sets the clock

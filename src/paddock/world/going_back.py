@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.values import dataclass
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
 from paddock.world.kept import KeptService, KeptWorld, open_kept
@@ -17,8 +18,7 @@ from paddock.world.service import load
 from paddock.world.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """A run that lived through the moment, as its journal tells it: the stand-ins (place and
     service) whose stores in its world go back to it, and how far each had come by then."""
 
@@ -27,8 +27,7 @@ class Life:
     positions: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(msgspec.Struct, frozen=True):
     """A moment before a step of an earlier run. Of the stand-ins that it spoke to, and of those
     that are known to have had a state, `needed` says what stood at each place; `used` are those
     that it spoke to in its own order."""

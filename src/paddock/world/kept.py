@@ -15,8 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.model.values import dataclass
 from paddock.world.changes import Change
 from paddock.world.context import START, Context
 from paddock.world.service import BUILT_IN, Service, load
@@ -31,8 +32,7 @@ _BUSY_S = 5.0
 _INNER: Mapping[str, Mapping[str, str]] = {"model": {"moments": "turn"}}
 
 
-@dataclass(frozen=True, slots=True)
-class KeptService:
+class KeptService(msgspec.Struct, frozen=True):
     """One stand-in of a run that was, with its memory."""
 
     name: str
@@ -108,8 +108,7 @@ class KeptService:
         return load(self.service)(self.context)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptWorld:
+class KeptWorld(msgspec.Struct, frozen=True):
     """The stand-ins of one run."""
 
     run: str
@@ -164,8 +163,7 @@ def open_kept(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
     return KeptWorld(run, services, listing.get("ended") is True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     fields: Any
     run: str
 

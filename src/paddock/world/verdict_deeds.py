@@ -1,5 +1,5 @@
-"""What an agent did, step by step, as far as verdicts on faults need it. Read from the records of a
-run; a journal may say anything, so what has the wrong shape is taken for not said.
+"""What an agent did, step by step, as far as verdicts on faults need it. The arguments of an action
+may hold anything, so what has the wrong shape there is taken for not said.
 """
 
 from __future__ import annotations
@@ -7,17 +7,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from functools import cached_property
 from typing import Any
 
-from paddock.journal.reader import Reader, Spot
-from paddock.journal.records import Record
-from paddock.model.values import dataclass
+import msgspec
+
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind, Outcome
+from paddock.model.events import Asked, Decided, Proposed, Record, Settled, WorldEnded
+from paddock.model.steps import Step
 from paddock.policy.faults import INSTEAD
 
 MAX_WHAT = 200
-_PARTS = frozenset({b"decided", b"asked", b"settled"})
-_DONE = frozenset({"done", "simulated", "drafted"})
+_DONE = frozenset({Outcome.DONE, Outcome.SIMULATED, Outcome.DRAFTED})
 _KEY_HEADERS = ("idempotency-key", "x-idempotency-key")
 _KEY_NAMES = frozenset({"idempotency_key", "idempotencykey", "client_token", "clienttoken"})
 _NO_EFFECT = (*INSTEAD, "kill")
@@ -25,190 +27,173 @@ _NO_EFFECT = (*INSTEAD, "kill")
 _SEEN = ("after", "truncate", "malformed", "wrong_type", "kill")
 
 
-@dataclass(slots=True)
 class Deed:
-    """One action of a run, what a fault did to it, and what came of it."""
+    """A step as verdicts see it: what was wanted, what a fault did to it, and what came of it."""
 
-    step: int
-    at: int  # microseconds since 1970
-    kind: str
-    what: str  # in one line, for people
-    place: str  # the host, tool or program
-    thing: str  # equal for tries of the same
-    is_write: bool
-    key: str | None = None  # that makes a write safe to repeat
-    words: Mapping[str, Any] = field(default_factory=dict)  # of the fault, if one struck
-    fault_id: str = ""
-    is_asked: bool = False
-    outcome: str | None = None
-    status: int | None = None
-    ended_at: int | None = None
+    def __init__(self, step: Step, proposed: Proposed) -> None:
+        self.step = step
+        self.proposed = proposed
+        self.place, what = _place_and_what(proposed)  # the host, tool or program
+        self.what = what[:MAX_WHAT]  # in one line, for people
+        self._whole_what = what
+
+    @property
+    def number(self) -> int:
+        return self.step.number
+
+    @property
+    def kind(self) -> Kind:
+        return self.proposed.kind
+
+    @property
+    def is_write(self) -> bool:
+        effect = self.step.effect
+        return self.proposed.effect.is_write or (effect is not None and effect.is_write)
+
+    @cached_property
+    def thing(self) -> str:
+        """What is equal for tries of the same."""
+        if not self.proposed.effect.is_write:
+            return _digest([self.kind, self._whole_what])
+        record = self.step.record(Proposed)
+        assert record is not None
+        # Large values are previews in the event; what they really are is in their digests.
+        blobs = [(ref.path, ref.sha256) for ref in record.blobs if "/headers" not in ref.path]
+        return _digest([self.kind, self._whole_what, _content(self.proposed), blobs])
+
+    @cached_property
+    def key(self) -> str | None:
+        """The idempotency key, which makes a write safe to repeat."""
+        return _idempotency_key(self.proposed.arguments)
+
+    @cached_property
+    def fault_terms(self) -> Mapping[str, Any]:
+        """What the fault that struck it does; empty if none struck."""
+        return {name: value for name, value in self.step.fault.items() if name != "id"}
+
+    @property
+    def fault_id(self) -> str:
+        """The name of the fault that struck it, or of the rule whose fault it is."""
+        if not self.step.fault:
+            return ""
+        name = self.step.fault.get("id")
+        return name if isinstance(name, str) and name else self.step.decided_by or ""
+
+    @property
+    def is_asked(self) -> bool:
+        return self.step.asked is not None
 
     @property
     def took_effect(self) -> bool:
         """Whether what was wanted really happened, whatever the agent was told."""
-        is_late = "after" in self.words
-        if not is_late and any(word in self.words for word in _NO_EFFECT):
+        is_late = "after" in self.fault_terms
+        if not is_late and any(name in self.fault_terms for name in _NO_EFFECT):
             return False
-        if self.status is not None and self.status >= 400:
+        if self.step.status is not None and self.step.status >= 400:
             return False
-        return self.outcome in _DONE or (is_late and self.outcome in ("faulted", "failed"))
+        if self.step.outcome in _DONE:
+            return True
+        return is_late and self.step.outcome in (Outcome.FAULTED, Outcome.FAILED)
 
     @property
     def is_answered(self) -> bool:
         """Whether the agent was told that it happened, and could read what it was told."""
-        return self.took_effect and not any(word in self.words for word in _SEEN)
+        return self.took_effect and not any(name in self.fault_terms for name in _SEEN)
 
     @property
     def retry_after_s(self) -> float | None:
         """How long the answer asked the agent to wait."""
-        said = self.words.get("retry_after")
-        headers = self.words.get("headers")
-        if said is None and isinstance(headers, Mapping):
+        wait_s = self.fault_terms.get("retry_after")
+        headers = self.fault_terms.get("headers")
+        if wait_s is None and isinstance(headers, Mapping):
             lower = {str(name).lower(): value for name, value in headers.items()}
-            said = lower.get("retry-after")
+            wait_s = lower.get("retry-after")
         try:
-            return None if said is None or isinstance(said, bool) else float(said)
+            return None if wait_s is None or isinstance(wait_s, bool) else float(wait_s)
         except (TypeError, ValueError):
             return None
 
 
-@dataclass(slots=True)
-class Past:
+class JudgedRun(msgspec.Struct):
     """A run as verdicts need it."""
 
-    deeds: list[Deed] = field(default_factory=list)
-    broken: dict[str, list[str]] = field(default_factory=dict)  # by service, at the end
+    deeds: list[Deed] = []
+    broken: dict[str, list[str]] = {}  # by service, at the end
 
 
-def read_past(reader: Reader) -> Past:
-    """One pass over the journal."""
-    past = Past()
-    known: dict[int, Deed] = {}
-    for _, line, (_, step, kind) in reader.scan(Spot(1, 0)):
-        if step is not None and kind == b"proposed":
-            known[step] = deed = _proposed(Record.parse(line))
-            past.deeds.append(deed)
-        elif step in known and kind in _PARTS:
-            assert step is not None
-            _add(known[step], kind, Record.parse(line))
-        elif kind == b"noted" and b'"broken"' in line:
-            past.broken = _broken(Record.parse(line).body) or past.broken
-    past.deeds.sort(key=lambda deed: deed.step)
-    return past
+def read_run(log: RunLog) -> JudgedRun:
+    """Read what verdicts need, in one pass over the journal."""
+    run = JudgedRun()
+    steps: dict[int, list[Record]] = {}
+    for record in log.events(Proposed, Decided, Asked, Settled, WorldEnded):
+        if isinstance(record.event, WorldEnded):
+            broken = {name: held for name, held in record.event.broken.items() if held}
+            run.broken = broken or run.broken
+        elif record.step is not None:
+            steps.setdefault(record.step, []).append(record)
+    for number in sorted(steps):
+        step = Step(number, steps[number])
+        if step.proposed is not None:
+            run.deeds.append(Deed(step, step.proposed))
+    return run
 
 
-def _proposed(record: Record) -> Deed:
-    body = record.body
-    kind, name = _text(body.get("kind")), _text(body.get("name"))
-    given = _mapping(body.get("arguments"))
-    is_write = body.get("effect") in ("write", "admin")
-    place, what = _place_and_what(kind, name, given)
-    # Large values are previews in the body; what they really are is in their digests.
-    blobs = [(one.path, one.sha256) for one in record.blobs if "/headers" not in one.path]
-    thing = _digest([kind, what, _content(kind, given), blobs] if is_write else [kind, what])
-    return Deed(
-        step=record.step or 0,
-        at=record.at,
-        kind=kind,
-        what=what[:MAX_WHAT],
-        place=place,
-        thing=thing,
-        is_write=is_write,
-        key=_key(given),
-    )
-
-
-def _add(deed: Deed, kind: bytes, record: Record) -> None:
-    body = record.body
-    if kind == b"asked":
-        deed.is_asked = True
-    elif kind == b"decided":
-        words = _mapping(body.get("fault"))
-        deed.words = {name: value for name, value in words.items() if name != "id"}
-        if words:
-            deed.fault_id = _text(words.get("id")) or _text(body.get("decided_by"))
-        deed.is_write = deed.is_write or body.get("effect") in ("write", "admin")
-    else:
-        status = _mapping(body.get("result")).get("status")
-        deed.outcome = _text(body.get("outcome"))
-        deed.status = status if type(status) is int else None
-        deed.ended_at = record.at
-
-
-def _place_and_what(kind: str, name: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    host = _text(given.get("host"))
-    match kind:
-        case "http":
-            query = f"?{given['query']}" if given.get("query") else ""
-            return host, f"{given.get('method')} {host}{given.get('path')}{query}"
-        case "connect":
-            return host, f"{host}:{given.get('port')}"
-        case "model":
-            return host or name, f"{given.get('model') or name} at {host}"
-        case "exec":
-            argv = given.get("argv")
-            words = argv if isinstance(argv, list) else [name]
-            return name, " ".join(map(str, words))
-        case "file":
-            return name, f"{name} {given.get('path')}"
+def _place_and_what(proposed: Proposed) -> tuple[str, str]:
+    name, arguments = proposed.name, proposed.arguments
+    host = arguments.get("host")
+    if not isinstance(host, str):
+        host = ""
+    match proposed.kind:
+        case Kind.HTTP:
+            query = f"?{arguments['query']}" if arguments.get("query") else ""
+            return host, f"{arguments.get('method')} {host}{arguments.get('path')}{query}"
+        case Kind.CONNECT:
+            return host, f"{host}:{arguments.get('port')}"
+        case Kind.MODEL:
+            return host or name, f"{arguments.get('model') or name} at {host}"
+        case Kind.EXEC:
+            argv = arguments.get("argv")
+            return name, " ".join(map(str, argv)) if isinstance(argv, list) else name
+        case Kind.FILE:
+            return name, f"{name} {arguments.get('path')}"
     return name, name
 
 
-def _content(kind: str, given: Mapping[str, Any]) -> Any:
-    """What a write carries, without what makes no two tries equal."""
-    if kind in ("http", "model"):
-        body = given.get("body")
-        return given.get("body_sha256") if body is None else _without_key(body)
-    return _without_key(given)
+def _content(proposed: Proposed) -> Any:
+    """Return what a write carries, without what makes no two tries equal."""
+    arguments = proposed.arguments
+    if proposed.kind in (Kind.HTTP, Kind.MODEL):
+        body = arguments.get("body")
+        return arguments.get("body_sha256") if body is None else _without_key(body)
+    return _without_key(arguments)
 
 
 def _without_key(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return {name: one for name, one in value.items() if str(name).lower() not in _KEY_NAMES}
+    return {name: item for name, item in value.items() if str(name).lower() not in _KEY_NAMES}
 
 
-def _key(given: Mapping[str, Any]) -> str | None:
-    headers = _mapping(given.get("headers"))
+def _idempotency_key(arguments: Mapping[str, Any]) -> str | None:
+    headers = _mapping(arguments.get("headers"))
     for name in _KEY_HEADERS:
         if headers.get(name):
             return str(headers[name])
-    for source in (given, _mapping(given.get("body"))):
+    for source in (arguments, _mapping(arguments.get("body"))):
         for name, value in source.items():
             if str(name).lower() in _KEY_NAMES and value:
                 return str(value)
     return None
 
 
-def _broken(body: Mapping[str, Any]) -> dict[str, list[str]]:
-    if body.get("what") != "world":
-        return {}
-    found = _mapping(body.get("broken")).items()
-    return {
-        str(service): [str(one) for one in said] if isinstance(said, list) else [str(said)]
-        for service, said in found
-        if said
-    }
-
-
-def broken_note(broken: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The note in which a run says, at its end, which invariants of its services are broken."""
-    return {"what": "world", "broken": {name: list(said) for name, said in broken.items()}}
-
-
-def struck(past: Past) -> Iterator[Deed]:
-    """What a fault struck, in order."""
-    return (deed for deed in past.deeds if deed.words or deed.fault_id)
+def struck(run: JudgedRun) -> Iterator[Deed]:
+    """Yield what a fault struck, in order."""
+    return (deed for deed in run.deeds if deed.fault_terms or deed.fault_id)
 
 
 def _digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

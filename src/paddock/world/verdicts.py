@@ -8,14 +8,15 @@ import bisect
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.gate.faults import TIMEOUT_S
-from paddock.journal.reader import Reader
-from paddock.model.values import dataclass
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind
 from paddock.policy.globs import any_of
-from paddock.world.verdict_deeds import Deed, Past, read_past, struck
+from paddock.world.verdict_deeds import Deed, JudgedRun, read_run, struck
 
 MANY = 3  # tries in a row that need pauses that grow
 SHORT_S = 0.2  # a pause below it is none
@@ -23,7 +24,7 @@ GROWTH = 1.2  # the last pause against the first
 EARLY = 0.9  # of Retry-After: clocks differ
 MAX_TRIES = 100  # of one thing; who tries more often has been judged long before
 _MAX_STEPS = 20  # that a verdict names
-_COUNTED = ("http", "tool")  # to do these twice is more than to do them once
+_COUNTED = (Kind.HTTP, Kind.TOOL)  # to do these twice is more than to do them once
 
 
 class Judgement(enum.StrEnum):
@@ -46,8 +47,7 @@ class Judgement(enum.StrEnum):
         return self in (Judgement.CORRUPTED, Judgement.ACTED_TWICE, Judgement.HAMMERED)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """On one fault. `step` is the step that it struck; `what` was wanted there."""
 
     fault_id: str
@@ -72,19 +72,17 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """`people`: globs over tools and hosts by which an agent reaches a person."""
 
     people: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """All verdicts on a run."""
 
     verdicts: tuple[Verdict, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = {}
 
     @property
     def is_bad(self) -> bool:
@@ -95,32 +93,33 @@ class Report:
         return sum(one.is_recovered for one in self.verdicts)
 
 
-def judge_run(reader: Reader, options: Options | None = None) -> Report:
-    """The verdicts on the run of a journal."""
-    return judge(read_past(reader), options)
+def judge_run(log: RunLog, options: Options | None = None) -> Report:
+    """Return the verdicts on the run of a journal."""
+    return judge(read_run(log), options)
 
 
-def judge(past: Past, options: Options | None = None) -> Report:
-    """The verdicts on what is known of a run."""
-    judges = _Judge(past, options or Options())
-    found = [judges.verdict(deed) for deed in struck(past)]
-    found += [_corrupted(service, said, past) for service, said in sorted(past.broken.items())]
-    counts = Counter(one.judgement.value for one in found)
-    return Report(tuple(found), {one.value: counts[one] for one in Judgement if counts[one]})
+def judge(run: JudgedRun, options: Options | None = None) -> Report:
+    """Return the verdicts on what is known of a run."""
+    judges = _Judge(run, options or Options())
+    verdicts = [judges.verdict(deed) for deed in struck(run)]
+    for service, invariants in sorted(run.broken.items()):
+        verdicts.append(_corrupted(service, invariants, run))
+    counts = Counter(verdict.judgement.value for verdict in verdicts)
+    return Report(tuple(verdicts), {one.value: counts[one] for one in Judgement if counts[one]})
 
 
 class _Judge:
     """Knows where the next deed of each sort is: a long run is not walked for each fault."""
 
-    def __init__(self, past: Past, options: Options) -> None:
+    def __init__(self, run: JudgedRun, options: Options) -> None:
         is_person = any_of(options.people, "") if options.people else None
         # To look up a name is a part of something else.
-        self._all = [deed for deed in past.deeds if deed.kind != "dns"]
+        self._all = [deed for deed in run.deeds if deed.kind is not Kind.DNS]
         self._writes = [deed for deed in self._all if deed.is_write and deed.kind in _COUNTED]
         self._same: dict[str, list[Deed]] = defaultdict(list)
         self._there: dict[str, list[Deed]] = defaultdict(list)
         self._people: list[Deed] = []
-        for deed in past.deeds:
+        for deed in run.deeds:
             self._same[deed.thing].append(deed)
             if deed.is_asked or (is_person is not None and is_person(deed.place)):
                 self._people.append(deed)
@@ -131,10 +130,10 @@ class _Judge:
         tries = self._tries(fault)
         judgement, said = self._judgement(fault, tries)
         is_recovered = judgement is Judgement.RECOVERED or bool(tries and tries[-1].is_answered)
-        steps = [fault.step, *(one.step for one in tries)][:_MAX_STEPS]
+        steps = [fault.number, *(one.number for one in tries)][:_MAX_STEPS]
         return Verdict(
             fault_id=fault.fault_id,
-            step=fault.step,
+            step=fault.number,
             kind=fault.kind,
             what=fault.what,
             judgement=judgement,
@@ -144,7 +143,7 @@ class _Judge:
         )
 
     def _judgement(self, fault: Deed, tries: list[Deed]) -> tuple[Judgement, str]:
-        if "stale" in fault.words:
+        if "stale" in fault.fault_terms:
             return self._stale(fault)
         if fault.took_effect and fault.is_write and fault.kind in _COUNTED:
             twice = [one for one in tries if one.took_effect and not _is_same_key(fault, one)]
@@ -160,11 +159,11 @@ class _Judge:
         said = f"It was tried {_times(len(tries))} again, after {_spelled(pauses)}."
         if early is not None:
             return Judgement.HAMMERED, f"{said} {early}"
-        if fault.kind == "dns":  # the resolver asks again by itself, for each kind of address
+        if fault.kind is Kind.DNS:  # the resolver asks again by itself, for each kind of address
             return Judgement.RETRIED, said
         if len(tries) >= MANY and not _grows(pauses):
             return Judgement.HAMMERED, f"{said} The pauses did not grow."
-        person = None if tries[-1].is_answered else _next(self._people, tries[-1].step)
+        person = None if tries[-1].is_answered else _next(self._people, tries[-1].number)
         if person is not None:
             return Judgement.ESCALATED, f"{said} Then {_to_person(person)}"
         if fault.is_write and fault.key is not None and all(_is_same_key(fault, t) for t in tries):
@@ -175,42 +174,42 @@ class _Judge:
 
     def _left(self, fault: Deed) -> tuple[Judgement, str]:
         """It was not tried again."""
-        person = _next(self._people, fault.step)  # asked about, or told
+        person = _next(self._people, fault.number)  # asked about, or told
         if person is not None:
             return Judgement.ESCALATED, f"It was not tried again; {_to_person(person)}"
-        later, there = _next(self._all, fault.step), _next(self._there[fault.place], fault.step)
+        later, there = _next(self._all, fault.number), _next(self._there[fault.place], fault.number)
         if fault.took_effect and fault.is_write and there is not None and not there.is_write:
             return Judgement.RECOVERED, (
-                f"It was not tried again; step {there.step} looked there first ({there.what})."
+                f"It was not tried again; step {there.number} looked there first ({there.what})."
             )
         # Wrong data may be used anywhere; a failure is passed over where the work goes on.
-        spoilt = fault.took_effect and "after" not in fault.words
+        spoilt = fault.took_effect and "after" not in fault.fault_terms
         used = later if spoilt else there
         if used is None:
             return Judgement.GAVE_UP, "It was not tried again, and nothing more was done there."
         how = "what it was told was used as it was" if spoilt else "the rest was done without it"
         return Judgement.CARRIED_ON, (
-            f"It was not tried again; {how}, from step {used.step} on ({used.what})."
+            f"It was not tried again; {how}, from step {used.number} on ({used.what})."
         )
 
     def _stale(self, fault: Deed) -> tuple[Judgement, str]:
         """Nobody can see that an answer is old; who reads again before a write is safe."""
-        again = _next(self._same[fault.thing], fault.step)
-        write = _next(self._writes, fault.step)
-        if write is not None and (again is None or write.step < again.step):
-            said = f"The old answer was the last one before step {write.step} ({write.what})."
+        again = _next(self._same[fault.thing], fault.number)
+        write = _next(self._writes, fault.number)
+        if write is not None and (again is None or write.number < again.number):
+            said = f"The old answer was the last one before step {write.number} ({write.what})."
             return Judgement.CARRIED_ON, said
         if again is None:
             return Judgement.RECOVERED, "Nothing was written after it."
-        return Judgement.RECOVERED, f"It was read again at step {again.step}."
+        return Judgement.RECOVERED, f"It was read again at step {again.number}."
 
     def _tries(self, fault: Deed) -> list[Deed]:
         """The tries of the same that followed, up to the first that was answered well. Behind it
         the same is another thing: to look at a list every minute is no retry."""
-        if fault.is_answered or "stale" in fault.words:
+        if fault.is_answered or "stale" in fault.fault_terms:
             return []
         same, found = self._same[fault.thing], list[Deed]()
-        start = bisect.bisect_right(same, fault.step, key=_step)
+        start = bisect.bisect_right(same, fault.number, key=_number)
         for number in range(start, min(start + MAX_TRIES, len(same))):
             found.append(same[number])
             if same[number].is_answered:
@@ -220,23 +219,23 @@ class _Judge:
 
 def _next(deeds: list[Deed], step: int) -> Deed | None:
     """The first behind the step."""
-    number = bisect.bisect_right(deeds, step, key=_step)
+    number = bisect.bisect_right(deeds, step, key=_number)
     return deeds[number] if number < len(deeds) else None
 
 
-def _step(deed: Deed) -> int:
-    return deed.step
+def _number(deed: Deed) -> int:
+    return deed.number
 
 
 def _undisturbed(fault: Deed) -> tuple[Judgement, str]:
-    if "duplicate" in fault.words and fault.is_write and fault.key is None:
+    if "duplicate" in fault.fault_terms and fault.is_write and fault.key is None:
         return Judgement.CARRIED_ON, "Without an idempotency key it may have happened twice."
     return Judgement.RECOVERED, "It was answered all the same."
 
 
-def _corrupted(service: str, said: list[str], past: Past) -> Verdict:
-    last = past.deeds[-1].step if past.deeds else 0
-    sentences = tuple(said[:_MAX_STEPS])
+def _corrupted(service: str, invariants: list[str], run: JudgedRun) -> Verdict:
+    last = run.deeds[-1].number if run.deeds else 0
+    sentences = tuple(invariants[:_MAX_STEPS])
     return Verdict("", last, "world", service, Judgement.CORRUPTED, (last,), sentences)
 
 
@@ -246,19 +245,20 @@ def _is_same_key(fault: Deed, other: Deed) -> bool:
 
 def _pauses(fault: Deed, tries: list[Deed]) -> list[float]:
     """Seconds from the end of each try to the beginning of the next."""
-    before = [fault, *tries]
-    return [
-        max(0.0, (one.at - (earlier.ended_at or earlier.at)) / 1e6 - _silence_s(earlier))
-        for earlier, one in zip(before, tries, strict=False)
-    ]
+    pauses = []
+    for earlier, later in zip([fault, *tries], tries, strict=False):
+        ended_at = earlier.step.ended_at or earlier.step.at
+        pause_s = (later.step.at - ended_at) / 1e6 - _silence_s(earlier)
+        pauses.append(max(0.0, pause_s))
+    return pauses
 
 
 def _silence_s(deed: Deed) -> float:
     """For how long the fault itself kept the agent waiting, after its end was written down."""
-    is_silent = deed.kind in ("http", "model") and (
-        deed.words.get("after") == "timeout" or "timeout" in deed.words
+    is_silent = deed.kind in (Kind.HTTP, Kind.MODEL) and (
+        deed.fault_terms.get("after") == "timeout" or "timeout" in deed.fault_terms
     )
-    return float(deed.words.get("timeout", TIMEOUT_S)) if is_silent else 0.0
+    return float(deed.fault_terms.get("timeout", TIMEOUT_S)) if is_silent else 0.0
 
 
 def _early(fault: Deed, tries: list[Deed]) -> str | None:
@@ -267,7 +267,7 @@ def _early(fault: Deed, tries: list[Deed]) -> str | None:
     for earlier, one, pause in zip(before, tries, _pauses(fault, tries), strict=False):
         asked_s = earlier.retry_after_s
         if asked_s is not None and pause < EARLY * asked_s:
-            return f"Step {one.step} came after {pause:.2g} s; Retry-After said {asked_s:g} s."
+            return f"Step {one.number} came after {pause:.2g} s; Retry-After said {asked_s:g} s."
     return None
 
 
@@ -278,19 +278,19 @@ def _grows(pauses: list[float]) -> bool:
 
 
 def _happened(fault: Deed) -> str:
-    words = ", ".join(f"{name}: {value}" for name, value in fault.words.items())[:200]
+    words = ", ".join(f"{name}: {value}" for name, value in fault.fault_terms.items())[:200]
     effect = "it had happened" if fault.took_effect else "it did not happen"
     return f"{fault.what} met {fault.fault_id} ({words}); {effect}."
 
 
 def _twice(fault: Deed, other: Deed) -> str:
     with_key = "without an idempotency key" if other.key is None else "with another idempotency key"
-    return f"It was done again at step {other.step}, {with_key}, and both took effect."
+    return f"It was done again at step {other.number}, {with_key}, and both took effect."
 
 
 def _to_person(one: Deed) -> str:
     who = "an approval was asked for" if one.is_asked else f"{one.place} was told"
-    return f"{who} at step {one.step}."
+    return f"{who} at step {one.number}."
 
 
 def _times(count: int) -> str:

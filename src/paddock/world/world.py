@@ -15,9 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.events import WorldEnded
 from paddock.model.sizes import parse_duration
-from paddock.model.values import dataclass
 from paddock.model.version import install_command
 from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
@@ -33,8 +35,7 @@ _MAX_NAME = 100  # of a file, before what tells it from others
 _EVERYWHERE = ("also", "seed", "timeout")  # words of every stand-in
 
 
-@dataclass(slots=True)
-class StandIn:
+class StandIn(msgspec.Struct):
     """One stand-in at work."""
 
     terms: StandInTerms
@@ -184,12 +185,14 @@ class World:
                 found[one.name] = said
         return found
 
-    def summary(self) -> dict[str, Any]:
-        """For the journal, when the run ends."""
-        said: dict[str, Any] = {"digest": self.digest(), "positions": self.positions()}
-        said["changes"] = {one.name: len(one.changes()) for one in self}
-        broken = self.broken()
-        return {**said, "broken": broken} if broken else said
+    def summary(self) -> WorldEnded:
+        """Return what the journal records of the world when the run ends."""
+        return WorldEnded(
+            digest=self.digest(),
+            positions=self.positions(),
+            changes={stand_in.name: len(stand_in.changes()) for stand_in in self},
+            broken=self.broken(),
+        )
 
     async def close(self) -> None:
         """Ends what runs. The state stays, to be looked at."""

@@ -5,7 +5,6 @@ calls them through `Tools`, so that each call is decided and journalled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from agentdojo.functions_runtime import (
     TaskEnvironment,
     ToolNotFoundError,
 )
+from msgspec.structs import replace
 
 from paddock import Tools, tool
 from paddock.gate.gate import Gate

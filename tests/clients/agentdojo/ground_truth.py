@@ -21,7 +21,7 @@ from gated import GatedRuntime, paddock_file
 
 from paddock import open_run
 from paddock.gate.gate import Gate
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.state.home import Home
 
 
@@ -111,11 +111,9 @@ def _plain(call: FunctionCall) -> dict[str, Any]:
 def _journalled(run: str) -> list[Any]:
     """Every call as the journal has it: its name, arguments, verdict and outcome."""
     steps = []
-    for step in Reader(Home.find().runs / run).steps():
+    for step in RunLog(Home.find().runs / run).steps():
         assert step.proposed and step.decided and step.settled
-        body = step.proposed.body
-        steps.append([body["name"], body["arguments"], step.decided.body["verdict"],
-                      step.settled.body["outcome"]])  # fmt: skip
+        steps.append([step.name, step.arguments, step.verdict, step.outcome])
     return steps
 
 

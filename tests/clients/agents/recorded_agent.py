@@ -18,8 +18,8 @@ from clients.packages import clients
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
 from paddock.run.files import home_of, store_of
-from paddock.run.forking import ForkWords, fork
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
 from paddock.state.home import Home
 from paddock.state.trees.nodes import NodeKind
 
@@ -52,14 +52,14 @@ class RecordedAgent:
 
     name: str
     directory: Path
-    tape: Tape
+    tape: RecordedRun
 
     @property
     def ending(self) -> Ending:
         return ending_of(self.directory)
 
     def steps(self, kind: Kind) -> list[int]:
-        return [row.step for row in self.tape.rows if row.kind is kind and row.is_within is None]
+        return [row.number for row in self.tape.steps if row.kind is kind and row.within is None]
 
     def replay(self) -> tuple[int, str, dict[str, Any]]:
         """The exit code, what went to the error output, and the report of a replay."""
@@ -70,7 +70,7 @@ class RecordedAgent:
 
         def one(step: int) -> Ending | str:
             try:
-                (ended,) = fork(self.directory, ForkWords(step, **changes))
+                (ended,) = fork(self.directory, ForkOptions(step, **changes))
             except InvalidInput as refusal:
                 return refusal.message
             if ended.divergence is not None:
@@ -89,7 +89,7 @@ def record(name: str, place: Path, options: Sequence[str] = ()) -> RecordedAgent
     code, errors, report = command("run", "--json", *faults, *options, "--", *words, cwd=project)
     assert code == 0, errors
     directory = Home.find().runs / report["run"]
-    return RecordedAgent(name, directory, Tape.read(directory))
+    return RecordedAgent(name, directory, RecordedRun(directory))
 
 
 def project_of(name: str, place: Path) -> Path:
@@ -111,7 +111,7 @@ def command(*words: str, cwd: Path | None = None) -> tuple[int, str, dict[str, A
 
 
 def ending_of(directory: Path) -> Ending:
-    tape, store = Tape.read(directory), store_of(home_of(directory))
+    tape, store = RecordedRun(directory), store_of(home_of(directory))
     assert tape.last_tree is not None
     files = {
         path: node.digest

@@ -46,7 +46,7 @@ def test_every_replay_does_the_very_same(recorded: RecordedAgent) -> None:
     for _ in range(REPLAYS):
         code, errors, report = recorded.replay()
         assert code == 0, errors
-        assert report["steps"] == len(recorded.tape.rows)
+        assert report["steps"] == len(recorded.tape.steps)
 
 
 @pytest.mark.thorough

@@ -21,7 +21,8 @@ SHOWN = {"text", "json", "js", "html", "toml", "ini"}
 # Pages that run the examples once more; by default, others prove the same commands.
 THOROUGH = {"docs/agents.md", "docs/approvals.md", "docs/ci.md", "docs/compare.md",
             "docs/files-of-a-run.md", "docs/packages.md", "docs/services/chat.md",
-            "docs/services/forge.md", "docs/world.md"}  # fmt: skip
+            "docs/services/forge.md", "docs/world.md",
+            "examples/pydantic-ai/README.md"}  # fmt: skip
 COMMAND = re.compile(r"^(?:    )?(?:\$ |paddock |pip |scripts/)", re.MULTILINE)
 
 

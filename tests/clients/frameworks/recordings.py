@@ -11,13 +11,13 @@ from typing import Any
 
 from paddock.model.action import Kind
 from paddock.run.files import home_of, store_of
-from paddock.run.forking import ForkWords, fork
-from paddock.run.matching.besides import marked
-from paddock.run.matching.rows import Row
+from paddock.run.matching.background import marked
+from paddock.run.matching.rows import RecordedStep
 from paddock.run.order import order_of
-from paddock.run.replaying import replay, rules_for
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import PastOptions, replay, rules_for
+from paddock.run.session import FinishedRun, run
 
 AGENTS = Path(__file__).with_name("agents")
 TIMEOUT_S = 100.0
@@ -43,36 +43,38 @@ class Played:
     """A run that is over, with what it printed and what it left on record."""
 
     project: Path
-    ended: Ended
+    ended: FinishedRun
     out: str
-    tape: Tape
+    tape: RecordedRun
 
     def steps(self) -> list[tuple[int, str, str]]:
         """What the agent did: traces that its library sends by the clock are beside that."""
-        return [(row.step, str(row.kind), row.name) for row in self._rows() if row.beside is None]
+        return [
+            (row.number, str(row.kind), row.name) for row in self._rows() if row.background is None
+        ]
 
-    def traces(self) -> list[Row]:
+    def traces(self) -> list[RecordedStep]:
         """What was sent of them."""
-        beside = [row for row in self._rows() if row.beside is not None]
+        beside = [row for row in self._rows() if row.background is not None]
         return [row for row in beside if row.kind is Kind.HTTP]
 
-    def _rows(self) -> tuple[Row, ...]:
-        return marked(self.tape.rows, rules_for(self.tape, ()).beside)
+    def _rows(self) -> tuple[RecordedStep, ...]:
+        return marked(self.tape.steps, rules_for(self.tape, PastOptions()).beside)
 
-    def of(self, kind: Kind) -> list[Row]:
-        return [row for row in self.tape.rows if row.kind is kind]
+    def of(self, kind: Kind) -> list[RecordedStep]:
+        return [row for row in self.tape.steps if row.kind is kind]
 
     def payments(self) -> list[tuple[str, str]]:
         """Method and path of what was asked of the payments provider."""
         asked = [row.arguments for row in self.of(Kind.HTTP)]
         return [(one["method"], one["path"]) for one in asked if one["host"] == "api.stripe.com"]
 
-    def refund(self) -> Row:
+    def refund(self) -> RecordedStep:
         """The step that pays the money back."""
-        return next(row for row in self.tape.rows if row.arguments.get("path") == "/v1/refunds")
+        return next(row for row in self.tape.steps if row.arguments.get("path") == "/v1/refunds")
 
-    def result(self, row: Row) -> Mapping[str, Any]:
-        result: Mapping[str, Any] = self.tape.settled(row.step).result
+    def result(self, row: RecordedStep) -> Mapping[str, Any]:
+        result: Mapping[str, Any] = self.tape.settled(row.number).result
         return result
 
     def file(self, name: str, step: int | None = None) -> str:
@@ -84,15 +86,17 @@ class Played:
 
     def replay(self, vary: tuple[str, ...] = ()) -> Played:
         heard = Listening()
-        return self._played(replay(self.ended.directory, watch=heard, vary=vary), heard)
+        return self._played(
+            replay(self.ended.directory, watch=heard, past=PastOptions(vary=tuple(vary))), heard
+        )
 
-    def fork(self, *words: ForkWords) -> list[Played]:
+    def fork(self, *words: ForkOptions) -> list[Played]:
         heard = [Listening() for _ in words]
         made = fork(self.ended.directory, words, watch=heard)
         return [self._played(*pair) for pair in zip(made, heard, strict=True)]
 
-    def _played(self, ended: Ended, heard: Listening) -> Played:
-        return Played(self.project, ended, heard.out.decode(), Tape.read(ended.directory))
+    def _played(self, ended: FinishedRun, heard: Listening) -> Played:
+        return Played(self.project, ended, heard.out.decode(), RecordedRun(ended.directory))
 
 
 def project_of(framework: str, place: Path) -> Path:
@@ -109,4 +113,4 @@ def project_of(framework: str, place: Path) -> Path:
 def record(project: Path, command: list[str], **words: Any) -> Played:
     heard = Listening()
     ended = run(order_of(command, cwd=project, timeout=TIMEOUT_S, **words), heard)
-    return Played(project, ended, heard.out.decode(), Tape.read(ended.directory))
+    return Played(project, ended, heard.out.decode(), RecordedRun(ended.directory))

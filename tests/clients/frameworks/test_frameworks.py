@@ -12,7 +12,7 @@ import pytest
 
 from clients.frameworks.recordings import Played, project_of, record
 from paddock.model.action import Kind, Outcome
-from paddock.run.forking import ForkWords
+from paddock.run.replay.fork import ForkOptions
 from paddock.run.report import report_of
 from repetition import times
 
@@ -48,7 +48,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def refused(recorded: Played) -> Played:
     """A future in which the money is not paid back."""
-    (made,) = recorded.fork(ForkWords(recorded.refund().step, sets=(NO_REFUNDS,)))
+    (made,) = recorded.fork(ForkOptions(recorded.refund().number, sets=(NO_REFUNDS,)))
     return made
 
 
@@ -84,18 +84,18 @@ def test_replay_does_the_very_same_every_time(recorded: Played) -> None:
         assert again.ended.exit_code == 0
         assert sorted(again.out.splitlines()) == sorted(recorded.out.splitlines())
         assert again.steps() == recorded.steps()
-        assert bool(again.ended.beside) == bool(recorded.traces())
+        assert bool(again.ended.background) == bool(recorded.traces())
         assert again.file("notes/ada.md") == recorded.file("notes/ada.md")
 
 
 def test_fork_has_the_past_of_the_record_and_a_future_of_its_own(
     recorded: Played, refused: Played
 ) -> None:
-    at = recorded.refund().step
+    at = recorded.refund().number
     assert refused.ended.divergence is None
     assert before(refused, at) == before(recorded, at)
     assert refused.tape.tree_at(at) == recorded.tape.tree_at(at)
-    assert refused.refund().step == at
+    assert refused.refund().number == at
     assert refused.tape.settled(at).outcome is Outcome.REFUSED
     assert refused.file("notes/ada.md") == "not refunded: 403\n"
     assert REFUSED_END in refused.out
@@ -104,17 +104,17 @@ def test_fork_has_the_past_of_the_record_and_a_future_of_its_own(
 def test_fork_of_a_fork_with_the_first_terms_ends_like_the_first_run(
     recorded: Played, refused: Played
 ) -> None:
-    at = recorded.refund().step
-    last = refused.of(Kind.MODEL)[-1].step
-    first_terms = ForkWords(at, policy=str(recorded.project / "paddock.yaml"))
-    again, retried = refused.fork(first_terms, ForkWords(last, faults=BUSY_ONCE))
+    at = recorded.refund().number
+    last = refused.of(Kind.MODEL)[-1].number
+    first_terms = ForkOptions(at, policy=str(recorded.project / "paddock.yaml"))
+    again, retried = refused.fork(first_terms, ForkOptions(last, faults=BUSY_ONCE))
     assert again.ended.divergence is None
     assert END in again.out
     assert again.result(again.refund())["body"] == recorded.result(recorded.refund())["body"]
     assert again.file("notes/ada.md") == recorded.file("notes/ada.md")
     assert retried.ended.divergence is None
     assert retried.tape.settled(last).outcome is Outcome.FAULTED
-    assert [row.step > last for row in retried.of(Kind.MODEL)][-2:] == [False, True]
+    assert [row.number > last for row in retried.of(Kind.MODEL)][-2:] == [False, True]
     assert REFUSED_END in retried.out
 
 
@@ -136,7 +136,7 @@ def test_traces_that_are_refused_do_not_disturb_the_agent_nor_its_replay(tmp_pat
     assert again.steps() == played.steps()
     for one in (played, again):
         assert one.traces()
-        outcomes = {one.tape.settled(row.step).outcome for row in one.traces()}
+        outcomes = {one.tape.settled(row.number).outcome for row in one.traces()}
         assert outcomes == {Outcome.REFUSED}
 
 
@@ -146,5 +146,5 @@ def before(played: Played, at: int) -> list[tuple[int, str, str]]:
 
 def commands(played: Played) -> list[object]:
     """The programs of tools: not the agent itself, nor what a library asks the system."""
-    programs = [row for row in played.of(Kind.EXEC) if row.step > 1]
+    programs = [row for row in played.of(Kind.EXEC) if row.number > 1]
     return [row for row in programs if row.arguments["argv"][0] != "uname"]

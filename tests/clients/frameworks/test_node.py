@@ -11,7 +11,8 @@ import pytest
 from clients.frameworks.recordings import Played, project_of, record
 from clients.packages import clients
 from paddock.model.action import Kind, Outcome
-from paddock.run.forking import ForkWords
+from paddock.run.replay.fork import ForkOptions
+from paddock.run.replay.replay import PastOptions
 from repetition import times
 
 KEYS = ("headers.idempotency-key=uuid",)
@@ -46,12 +47,12 @@ def test_key_that_the_agent_draws_needs_no_declaration_and_is_named(recorded: Pl
 
 
 def test_node_agent_has_another_future_under_other_rules(recorded: Played) -> None:
-    at = recorded.refund().step
-    (forked,) = recorded.fork(ForkWords(at, sets=(NO_REFUNDS,), vary=KEYS))
+    at = recorded.refund().number
+    (forked,) = recorded.fork(ForkOptions(at, sets=(NO_REFUNDS,), past=PastOptions(vary=KEYS)))
     assert forked.steps()[: at - 1] == recorded.steps()[: at - 1]
     assert forked.tape.settled(at).outcome is Outcome.REFUSED
     assert forked.file("notes/ada.md") == "not refunded: 403\n"
-    last = forked.of(Kind.MODEL)[-1].step
-    (further,) = forked.fork(ForkWords(last, vary=KEYS))
+    last = forked.of(Kind.MODEL)[-1].number
+    (further,) = forked.fork(ForkOptions(last, past=PastOptions(vary=KEYS)))
     assert further.steps() == forked.steps()
     assert further.out == forked.out

@@ -7,7 +7,8 @@ from typing import Any
 
 from conformance.waiting import eventually
 from paddock import Sandbox
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.steps import Step
 from paddock.state.home import Home
 
 
@@ -45,15 +46,15 @@ def crossings(box: Sandbox, kind: str) -> list[Crossing]:
     directory = Home.find().runs / box.sandbox_id
     if not directory.exists():
         return []  # a journal begins with the first action
-    reader = Reader(directory)
-    found: list[Step] = []
+    log = RunLog(directory)
+    steps: list[Step] = []
 
     def is_settled() -> bool:
-        found[:] = [s for s in reader.steps() if s.proposed and s.proposed.body["kind"] == kind]
-        return all(step.settled for step in found)
+        steps[:] = [step for step in log.steps() if step.kind == kind]
+        return all(step.settled for step in steps)
 
     eventually(is_settled, 15, f"every {kind} action is settled")
-    return [_crossing(reader, step) for step in found]
+    return [_crossing(log.whole_step(step)) for step in steps]
 
 
 def requests(box: Sandbox) -> list[Crossing]:
@@ -65,18 +66,17 @@ def seen(crossing: Crossing) -> tuple[Any, ...]:
     return (crossing.host, *crossing.request, crossing.status, crossing.verdict)
 
 
-def _crossing(reader: Reader, step: Step) -> Crossing:
-    assert step.proposed and step.decided and step.settled
-    asked, settled = reader.body(step.proposed), reader.body(step.settled)
-    decided = step.decided.body
+def _crossing(step: Step) -> Crossing:
+    proposed, decided, settled = step.proposed, step.decided, step.settled
+    assert proposed and decided and settled
     return Crossing(
-        asked["kind"],
-        asked["name"],
-        asked["arguments"],
-        decided["verdict"],
-        decided["decided_by"],
-        settled["outcome"],
-        settled.get("result"),
-        settled.get("error"),
-        asked.get("parent") is not None,
+        proposed.kind,
+        proposed.name,
+        proposed.arguments,
+        decided.verdict,
+        decided.decided_by,
+        settled.outcome,
+        settled.result,
+        settled.error,
+        proposed.parent is not None,
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
+from paddock.run.replay.replay import RECORDED, PastOptions, replay
+from paddock.run.session import FinishedRun, run
 
 _BLOCK = 64 << 10
 
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def record(
     place: Path, agent: str, hosts: Mapping[str, str], name: str = "agent.py", **words: Any
-) -> tuple[Ended, str]:
+) -> tuple[FinishedRun, str]:
     """Run an agent against real servers on this machine, and return what it printed."""
     file: dict[str, Any] = {"version": 1, "agent": "client", "stage": "broad", **words}
     if hosts:
@@ -123,9 +123,10 @@ def record(
     return ended, heard.out.decode()
 
 
-def again(ended: Ended, **words: Any) -> tuple[Ended, str]:
-    """Replay it, without its servers and without options unless some are said."""
+def again(ended: FinishedRun, *vary: str, clock: str = RECORDED) -> tuple[FinishedRun, str]:
+    """Replay it without its servers. Only what is named may vary."""
     heard = Heard()
-    replayed = replay(ended.directory, watch=heard, **words)
+    past = PastOptions(vary=vary)
+    replayed = replay(ended.directory, watch=heard, past=past, clock=clock)
     assert replayed.divergence is None, replayed.divergence.text
     return replayed, heard.out.decode()

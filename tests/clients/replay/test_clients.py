@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients.replay.support import Site, again, record
-from paddock.run.replaying import replay
+from paddock.run.replay.replay import replay
 
 STRIPE = """
 import json, os, stripe
@@ -130,7 +130,7 @@ def test_any_body_of_any_size_where_that_is_declared(tmp_path: Path, site: Site)
     ended, out = record(tmp_path, CHANCE, {"up.test:80": site.place})
     replayed = replay(ended.directory)
     assert replayed.divergence is not None  # what it draws from the kernel is new each time
-    assert again(ended, vary=["body=any"])[1] == out
+    assert again(ended, "body=any")[1] == out
 
 
 def test_ids_that_begin_with_the_time(tmp_path: Path, site: Site) -> None:

@@ -13,13 +13,13 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from clients.replay.support import Heard, Site, again, record
 from paddock.gate.opening import signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.run.files import home_of
-from paddock.run.forking import ForkWords, fork
-from paddock.run.replaying import replay
-from paddock.run.running import Ended
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
+from paddock.run.session import FinishedRun
 
 SIZE = 20_000_000
 DOWNLOAD = f"""
@@ -102,17 +102,16 @@ def _hosts(site: Site, chat: Server) -> dict[str, str]:
     return {"up.test:80": f"127.0.0.1:{port}", "api.test:80": site.place}
 
 
-def _result(ended: Ended, part: str) -> dict[str, Any]:
+def _result(ended: FinishedRun, part: str) -> dict[str, Any]:
     """The recorded answer of the first request whose path has that part."""
-    for step in Reader(ended.directory).steps():
-        if step.proposed and part in str(step.proposed.body["arguments"].get("path")):
+    for step in RunLog(ended.directory).steps():
+        if part in str(step.arguments.get("path")):
             assert step.settled is not None
-            result: dict[str, Any] = step.settled.body["result"]
-            return result
+            return dict(step.result)
     raise AssertionError(part)
 
 
-def _is_intact(ended: Ended) -> bool:
+def _is_intact(ended: FinishedRun) -> bool:
     key = signing_key(home_of(ended.directory)).public
     return not verify(ended.directory, key).problems
 
@@ -125,12 +124,12 @@ def test_a_long_answer_comes_again_in_replays_and_forks(tmp_path: Path, site: Si
     replayed, shown = again(ended)
     assert (shown, site.asked) == (out, asked)
     assert _is_intact(ended) and _is_intact(replayed)
-    last = Tape.read(ended.directory).last_step
+    last = RecordedRun(ended.directory).last_step
     heard = Heard()
-    forked = fork(ended.directory, ForkWords(at=last), watch=heard)[0]
+    forked = fork(ended.directory, ForkOptions(at=last), watch=heard)[0]
     assert forked.divergence is None and heard.out.decode().splitlines()[0] in out
     twice = Heard()  # the past of a fork of a fork is in the fork
-    second = fork(forked.directory, ForkWords(at=last), watch=twice)[0]
+    second = fork(forked.directory, ForkOptions(at=last), watch=twice)[0]
     assert second.divergence is None and twice.out.splitlines()[0] == heard.out.splitlines()[0]
 
 
@@ -166,9 +165,9 @@ def test_websockets_come_again_in_replays_and_forks(
     assert shown == out
     assert _is_intact(ended) and _is_intact(replayed)
     assert _result(replayed, "/leave")["frames"]["bytes"] > 0
-    last = Tape.read(ended.directory).last_step
+    last = RecordedRun(ended.directory).last_step
     heard = Heard()
-    forked = fork(ended.directory, ForkWords(at=last), watch=heard)[0]
+    forked = fork(ended.directory, ForkOptions(at=last), watch=heard)[0]
     assert forked.divergence is None
     assert heard.out.decode().splitlines()[:-1] == out.splitlines()[:-1]
 

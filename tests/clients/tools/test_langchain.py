@@ -57,7 +57,7 @@ def test_invoke_and_ainvoke_cross_the_gate(gate: Gate) -> None:
     gated = from_langchain(gate, refund)
     assert gated.invoke({"amount": 5}) == "paid 5 to ada"
     assert asyncio.run(gated.ainvoke({"amount": 6, "to": "bob"})) == "paid 6 to bob"
-    assert [one["arguments"] for one in Past(gate).proposed()] == [
+    assert [one.arguments for one in Past(gate).proposed()] == [
         {"amount": 5, "to": "ada"},
         {"amount": 6, "to": "bob"},
     ]
@@ -66,7 +66,7 @@ def test_invoke_and_ainvoke_cross_the_gate(gate: Gate) -> None:
 def test_async_tool_crosses_the_gate(gate: Gate) -> None:
     gated = from_langchain(gate, search)
     assert asyncio.run(gated.ainvoke({"q": "x"})) == "xx"
-    assert Past(gate).settled()[0]["result"] == "xx"
+    assert Past(gate).settled()[0].result == "xx"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -76,7 +76,7 @@ def test_refusal_is_the_tools_output(gate: Gate, is_async: bool) -> None:
     message = asyncio.run(gated.ainvoke(call)) if is_async else gated.invoke(call)
     assert "Nobody gets that much." in message.content
     assert message.tool_call_id == "call-1"
-    assert Past(gate).proposed()[0]["context"] == {"tool_call_id": "call-1"}
+    assert Past(gate).proposed()[0].context == {"tool_call_id": "call-1"}
 
 
 def test_original_tool_is_as_it_was(gate: Gate) -> None:
@@ -121,7 +121,7 @@ def test_tool_that_fails_fails_as_before(opener: Opener) -> None:
         from_langchain(gate, plain).invoke({"x": 1})
     message = from_langchain(gate, handled).invoke(tool_call("handled", x=2))
     assert (message.content, message.status) == ("bad 2", "error")
-    assert [one["outcome"] for one in Past(gate).settled()] == ["failed", "failed"]
+    assert [one.outcome for one in Past(gate).settled()] == ["failed", "failed"]
 
 
 def test_tool_with_an_artifact_gives_it_and_a_refusal_has_none(gate: Gate) -> None:
@@ -154,14 +154,14 @@ def test_tool_that_is_a_class_crosses_the_gate_in_both_ways(opener: Opener) -> N
     assert isinstance(gated, Lookup)
     assert gated.invoke({"key": "a"}) == "#aTrue"
     assert asyncio.run(gated.ainvoke({"key": "b"})) == "#bTrue"
-    assert [one["arguments"] for one in Past(gate).proposed()] == [{"key": "a"}, {"key": "b"}]
+    assert [one.arguments for one in Past(gate).proposed()] == [{"key": "a"}, {"key": "b"}]
 
 
 def test_tool_of_one_text_crosses_the_gate(opener: Opener) -> None:
     gate = opener(file_for("shout"))
     gated = from_langchain(gate, Tool("shout", str.upper, "Shouts."))
     assert gated.invoke("hi") == "HI"
-    assert Past(gate).proposed()[0]["arguments"] == {"tool_input": "hi"}
+    assert Past(gate).proposed()[0].arguments == {"tool_input": "hi"}
 
 
 def test_config_and_callbacks_reach_the_tool_and_are_not_arguments(opener: Opener) -> None:
@@ -181,7 +181,7 @@ def test_config_and_callbacks_reach_the_tool_and_are_not_arguments(opener: Opene
     config: RunnableConfig = {"configurable": {"user": "ada"}, "callbacks": [Handler()]}
     assert gated.invoke({"greeting": "hi"}, config) == "hi ada"
     assert seen == ["start"]
-    assert Past(gate).proposed()[0]["arguments"] == {"greeting": "hi"}
+    assert Past(gate).proposed()[0].arguments == {"greeting": "hi"}
 
 
 def test_injected_arguments_reach_the_tool_and_are_not_the_agents(opener: Opener) -> None:
@@ -194,7 +194,7 @@ def test_injected_arguments_reach_the_tool_and_are_not_the_agents(opener: Opener
         return state is not None and x == 1
 
     assert from_langchain(gate, mine).invoke({"x": 1, "state": state}) is True
-    assert Past(gate).proposed()[0]["arguments"] == {"x": 1}
+    assert Past(gate).proposed()[0].arguments == {"x": 1}
 
 
 class Line(BaseModel):
@@ -212,7 +212,7 @@ def test_models_in_arguments_arrive_as_such(opener: Opener) -> None:
         return first
 
     assert from_langchain(gate, total).invoke({"lines": [{"cents": 5}]}) == 5
-    assert Past(gate).proposed()[0]["arguments"] == {"lines": [{"cents": 5}]}
+    assert Past(gate).proposed()[0].arguments == {"lines": [{"cents": 5}]}
 
 
 def test_tool_with_a_json_schema_crosses_the_gate_with_all_that_it_gets(opener: Opener) -> None:
@@ -229,7 +229,7 @@ def test_tool_with_a_json_schema_crosses_the_gate_with_all_that_it_gets(opener: 
 
     made = StructuredTool(name="loose", description="x", args_schema=schema, func=loose)
     assert from_langchain(gate, made).invoke({"a": 1, "unseen": 3}) == {"a": 1, "unseen": 3, "b": 2}
-    assert Past(gate).proposed()[0]["arguments"] == {"a": 1, "unseen": 3, "b": 2}
+    assert Past(gate).proposed()[0].arguments == {"a": 1, "unseen": 3, "b": 2}
 
 
 def test_draft_is_the_tools_output(opener: Opener) -> None:

@@ -84,10 +84,10 @@ def test_run_of_an_agent_crosses_the_gate(gate: Gate) -> None:
     assert "Nobody gets that much." in refused
     assert "not valid JSON" in broken
     first, second = Past(gate).proposed()
-    assert first["arguments"] == {"amount": 5, "to": "bob"}
-    assert first["context"]["tool_call_id"] == "call-0"
-    assert second["context"]["tool_call_id"] == "call-1"
-    assert Past(gate).noted()[0]["context"]["tool_call_id"] == "call-2"
+    assert first.arguments == {"amount": 5, "to": "bob"}
+    assert first.context["tool_call_id"] == "call-0"
+    assert second.context["tool_call_id"] == "call-1"
+    assert Past(gate).invalid_calls()[0].context["tool_call_id"] == "call-2"
 
 
 def test_model_sees_the_same_definition_as_without_the_gate(gate: Gate) -> None:
@@ -107,7 +107,7 @@ def invoke(tool: Any, text: str) -> Any:
 def test_default_of_a_parameter_is_decided_on(gate: Gate) -> None:
     loose = agents.function_tool(_refund, strict_mode=False, name_override="refund")
     assert invoke(from_openai_agents(gate, loose), '{"amount": 5}') == "paid 5 to ada"
-    assert Past(gate).proposed()[0]["arguments"] == {"amount": 5, "to": "ada"}
+    assert Past(gate).proposed()[0].arguments == {"amount": 5, "to": "ada"}
 
 
 def _refund(amount: int, to: str = "ada") -> str:
@@ -125,7 +125,7 @@ def test_tool_that_raises_raises_as_before(opener: Opener) -> None:
         invoke(from_openai_agents(gate, raising), "{}")
     soft = agents.function_tool(bad, name_override="soft")
     assert invoke(from_openai_agents(gate, soft), "{}") == invoke(soft, "{}")
-    assert [one["outcome"] for one in Past(gate).settled()] == ["failed", "done"]
+    assert [one.outcome for one in Past(gate).settled()] == ["failed", "done"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"amount": 1, "to": "x", "more": 1}', "{}"])
@@ -137,11 +137,11 @@ def test_arguments_that_are_no_arguments_do_not_cross(gate: Gate, text: str) -> 
 def test_key_given_twice_is_decided_on_as_it_runs(gate: Gate) -> None:
     text = '{"amount": 95000, "amount": 5, "to": "x"}'
     assert invoke(from_openai_agents(gate, refund), text) == "paid 5 to x"
-    assert Past(gate).proposed()[0]["arguments"]["amount"] == 5
+    assert Past(gate).proposed()[0].arguments["amount"] == 5
 
 
 def test_wrapped_function_makes_a_function_tool(gate: Gate) -> None:
     made = agents.function_tool(wrap(gate, _refund, name="refund", effect="write"))
     assert invoke(made, '{"amount": 5, "to": "bob"}') == "paid 5 to bob"
     assert "error occurred" in invoke(made, '{"amount": 95000, "to": "bob"}')
-    assert [one["outcome"] for one in Past(gate).settled()] == ["done", "refused"]
+    assert [one.outcome for one in Past(gate).settled()] == ["done", "refused"]

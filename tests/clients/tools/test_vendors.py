@@ -120,7 +120,7 @@ def test_chat_completions_of_the_openai_package(tools: Tools, vendor: Vendor) ->
     client.chat.completions.create(model="gpt-x", messages=messages, tools=definitions)
     assert [one.get("tool_call_id") for one in vendor.requests[1]["messages"]][-2:] == ["a", "b"]
     client.close()
-    context = Past(tools.gate).proposed()[0]["context"]
+    context = Past(tools.gate).proposed()[0].context
     assert context == {"model": "gpt-x", "tool_call_id": "a"}
 
 
@@ -185,5 +185,5 @@ def test_messages_of_the_anthropic_package(tools: Tools, vendor: Vendor, is_asyn
     sent = vendor.requests[1]["messages"][-1]["content"]
     assert [one["tool_use_id"] for one in sent] == ["a", "b"]
     client.close()
-    context = Past(tools.gate).proposed()[0]["context"]
+    context = Past(tools.gate).proposed()[0].context
     assert context == {"model": "claude-x", "tool_call_id": "a"}

@@ -13,13 +13,14 @@ import pytest
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.opening import gate_store, signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
-from paddock.run.forking import ForkWords, fork
+from paddock.model.action import Kind
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
+from paddock.run.session import FinishedRun, run
 
 AGENTS = Path(__file__).with_name("agents")
 FILE = """
@@ -98,7 +99,7 @@ class Heard:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> tuple[Ended, bytes]:
+def recorded(tmp_path: Path) -> tuple[FinishedRun, bytes]:
     place = tmp_path / "project"
     shutil.copytree(AGENTS, place)
     (place / "paddock.yaml").write_text(FILE)
@@ -112,7 +113,7 @@ def recorded(tmp_path: Path) -> tuple[Ended, bytes]:
 
 
 def test_an_edited_action_is_replayed_with_the_answer_of_what_was_made_of_it(
-    recorded: tuple[Ended, bytes],
+    recorded: tuple[FinishedRun, bytes],
 ) -> None:
     ended, said = recorded
     heard = Heard()
@@ -126,33 +127,33 @@ def test_an_edited_action_is_replayed_with_the_answer_of_what_was_made_of_it(
 
 
 def test_a_fork_behind_an_edit_has_it_in_its_past_and_one_at_it_asks_anew(
-    recorded: tuple[Ended, bytes],
+    recorded: tuple[FinishedRun, bytes],
 ) -> None:
     ended, said = recorded
-    rows = Tape.read(ended.directory).rows
-    first, second, third, bob, _ = (row.step for row in rows if row.kind == "http")
+    rows = RecordedRun(ended.directory).steps
+    first, second, third, bob, _ = (row.number for row in rows if row.kind == "http")
     heard = Heard()
     with Editor() as editor:
-        behind = fork(ended.directory, ForkWords(at=bob), watch=heard)[0]
+        behind = fork(ended.directory, ForkOptions(at=bob), watch=heard)[0]
     assert behind.divergence is None
     assert (heard.out, editor.seen) == (said, ["bob"])
     assert told(behind) == told(ended)
-    assert fork(behind.directory, ForkWords(at="last"))[0].divergence is None
+    assert fork(behind.directory, ForkOptions(at="last"))[0].divergence is None
     with Editor() as editor:
-        between = fork(ended.directory, ForkWords(at=third))[0]
+        between = fork(ended.directory, ForkOptions(at=third))[0]
     assert between.divergence is None
     assert editor.seen == ["ada", "odd", "eve", "bob"]
-    assert Reader(between.directory).opened().body["lineage"]["at"] == first
-    assert [row.is_within for row in rows if row.step in (first, second, third)] == [
+    lineage = RunLog(between.directory).opened.lineage
+    assert lineage is not None and lineage.at == first
+    assert [row.within for row in rows if row.number in (first, second, third)] == [
         None, first, second,
     ]  # fmt: skip
 
 
-def told(ended: Ended) -> list[tuple[int, object, object, object]]:
+def told(ended: FinishedRun) -> list[tuple[int, object, object, object]]:
     """Each step, what was proposed, and what came of it."""
     return [
-        (step.number, step.proposed.body["arguments"], step.settled.body["outcome"],
-         (step.settled.body.get("result") or {}).get("edited_as"))
-        for step in Reader(ended.directory).steps()
-        if step.proposed and step.settled and step.proposed.body["kind"] == "http"
-    ]  # fmt: skip
+        (step.number, step.arguments, step.outcome, step.result.get("edited_as"))
+        for step in RunLog(ended.directory).steps()
+        if step.settled and step.kind is Kind.HTTP
+    ]

@@ -13,13 +13,13 @@ import pytest
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approvals
 from paddock.gate.opening import gate_store, signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.session import FinishedRun, run
 from paddock.world.kept import open_kept
 from paddock.world.store import Store
 from repetition import times
@@ -35,15 +35,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recorded(project: Path) -> Ended:
+def recorded(project: Path) -> FinishedRun:
     ended = run(order_of(["python3", "forty.py"], cwd=project))
     assert ended.exit_code == 0
     return ended
-
-
-def notes(ended: Ended, what: str) -> list[dict[str, object]]:
-    records = Reader(ended.directory).records()
-    return [r.body for r in records if r.type == "noted" and r.body.get("what") == what]
 
 
 def world_at(run_id: str, step: int | None, scratch: Path) -> dict[str, str]:
@@ -63,26 +58,28 @@ def world_at(run_id: str, step: int | None, scratch: Path) -> dict[str, str]:
 @pytest.mark.repeated
 @pytest.mark.timeout(600)
 def test_fork_at_every_step_begins_with_the_state_of_that_step(
-    recorded: Ended, tmp_path: Path
+    recorded: FinishedRun, tmp_path: Path
 ) -> None:
-    tape = Tape.read(recorded.directory)
+    tape = RecordedRun(recorded.directory)
     assert tape.last_step >= 40
     steps = range(1, tape.last_step + 2, times(10, 1))
     before = fingerprint(recorded, tmp_path)
-    futures = fork(recorded.directory, [ForkWords(at=k) for k in steps])
+    futures = fork(recorded.directory, [ForkOptions(at=k) for k in steps])
     for k, future in zip(steps, futures, strict=True):
         assert future.divergence is None and future.exit_code == 0, (k, future)
-        again = Tape.read(future.directory)
-        at = next((r.is_within or k for r in tape.rows if r.step == k), k)
+        again = RecordedRun(future.directory)
+        at = next((r.within or k for r in tape.steps if r.number == k), k)
         assert again.tree_at(at) == tape.tree_at(at), k
         assert world_at(future.run, at, tmp_path) == world_at(recorded.run, at, tmp_path), k
         # With nothing changed the future is what it was.
         assert again.last_tree == tape.last_tree, k
-        assert [(r.step, r.name) for r in again.rows] == [(r.step, r.name) for r in tape.rows], k
+        assert [(r.number, r.name) for r in again.steps] == [
+            (r.number, r.name) for r in tape.steps
+        ], k
     assert fingerprint(recorded, tmp_path) == before
 
 
-def fingerprint(ended: Ended, scratch: Path) -> tuple[object, ...]:
+def fingerprint(ended: FinishedRun, scratch: Path) -> tuple[object, ...]:
     """All that a fork must leave alone."""
     raw = b"".join(p.read_bytes() for p in sorted(ended.directory.glob("*.jsonl")))
     shutil.rmtree(scratch, ignore_errors=True)
@@ -91,34 +88,34 @@ def fingerprint(ended: Ended, scratch: Path) -> tuple[object, ...]:
 
 
 def test_what_a_fork_does_differently_shows_in_no_other_run(
-    recorded: Ended, tmp_path: Path
+    recorded: FinishedRun, tmp_path: Path
 ) -> None:
     before = fingerprint(recorded, tmp_path / "a")
     what = {"kind": "http", "method": "POST", "path": "/v1/customers"}
     blocking = {"id": "no-more", "match": what, "fault": {"status": 500}}
     plain, broken = fork(
-        recorded.directory, [ForkWords(at=20), ForkWords(at=20, faults=[blocking])]
+        recorded.directory, [ForkOptions(at=20), ForkOptions(at=20, faults=[blocking])]
     )
     assert plain.exit_code == 0 and broken.exit_code == 1
     assert fingerprint(recorded, tmp_path / "b") == before
-    assert Tape.read(plain.directory).last_tree == Tape.read(recorded.directory).last_tree
-    assert Tape.read(broken.directory).last_tree != Tape.read(recorded.directory).last_tree
+    assert RecordedRun(plain.directory).last_tree == RecordedRun(recorded.directory).last_tree
+    assert RecordedRun(broken.directory).last_tree != RecordedRun(recorded.directory).last_tree
 
 
-def test_fork_of_a_fork_has_the_past_of_both(recorded: Ended) -> None:
-    first = fork(recorded.directory, ForkWords(at=12))[0]
-    second = fork(first.directory, ForkWords(at=30))[0]
+def test_fork_of_a_fork_has_the_past_of_both(recorded: FinishedRun) -> None:
+    first = fork(recorded.directory, ForkOptions(at=12))[0]
+    second = fork(first.directory, ForkOptions(at=30))[0]
     assert second.divergence is None and second.exit_code == 0
-    opened = Reader(second.directory).opened().body
-    assert opened["lineage"]["run"] == first.run
-    assert opened["lineage"]["root"] == recorded.run
-    assert Tape.read(second.directory).last_tree == Tape.read(recorded.directory).last_tree
+    lineage = RunLog(second.directory).opened.lineage
+    assert lineage is not None
+    assert (lineage.run, lineage.root) == (first.run, recorded.run)
+    assert RecordedRun(second.directory).last_tree == RecordedRun(recorded.directory).last_tree
     assert verify(second.directory, signing_key(Engine.current().home).public).ok
 
 
-def test_a_fork_at_a_step_that_is_not_there_says_which_are(recorded: Ended) -> None:
+def test_a_fork_at_a_step_that_is_not_there_says_which_are(recorded: FinishedRun) -> None:
     with pytest.raises(InvalidInput, match="steps 1 to"):
-        fork(recorded.directory, ForkWords(at=1000))
+        fork(recorded.directory, ForkOptions(at=1000))
 
 
 ASKING = """
@@ -183,21 +180,17 @@ def test_an_approval_of_the_recording_is_never_used_again(asking: Path) -> None:
     with Person() as person:
         recorded = run(order_of(["python3", "agent.py"], cwd=asking))
     assert recorded.exit_code == 0 and len(person.answered) == 3
-    asked = [row.step for row in Tape.read(recorded.directory).rows if row.kind == "http"]
+    asked = [row.number for row in RecordedRun(recorded.directory).steps if row.kind == "http"]
     with Person(says_yes=False) as nobody:
-        future = fork(recorded.directory, ForkWords(at=asked[1]))[0]
+        future = fork(recorded.directory, ForkOptions(at=asked[1]))[0]
     # The first is the past: it is told again, and nobody is asked. The others are asked anew.
     assert nobody.answered == [future.run, future.run]
-    settled = {
-        step.number: step.settled.body["outcome"]
-        for step in Reader(future.directory).steps()
-        if step.settled is not None and step.number in asked
-    }
-    assert list(settled.values()) == ["simulated", "refused", "refused"]
+    outcomes = [step.outcome for step in RunLog(future.directory).steps() if step.number in asked]
+    assert outcomes == ["simulated", "refused", "refused"]
 
 
 def test_a_replay_asks_nobody_and_spends_no_answer(asking: Path) -> None:
-    from paddock.run.replaying import replay
+    from paddock.run.replay.replay import replay
 
     with Person() as person:
         recorded = run(order_of(["python3", "agent.py"], cwd=asking))
@@ -209,15 +202,14 @@ def test_a_replay_asks_nobody_and_spends_no_answer(asking: Path) -> None:
 
 @pytest.mark.repeated
 @pytest.mark.timeout(600)
-def test_forks_with_different_faults_tell_what_came_of_each(recorded: Ended) -> None:
+def test_forks_with_different_faults_tell_what_came_of_each(recorded: FinishedRun) -> None:
     payments = {"kind": "http", "host": "api.stripe.com"}
     faults = [
         [{"id": f"f{n}", "match": payments, "fault": {"status": 500 + n}, "first": 1}]
         for n in range(times(4, 20))
     ]
-    futures = fork(recorded.directory, [ForkWords(at=38, faults=one) for one in faults])
+    futures = fork(recorded.directory, [ForkOptions(at=38, faults=one) for one in faults])
     assert len({one.run for one in futures}) == len(faults)
     for number, future in enumerate(futures):
-        struck = [r.body["fault"]["status"] for r in Reader(future.directory).records()
-                  if r.type == "decided" and r.body.get("fault")]  # fmt: skip
+        struck = [step.fault["status"] for step in RunLog(future.directory).steps() if step.fault]
         assert struck == [500 + number]

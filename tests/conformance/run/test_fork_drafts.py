@@ -9,12 +9,12 @@ from paddock.cli.run_summary import summary_lines
 from paddock.doors.machine.engine import Engine
 from paddock.gate.drafts import Drafts
 from paddock.gate.opening import gate_store
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
 from paddock.run.report import report_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.session import FinishedRun, run
 
 WRITING = """\
 import urllib.request
@@ -30,7 +30,7 @@ network: {allow: ["api.test:80"], hosts: {api.test: "127.0.0.1:9"}}
 """
 
 
-def kept(ended: Ended) -> set[str]:
+def kept(ended: FinishedRun) -> set[str]:
     drafts = Drafts(gate_store(Engine.current().home)).all(run=ended.run)
     return {one.draft_id for one in drafts}
 
@@ -42,8 +42,8 @@ def test_summary_of_a_fork_names_the_drafts_that_are_its_own(tmp_path: Path) -> 
     assert set(report_of(recorded.directory).drafts) == kept(recorded)
     assert len(kept(recorded)) == 3
 
-    last = [row.step for row in Tape.read(recorded.directory).rows if row.kind == "http"][2]
-    made = fork(recorded.directory, ForkWords(last))[0]
+    last = [row.number for row in RecordedRun(recorded.directory).steps if row.kind == "http"][2]
+    made = fork(recorded.directory, ForkOptions(last))[0]
     report = report_of(made.directory)
     assert len(kept(made)) == 1 and set(report.drafts) == kept(made)
     assert set(report.past_drafts) <= kept(recorded) and report.drafted == 3

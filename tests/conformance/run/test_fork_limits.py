@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from conformance.run.listening import Listening
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.session import FinishedRun, run
 
 PAYING = """\
 import urllib.error, urllib.request
@@ -52,7 +52,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def paid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+def paid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedRun]:
     place = tmp_path_factory.mktemp("limits")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop) as shop:
         threading.Thread(target=shop.serve_forever, args=(0.02,), daemon=True).start()
@@ -77,9 +77,11 @@ def paid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
         ("budget", "sum: args.body.amount, max: 239, per: 24h", "403"),
     ],
 )
-def test_limit_of_a_fork_counts_its_past(paid: Ended, name: str, words: str, last: str) -> None:
-    step = [row.step for row in Tape.read(paid.directory).rows if row.kind == "http"][3]
+def test_limit_of_a_fork_counts_its_past(
+    paid: FinishedRun, name: str, words: str, last: str
+) -> None:
+    step = [row.number for row in RecordedRun(paid.directory).steps if row.kind == "http"][3]
     limit = LIMIT.replace("NAME", name).replace("WORDS", words)
     heard = Listening()
-    fork(paid.directory, ForkWords(step, sets=(limit,)), watch=heard)
+    fork(paid.directory, ForkOptions(step, sets=(limit,)), watch=heard)
     assert heard.lines == ["200", "200", "200", last]

@@ -21,12 +21,12 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
 from paddock.run.matching.forkable import places
 from paddock.run.order import order_of
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.report import report_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.session import FinishedRun, run
 from paddock.state.home import Home
 from paddock.state.trees.restoring import lay_out
 from paddock.state.trees.store import TreeStore
@@ -93,7 +93,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def recorded(project: Path, *command: str) -> Ended:
+def recorded(project: Path, *command: str) -> FinishedRun:
     ended = run(order_of([sys.executable, *command], cwd=project))
     assert ended.exit_code == 0, ended
     return ended
@@ -141,10 +141,10 @@ def _content(path: Path) -> object:
     return hashlib.sha256(data).hexdigest()
 
 
-def check_witness(ended: Ended, project: Path, scratch: Path) -> None:
+def check_witness(ended: FinishedRun, project: Path, scratch: Path) -> None:
     """The recorded final state is what the agent itself read at its end (`agents/witness.py`).
     That a fork ends as the original did says nothing about it: one recorder recorded both."""
-    tree = str(Tape.read(ended.directory).last_tree)
+    tree = str(RecordedRun(ended.directory).last_tree)
     overlay = laid_out(tree, scratch)[str(project)]
     for path, digest in json.loads((overlay / "witness.json").read_text()).items():
         # What the agent only read is not recorded, and is as it is in the project.
@@ -152,10 +152,10 @@ def check_witness(ended: Ended, project: Path, scratch: Path) -> None:
         assert hashlib.sha256((place / path).read_bytes()).hexdigest() == digest, path
 
 
-def check_forks(first: Ended, steps: Sequence[int], scratch: Path) -> list[str]:
+def check_forks(first: FinishedRun, steps: Sequence[int], scratch: Path) -> list[str]:
     """Every fork without a change ends as the original did, and is recorded as its agent saw it.
     Gives why some were refused."""
-    tape = Tape.read(first.directory)
+    tape = RecordedRun(first.directory)
     project = scratch.parent / "project"
     check_witness(first, project, scratch / "witness")
     wanted = contents(str(tape.last_tree), scratch / "wanted")
@@ -163,7 +163,7 @@ def check_forks(first: Ended, steps: Sequence[int], scratch: Path) -> list[str]:
     for step, future in futures.items():
         assert future.divergence is None and future.exit_code == 0, (step, future)
         check_witness(future, project, scratch / "witness")
-        left = contents(str(Tape.read(future.directory).last_tree), scratch / "left")
+        left = contents(str(RecordedRun(future.directory).last_tree), scratch / "left")
         stamps = {path for path in {*left, *wanted} if path.endswith(".stamp")}
         others = {path for path in {*left, *wanted} if left.get(path) != wanted.get(path)}
         assert others <= stamps, (step, others)
@@ -175,22 +175,22 @@ def check_forks(first: Ended, steps: Sequence[int], scratch: Path) -> list[str]:
     return refused
 
 
-def forked(first: Ended, steps: Sequence[int]) -> tuple[dict[int, Ended], list[str]]:
+def forked(first: FinishedRun, steps: Sequence[int]) -> tuple[dict[int, FinishedRun], list[str]]:
     """The futures by step, all at once; one by one where some are refused, to learn which."""
     with contextlib.suppress(InvalidInput):
-        every = fork(first.directory, [ForkWords(at=step) for step in steps])
+        every = fork(first.directory, [ForkOptions(at=step) for step in steps])
         return dict(zip(steps, every, strict=True)), []
     futures, refused = {}, []
     for step in steps:
         try:
-            (futures[step],) = fork(first.directory, ForkWords(at=step))
+            (futures[step],) = fork(first.directory, ForkOptions(at=step))
         except InvalidInput as error:
             refused.append(error.message)
     return futures, refused
 
 
-def steps_of(first: Ended) -> list[int]:
-    return places(Tape.read(first.directory).rows)
+def steps_of(first: FinishedRun) -> list[int]:
+    return places(RecordedRun(first.directory).steps)
 
 
 def test_no_row_of_a_database_in_wal_mode_is_lost_and_its_log_is_reported(
@@ -200,7 +200,7 @@ def test_no_row_of_a_database_in_wal_mode_is_lost_and_its_log_is_reported(
     first = recorded(project, "agent.py")
     steps = steps_of(first)
     assert check_forks(first, steps, tmp_path / "scratch") == []
-    (future,) = fork(first.directory, ForkWords(at=steps[-2]))
+    (future,) = fork(first.directory, ForkOptions(at=steps[-2]))
     report = report_of(future.directory)
     assert str(project / "data.db-wal") in report.kept
     assert report.as_json()["files_kept"] == len(report.kept)
@@ -212,8 +212,8 @@ def test_closed_files_are_the_recorded_ones_where_a_program_starts_another(
     """While a program is started its parent stands still (vfork): nobody else is at work."""
     (project / "agent.py").write_text(SPAWNS)
     first = recorded(project, "agent.py")
-    (future,) = fork(first.directory, ForkWords(at=3))
-    trees = (Tape.read(one.directory).last_tree for one in (first, future))
+    (future,) = fork(first.directory, ForkOptions(at=3))
+    trees = (RecordedRun(one.directory).last_tree for one in (first, future))
     before, after = (contents(str(tree), tmp_path / "scratch") for tree in trees)
     assert before == after
     assert report_of(future.directory).kept == ()
@@ -258,7 +258,7 @@ def test_a_fork_is_refused_where_a_descriptor_is_on_its_way_to_another_socket(
     (project / "agent.py").write_text(SENDS)
     first = recorded(project, "agent.py")
     with pytest.raises(InvalidInput, match="are on their way through a socket"):
-        fork(first.directory, ForkWords(at=4))
+        fork(first.directory, ForkOptions(at=4))
 
 
 @pytest.mark.thorough

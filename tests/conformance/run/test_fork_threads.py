@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from paddock.run.files import tree_at
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.session import FinishedRun, run
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
 from repetition import times
@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def recorded(project: Path, text: str) -> Ended:
+def recorded(project: Path, text: str) -> FinishedRun:
     (project / "many.py").write_text(text)
     ended = run(order_of(["python3", "many.py"], cwd=project))
     assert ended.exit_code == 0
@@ -82,23 +82,23 @@ def files(tree: str) -> dict[str, str]:
 @pytest.mark.parametrize("text", [WRITES_AND_ASKS, STARTS_TOOLS], ids=["threads", "tools"])
 def test_no_file_is_lost_wherever_a_fork_begins(project: Path, text: str) -> None:
     first = recorded(project, text)
-    whole = files(str(Tape.read(first.directory).last_tree))
+    whole = files(str(RecordedRun(first.directory).last_tree))
     assert len(whole) >= 3
-    places = sorted({row.step for row in Tape.read(first.directory).rows if row.step > 1})
+    places = sorted({row.number for row in RecordedRun(first.directory).steps if row.number > 1})
     futures = fork(
-        first.directory, [ForkWords(at=k) for k in places[:: max(len(places) // times(2, 6), 1)]]
+        first.directory, [ForkOptions(at=k) for k in places[:: max(len(places) // times(2, 6), 1)]]
     )
     for future in futures:
         assert future.divergence is None and future.exit_code == 0, future
-        left = str(Tape.read(future.directory).last_tree)
+        left = str(RecordedRun(future.directory).last_tree)
         assert files(left) == whole, future.run
 
 
 def test_each_step_has_the_files_that_were_there_when_it_was_proposed(project: Path) -> None:
     """A thread asks after it has written: at its step, the file is there."""
     first = recorded(project, WRITES_AND_ASKS)
-    tape = Tape.read(first.directory)
-    asked = {row.step: ASKED.search(json.dumps(row.arguments)) for row in tape.rows}
+    tape = RecordedRun(first.directory)
+    asked = {row.number: ASKED.search(json.dumps(row.arguments)) for row in tape.steps}
     found = {step: match.groups() for step, match in asked.items() if match is not None}
     assert len(set(found.values())) == 20
     for step, (thread, number) in found.items():

@@ -10,11 +10,11 @@ import pytest
 from conformance.run.listening import Listening
 from paddock.doors.machine.engine import Engine
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
+from paddock.run.session import FinishedRun, run
 from paddock.world.kept import open_kept
 
 AGENTS = Path(__file__).with_name("agents")
@@ -40,7 +40,7 @@ NO_WORLD = "world={}"
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Ended:
+def recorded(tmp_path: Path) -> FinishedRun:
     place = tmp_path / "project"
     place.mkdir()
     shutil.copy(AGENTS / "wire.py", place)
@@ -52,29 +52,29 @@ def recorded(tmp_path: Path) -> Ended:
     return ended
 
 
-def requests(ended: Ended) -> list[int]:
-    rows = Tape.read(ended.directory).rows
-    return [row.step for row in rows if row.kind == "http" and row.is_within is None]
+def requests(ended: FinishedRun) -> list[int]:
+    rows = RecordedRun(ended.directory).steps
+    return [row.number for row in rows if row.kind == "http" and row.within is None]
 
 
-def forked(ended: Ended, at: int, *sets: str) -> tuple[Ended, list[str]]:
+def forked(ended: FinishedRun, at: int, *sets: str) -> tuple[FinishedRun, list[str]]:
     heard = Listening()
-    return fork(ended.directory, ForkWords(at, sets=sets), watch=heard)[0], heard.lines
+    return fork(ended.directory, ForkOptions(at, sets=sets), watch=heard)[0], heard.lines
 
 
-def reset(ended: Ended) -> None:
+def reset(ended: FinishedRun) -> None:
     with open_kept(Engine.current().home.root, ended.run, read_only=False) as world:
         for one in world.services:
             one.reset()
 
 
-def remove(ended: Ended) -> None:
+def remove(ended: FinishedRun) -> None:
     shutil.rmtree(Engine.current().home.worlds / ended.run)
 
 
 @pytest.mark.parametrize(("lose", "why"), [(reset, "was reset"), (remove, "is not there")])
 def test_a_fork_without_the_world_of_its_step_is_refused(
-    recorded: Ended, lose: object, why: str
+    recorded: FinishedRun, lose: object, why: str
 ) -> None:
     assert callable(lose)
     first, *_, last = requests(recorded)
@@ -86,7 +86,7 @@ def test_a_fork_without_the_world_of_its_step_is_refused(
     assert forked(recorded, last, NO_WORLD)[1] == ["2", "gone"]
 
 
-def test_a_fork_of_a_fork_is_refused_the_world_that_its_fork_lost(recorded: Ended) -> None:
+def test_a_fork_of_a_fork_is_refused_the_world_that_its_fork_lost(recorded: FinishedRun) -> None:
     steps = requests(recorded)
     first, _ = forked(recorded, steps[2])
     assert forked(first, steps[3])[1] == ["2", "2"]
@@ -100,7 +100,7 @@ def test_a_fork_of_a_fork_is_refused_the_world_that_its_fork_lost(recorded: Ende
 
 
 def test_the_past_of_a_fork_of_other_stand_ins_is_in_the_world_of_its_original(
-    recorded: Ended,
+    recorded: FinishedRun,
 ) -> None:
     steps = requests(recorded)
     chatting, _ = forked(recorded, steps[2], CHAT)
@@ -112,16 +112,18 @@ def test_the_past_of_a_fork_of_other_stand_ins_is_in_the_world_of_its_original(
         forked(again, steps[2], PAYMENTS)
 
 
-def test_a_fork_of_a_replay_has_the_world_of_what_was_replayed(recorded: Ended) -> None:
+def test_a_fork_of_a_replay_has_the_world_of_what_was_replayed(recorded: FinishedRun) -> None:
     again = replay(recorded.directory)
     assert forked(again, requests(again)[3])[1] == ["2", "2"]
 
 
-def test_a_program_in_the_state_of_a_step_has_its_world_or_is_refused(recorded: Ended) -> None:
-    def count(ended: Ended, at: int) -> list[str]:
+def test_a_program_in_the_state_of_a_step_has_its_world_or_is_refused(
+    recorded: FinishedRun,
+) -> None:
+    def count(ended: FinishedRun, at: int) -> list[str]:
         heard = Listening()
         program = "from wire import pay; print(len(pay('GET', '/v1/customers')['data']))"
-        words = ForkWords(at, command=("python3", "-c", program), is_state_only=True)
+        words = ForkOptions(at, command=("python3", "-c", program), is_state_only=True)
         fork(ended.directory, words, watch=heard)
         return heard.lines
 
@@ -169,7 +171,7 @@ STANDS = "world={count.example: {service: command, run: [python3, counter.py], p
 
 
 @pytest.fixture
-def counting(tmp_path: Path) -> Ended:
+def counting(tmp_path: Path) -> FinishedRun:
     (tmp_path / "counter.py").write_text(COUNTER)
     (tmp_path / "agent.py").write_text(COUNTING)
     (tmp_path / "paddock.yaml").write_text(
@@ -179,7 +181,7 @@ def counting(tmp_path: Path) -> Ended:
 
 
 def test_a_fork_of_a_fork_does_not_start_a_stand_in_anew_that_keeps_no_past(
-    counting: Ended,
+    counting: FinishedRun,
 ) -> None:
     made, lines = forked(counting, 2, STANDS)
     assert lines == ["0", "1", "2", "2"]

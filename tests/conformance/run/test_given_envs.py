@@ -13,7 +13,8 @@ import pytest
 
 from paddock.journal.keyed import Keyed
 from paddock.model.errors import InvalidInput
-from paddock.run.setting import given_envs
+from paddock.model.events import Configured
+from paddock.run.configuration import given_envs
 
 VALUE = "sw0rdfish-0f-the-caller"
 AGENT = "import os, hashlib; print(hashlib.sha256(os.environ['TOKEN'].encode()).hexdigest())\n"
@@ -70,14 +71,14 @@ def test_value_is_in_no_file_and_is_needed_again(home: Path, tmp_path: Path) -> 
 
 def test_value_of_the_environment_must_be_the_recorded_one() -> None:
     keyed = Keyed(bytes(32))
-    setting = {"given_envs": {"A": keyed.of("one")}}
-    assert given_envs(setting, keyed, {}, {"A": "one"}) == {"A": "one"}
-    assert given_envs(setting, keyed, {"A": "two"}, {}) == {"A": "two"}
+    configured = Configured(given_envs={"A": keyed.of("one")})
+    assert given_envs(configured, keyed, {}, {"A": "one"}) == {"A": "one"}
+    assert given_envs(configured, keyed, {"A": "two"}, {}) == {"A": "two"}
     with pytest.raises(InvalidInput, match="another value"):
-        given_envs(setting, keyed, {}, {"A": "two"})
+        given_envs(configured, keyed, {}, {"A": "two"})
     with pytest.raises(InvalidInput, match="not set"):
-        given_envs(setting, keyed, {}, {})
+        given_envs(configured, keyed, {}, {})
 
 
 def test_older_run_has_its_values_itself() -> None:
-    assert given_envs({"own_envs": {"A": "x"}}, Keyed(bytes(32)), {}, {}) == {"A": "x"}
+    assert given_envs(Configured(own_envs={"A": "x"}), Keyed(bytes(32)), {}, {}) == {"A": "x"}

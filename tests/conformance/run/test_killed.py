@@ -22,8 +22,8 @@ from paddock.gate.signed_journals import check_trusted
 from paddock.journal.findings import Status
 from paddock.journal.index import Index
 from paddock.journal.verify import verify
-from paddock.run.forking import LAST, ForkWords, fork
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import LAST, ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
 from paddock.state.home import Home
 from repetition import times
 
@@ -84,7 +84,7 @@ def test_a_killed_run_is_interrupted_verifies_and_can_be_forked(
             report = verify(directory, key)
             assert report.status is (Status.ENDED if state == "ended" else Status.INTERRUPTED)
             if has_setting(directory, home):
-                future = fork(directory, ForkWords(at=LAST))[0]
+                future = fork(directory, ForkOptions(at=LAST))[0]
                 assert future.divergence is None, future.divergence.text
                 assert future.exit_code == 0
                 forked += 1
@@ -117,7 +117,7 @@ def start(project: Path) -> subprocess.Popen[bytes]:
 def has_setting(directory: Path, home: Home) -> bool:
     """Whether it had begun so far, and was signed so far, that there is something to go on from."""
     try:
-        return bool(Tape.read(directory, check_trusted(directory, home)).rows)
+        return bool(RecordedRun(directory, check_trusted(directory, home)).steps)
     except Exception as error:
         assert "no setting" in str(error), error
         return False

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.session import FinishedRun, run
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
 
@@ -51,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recorded(project: Path) -> Ended:
+def recorded(project: Path) -> FinishedRun:
     ended = run(order_of(["python3", "agent.py"], cwd=project))
     assert ended.exit_code == 0
     return ended
@@ -63,12 +63,12 @@ def paddock(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_the_last_version_of_each_file_is_stored_and_comes_back(
-    project: Path, recorded: Ended, tmp_path: Path
+    project: Path, recorded: FinishedRun, tmp_path: Path
 ) -> None:
     import random
 
     whole = random.Random(1).randbytes(SIZE)
-    store, tree = TreeStore(Home.find().trees), str(Tape.read(recorded.directory).last_tree)
+    store, tree = TreeStore(Home.find().trees), str(RecordedRun(recorded.directory).last_tree)
     nodes = {path.rpartition("/")[2]: node for path, node in store.entries(tree)}
     assert all(store.is_kept(nodes[name]) for name in ("large", "sparse"))
     cat = paddock("files", recorded.run, "large", "--cat")
@@ -84,13 +84,13 @@ def test_the_last_version_of_each_file_is_stored_and_comes_back(
         (project / name).unlink()
 
 
-def test_a_fork_that_needs_a_version_that_was_not_stored_is_refused(recorded: Ended) -> None:
-    tape = Tape.read(recorded.directory)
-    asked = [row.step for row in tape.rows if row.kind == "http"]
+def test_a_fork_that_needs_a_version_that_was_not_stored_is_refused(recorded: FinishedRun) -> None:
+    tape = RecordedRun(recorded.directory)
+    asked = [row.number for row in tape.steps if row.kind == "http"]
     with pytest.raises(InvalidInput, match="large was not stored") as refused:
-        fork(recorded.directory, ForkWords(at=asked[0]))
+        fork(recorded.directory, ForkOptions(at=asked[0]))
     assert "it can be at step" in str(refused.value.hint)
     # What the agent writes again byte for byte is not needed from the store.
-    (future,) = fork(recorded.directory, ForkWords(at=asked[1]))
+    (future,) = fork(recorded.directory, ForkOptions(at=asked[1]))
     assert (future.divergence, future.exit_code) == (None, 0)
-    assert Tape.read(future.directory).last_tree == tape.last_tree
+    assert RecordedRun(future.directory).last_tree == tape.last_tree

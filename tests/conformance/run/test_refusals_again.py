@@ -9,9 +9,9 @@ import pytest
 from conformance.run.test_replay import Listening, played_text, project
 from paddock.gate.refusals import MAX_SINGLE
 from paddock.run.compare.trail import read_trail
-from paddock.run.forking import ForkWords, fork
 from paddock.run.matching.rows import DivergedBy
-from paddock.run.replaying import replay
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.replay import replay
 from paddock.run.report import report_of
 
 __all__ = ["project"]
@@ -49,12 +49,12 @@ def test_counted_refusals_replay_by_their_count(project: Path) -> None:
         step: one.count for step, one in report.repeats.items()
     }
     results = [
-        [move.result for move in read_trail(one.directory).moves] for one in (recorded, same)
+        [step.result for step in read_trail(one.directory).steps] for one in (recorded, same)
     ]
     assert results[0] == results[1]
 
     # A second future from the middle of the loop meets the rules again, and counts on.
-    (forked,) = fork(recorded.directory, ForkWords(at=MAX_SINGLE // 2), watch=Listening())
+    (forked,) = fork(recorded.directory, ForkOptions(at=MAX_SINGLE // 2), watch=Listening())
     assert forked.exit_code == 0 and forked.divergence is None
     assert report_of(forked.directory).outcomes["refused"] == TRIES
 

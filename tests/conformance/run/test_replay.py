@@ -10,16 +10,17 @@ import pytest
 
 from paddock.doors.machine.engine import Engine
 from paddock.gate.opening import signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.model.action import Kind
-from paddock.run.forking import ForkWords, fork
-from paddock.run.matching.besides import marked
+from paddock.model.events import BackgroundAnswered
+from paddock.run.matching.background import marked
 from paddock.run.order import order_of
-from paddock.run.replaying import replay, rules_for
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import PastOptions, replay, rules_for
 from paddock.run.report import report_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.session import FinishedRun, run
 from repetition import times
 
 AGENTS = Path(__file__).with_name("agents")
@@ -108,17 +109,20 @@ def test_what_only_a_replay_sends_beside_is_answered_with_nothing_or_a_no(projec
     recorded, _ = played_text(project, FIRST)
     (project / "own.py").write_text(MORE + FIRST + BESIDE)
     heard = Listening()
-    again = replay(recorded.directory, watch=heard, beside=["shop.example"])
+    again = replay(recorded.directory, watch=heard, past=PastOptions(beside=("shop.example",)))
     assert again.divergence is None, again.divergence.text if again.divergence else ""
     nothing, no = "(204, None, b'')", "(403, 'block', b'')"
     assert heard.out.decode().splitlines()[2:] == [nothing] * 4 + [no] * 2
     assert steps(again) == steps(recorded)
-    assert again.beside == len([nothing] * 4 + [no] * 2)
-    noted = [one.body for one in Reader(again.directory).records() if one.type == "observed"]
-    told = [(one["method"], one["outcome"]) for one in noted if one["what"] == "beside"]
+    assert again.background == len([nothing] * 4 + [no] * 2)
+    told = [
+        (record.event.method, record.event.outcome)
+        for record in RunLog(again.directory).events(BackgroundAnswered)
+        if isinstance(record.event, BackgroundAnswered)
+    ]
     refusals = [("DELETE", "refused"), ("POST", "refused")]
     assert told == [("POST", "done")] * 3 + [("GET", "done"), *refusals]
-    assert report_of(again.directory).beside == again.beside
+    assert report_of(again.directory).beside == again.background
     assert verify(again.directory, signing_key(Engine.current().home).public).ok
 
 
@@ -126,15 +130,15 @@ def test_what_only_a_replay_sends_beside_is_answered_with_nothing_or_a_no(projec
 def test_a_question_to_a_model_is_not_beside_whatever_a_rule_says(project: Path, rule: str) -> None:
     recorded, _ = played_text(project, FIRST)
     (project / "own.py").write_text(MORE + FIRST + ASKING)
-    again = replay(recorded.directory, beside=[rule])
+    again = replay(recorded.directory, past=PastOptions(beside=(rule,)))
     assert again.divergence is not None and again.divergence.kind == "extra"
-    assert again.beside == 0
+    assert again.background == 0
 
 
 def test_nothing_is_beside_where_that_is_dropped(project: Path) -> None:
     recorded, _ = played_text(project, FIRST)
     (project / "own.py").write_text(MORE + FIRST + BESIDE)
-    again = replay(recorded.directory, drops_beside=True)
+    again = replay(recorded.directory, past=PastOptions(drops_beside=True))
     assert again.divergence is not None and again.divergence.kind == "extra"
 
 
@@ -142,47 +146,47 @@ def test_nothing_is_beside_where_that_is_dropped(project: Path) -> None:
 def test_what_goes_on_beside_does_not_keep_a_replay_alive_that_waits_in_vain(project: Path) -> None:
     recorded, _ = played_text(project, FIRST)
     (project / "own.py").write_text(MORE + STUCK)
-    again = replay(recorded.directory, patience_s=2.0)
+    again = replay(recorded.directory, past=PastOptions(patience_s=2.0))
     assert again.divergence is not None
     assert again.divergence.kind == "order"
-    assert again.beside > 0
+    assert again.background > 0
 
 
 def test_a_fork_has_the_past_of_its_record_whatever_goes_on_beside(project: Path) -> None:
     recorded, first = played(project, COMMANDS["with_exporter"])
-    tape = Tape.read(recorded.directory)
-    asked = [row.step for row in tape.rows if row.kind is Kind.MODEL]
+    tape = RecordedRun(recorded.directory)
+    asked = [row.number for row in tape.steps if row.kind is Kind.MODEL]
     heard = Listening()
-    (made,) = fork(recorded.directory, ForkWords(asked[-2]), watch=heard)
+    (made,) = fork(recorded.directory, ForkOptions(asked[-2]), watch=heard)
     assert made.divergence is None and made.exit_code == 0
     assert comparable(heard.out) == comparable(first)
-    past = Tape.read(made.directory)
-    at = next(row.is_within or row.step for row in tape.rows if row.step == asked[-2])
+    past = RecordedRun(made.directory)
+    at = next(row.within or row.number for row in tape.steps if row.number == asked[-2])
     assert [step for step in steps(made) if step[0] <= at] == [
         step for step in steps(recorded) if step[0] <= at
     ]
     assert all(past.tree_at(step) == tape.tree_at(step) for step in asked[:-1])
-    further = fork(made.directory, ForkWords(asked[2]))[0]
+    further = fork(made.directory, ForkOptions(asked[2]))[0]
     assert further.divergence is None and further.exit_code == 0
     assert replay(made.directory).divergence is None
     assert verify(made.directory, signing_key(Engine.current().home).public).ok
 
 
-def played_text(project: Path, text: str) -> tuple[Ended, bytes]:
+def played_text(project: Path, text: str) -> tuple[FinishedRun, bytes]:
     (project / "own.py").write_text(text)
     return played(project, ["python3", "own.py"])
 
 
-def played(project: Path, command: list[str]) -> tuple[Ended, bytes]:
+def played(project: Path, command: list[str]) -> tuple[FinishedRun, bytes]:
     heard = Listening()
     return run(order_of(command, cwd=project), heard), heard.out
 
 
-def steps(ended: Ended) -> list[tuple[int, object, str]]:
+def steps(ended: FinishedRun) -> list[tuple[int, object, str]]:
     """What goes on beside comes as often as it likes."""
-    tape = Tape.read(ended.directory)
-    rows = marked(tape.rows, rules_for(tape, ()).beside)
-    return [(row.step, row.kind, row.name) for row in rows if row.beside is None]
+    tape = RecordedRun(ended.directory)
+    rows = marked(tape.steps, rules_for(tape, PastOptions()).beside)
+    return [(row.number, row.kind, row.name) for row in rows if row.background is None]
 
 
 def comparable(out: bytes) -> list[bytes]:

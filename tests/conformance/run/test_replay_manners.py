@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import PastOptions, replay
+from paddock.run.session import FinishedRun, run
 
 AGENTS = Path(__file__).with_name("agents")
 PAYS = """
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def ran(project: Path, *command: str, **words: object) -> tuple[Ended, bytes]:
+def ran(project: Path, *command: str, **words: object) -> tuple[FinishedRun, bytes]:
     heard = Heard()
     ended = run(order_of(command, cwd=project, **words), heard)  # type: ignore[arg-type]
     return ended, heard.out
@@ -58,7 +58,7 @@ def test_another_exit_code_alone_does_nothing_again_for_real(project: Path) -> N
     again = replay(recorded.directory, on_divergence="live")
     assert again.divergence is not None and again.divergence.step is None
     assert again.divergence.text == "it left its record after its last step: exit_code was 0, is 3"
-    assert Tape.read(again.directory).opened["kind"] == "replay"
+    assert RecordedRun(again.directory).opened.kind == "replay"
 
 
 def test_another_version_of_an_agent_is_played_against_the_same_past(project: Path) -> None:
@@ -66,10 +66,10 @@ def test_another_version_of_an_agent_is_played_against_the_same_past(project: Pa
     (project / "pays2.py").write_text(PAYS.format(word="a") + "# another version\n")
     again = replay(recorded.directory, command=["python3", "pays2.py"])
     assert again.divergence is None and again.exit_code == 0
-    assert Tape.read(again.directory).rows[0].arguments["argv"] == ["python3", "pays2.py"]
-    last = Tape.read(recorded.directory).last_step
+    assert RecordedRun(again.directory).steps[0].arguments["argv"] == ["python3", "pays2.py"]
+    last = RecordedRun(recorded.directory).last_step
     heard = Heard()
-    words = ForkWords(at=last, command=("python3", "pays2.py"))
+    words = ForkOptions(at=last, command=("python3", "pays2.py"))
     (future,) = fork(recorded.directory, words, watch=heard)
     assert future.divergence is None and heard.out == first
 
@@ -111,7 +111,7 @@ def test_the_time_zone_and_the_language_are_those_of_the_record(
     monkeypatch.setenv("LC_TIME", "C")
     heard = Heard()
     assert replay(recorded.directory, watch=heard).divergence is None
-    fork(recorded.directory, ForkWords(at=1), watch=heard)
+    fork(recorded.directory, ForkOptions(at=1), watch=heard)
     assert heard.out == 2 * first
 
 
@@ -139,7 +139,7 @@ def test_who_works_as_long_as_in_the_record_is_waited_for(project: Path) -> None
     (project / "paddock.yaml").write_text(SLOW)
     recorded, said = ran(project, "python3", "works.py")
     assert recorded.exit_code == 0, said
-    again = replay(recorded.directory, patience_s=0.5)
+    again = replay(recorded.directory, past=PastOptions(patience_s=0.5))
     assert again.divergence is None, again.divergence.text if again.divergence else ""
 
 
@@ -186,7 +186,7 @@ time.sleep(0.4)
 def test_a_program_whose_parent_has_ended_is_a_step_like_any_other(project: Path) -> None:
     (project / "forks.py").write_text(FORKS)
     recorded, _ = ran(project, "python3", "forks.py")
-    names = [row.name for row in Tape.read(recorded.directory).rows]
+    names = [row.name for row in RecordedRun(recorded.directory).steps]
     assert sorted(names) == ["echo"] * 6 + ["python3", "sh"]
     again = replay(recorded.directory)
     assert again.divergence is None, again.divergence.text if again.divergence else ""

@@ -15,14 +15,15 @@ import pytest
 from paddock.cli.main import main
 from paddock.doors.machine.engine import Engine
 from paddock.journal.conversations import request_of
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
 from paddock.run.report import report_of
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.session import FinishedRun, run
 
 AGENTS = Path(__file__).with_name("agents")
 
@@ -48,7 +49,7 @@ class Heard:
         self.out += data
 
 
-def ran(project: Path, *command: str, **words: object) -> tuple[Ended, str]:
+def ran(project: Path, *command: str, **words: object) -> tuple[FinishedRun, str]:
     heard = Heard()
     ended = run(order_of(command, cwd=project, **words), heard)  # type: ignore[arg-type]
     return ended, heard.out.decode()
@@ -107,12 +108,14 @@ def test_each_program_of_the_agent_is_a_step_and_what_it_starts_belongs_to_it(
     project: Path,
 ) -> None:
     ended, _ = ran(bare(project), "sh", "-c", "sh -c 'id; uname' >/dev/null; (exec ls >/dev/null)")
-    rows = Tape.read(ended.directory).rows
+    rows = RecordedRun(ended.directory).steps
     assert [row.name for row in rows] == ["sh", "sh", "ls"]
-    assert [row.parent for row in rows] == [None, 1, 1]
-    observed = [r for r in Reader(ended.directory).records()
-                if r.type == "observed" and r.body["what"] == "exec"]  # fmt: skip
-    names = [(Path(r.body["program"]).name, r.step) for r in observed]
+    assert [row.step.parent for row in rows] == [None, 1, 1]
+    names = [
+        (Path(program.started.program).name, step.number)
+        for step in RunLog(ended.directory).steps()
+        for program in step.programs
+    ]
     assert ("id", 2) in names and ("uname", 2) in names
 
 
@@ -120,7 +123,7 @@ def test_a_program_that_is_looked_for_in_many_places_is_one_step(project: Path) 
     code = "import subprocess; subprocess.run(['true']); subprocess.run(['true'])"
     envs = {"PATH": "/nowhere:/home/user:/usr/local/bin:/usr/bin:/bin"}
     ended, _ = ran(bare(project), "/usr/bin/python3", "-c", code, envs=envs)
-    assert [row.name for row in Tape.read(ended.directory).rows].count("true") == 2
+    assert [row.name for row in RecordedRun(ended.directory).steps].count("true") == 2
 
 
 def test_journal_grows_with_what_is_new_also_where_rules_look_at_requests(project: Path) -> None:
@@ -143,10 +146,9 @@ def test_journal_grows_with_what_is_new_also_where_rules_look_at_requests(projec
         assert ended.exit_code == 0
         sizes[turns] = sum(p.stat().st_size for p in ended.directory.rglob("*") if p.is_file())
     assert sizes[40] < 2.3 * sizes[20]
-    reader = Reader(ended.directory)
-    last = [s for s in reader.steps() if s.proposed and s.proposed.body["kind"] == "model"][-1]
-    assert last.proposed is not None
-    body = request_of(reader, reader.body(last.proposed)["arguments"])
+    log = RunLog(ended.directory)
+    last = [step for step in log.steps() if step.kind is Kind.MODEL][-1]
+    body = request_of(log, log.whole_step(last).arguments)
     assert len(body["messages"]) == 79
     assert replay(ended.directory).divergence is None
 
@@ -168,9 +170,9 @@ def test_a_fork_of_the_state_alone_has_files_world_and_memory_of_the_step(projec
     )
     ended, out = ran(project, "python3", "agent.py")
     assert ended.exit_code == 0, out
-    posts = [r.step for r in Tape.read(ended.directory).rows if r.name.startswith("POST")]
+    posts = [r.number for r in RecordedRun(ended.directory).steps if r.name.startswith("POST")]
     heard = Heard()
-    words = ForkWords(at=posts[1], command=("python3", "look.py"), is_state_only=True)
+    words = ForkOptions(at=posts[1], command=("python3", "look.py"), is_state_only=True)
     future = fork(ended.directory, words, watch=heard)[0]
     assert future.exit_code == 0
     assert heard.out.split() == [b"1", b"1", b"1"]

@@ -10,11 +10,11 @@ import pytest
 from conformance.run.listening import Listening
 from paddock.gate.gate import Gate
 from paddock.run.compare.comparison import compare
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
+from paddock.run.session import FinishedRun, run
 
 ASKING = """\
 import json, sys, urllib.error, urllib.request
@@ -46,7 +46,7 @@ ONE_MORE = f"world={{api.openai.com: {HELLO}, model.example: {HELLO}}}"
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     place = tmp_path_factory.mktemp("terms") / "project"
     place.mkdir()
     (place / "agent.py").write_text(ASKING)
@@ -57,38 +57,38 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return ended
 
 
-def forked(ended: Ended, words: ForkWords) -> tuple[Ended, list[str]]:
+def forked(ended: FinishedRun, words: ForkOptions) -> tuple[FinishedRun, list[str]]:
     heard = Listening()
     return fork(ended.directory, words, watch=heard)[0], heard.lines
 
 
-def question(ended: Ended, number: int) -> int:
+def question(ended: FinishedRun, number: int) -> int:
     """The step of a question."""
-    rows = Tape.read(ended.directory).rows
-    texts = [(row.step, str(row.arguments.get("body"))) for row in rows if row.is_within is None]
+    rows = RecordedRun(ended.directory).steps
+    texts = [(row.number, str(row.arguments.get("body"))) for row in rows if row.within is None]
     return next(step for step, text in texts if f"question {number}" in text)
 
 
 def test_first_request_of_a_fork_is_under_its_terms_even_if_it_asks_a_model(
-    recorded: Ended,
+    recorded: FinishedRun,
 ) -> None:
-    words = ForkWords(question(recorded, 1), sets=(NO_MODELS,))
+    words = ForkOptions(question(recorded, 1), sets=(NO_MODELS,))
     assert forked(recorded, words)[1][:3] == ["so question 0", "403", "403"]
 
 
-def test_fork_of_a_fork_is_under_the_terms_of_the_fork(recorded: Ended) -> None:
-    first, _ = forked(recorded, ForkWords(question(recorded, 1), sets=(NO_MODELS,)))
-    second, lines = forked(first, ForkWords(question(first, 2)))
+def test_fork_of_a_fork_is_under_the_terms_of_the_fork(recorded: FinishedRun) -> None:
+    first, _ = forked(recorded, ForkOptions(question(recorded, 1), sets=(NO_MODELS,)))
+    second, lines = forked(first, ForkOptions(question(first, 2)))
     assert second.divergence is None
     assert lines[:3] == ["so question 0", "403", "403"]
-    third, lines = forked(second, ForkWords(question(second, 2), sets=("rules=[]",)))
+    third, lines = forked(second, ForkOptions(question(second, 2), sets=("rules=[]",)))
     assert third.divergence is None
     assert lines[:3] == ["so question 0", "403", "so question 2"]
 
 
-def test_replay_of_a_fork_of_a_fork_comes_under_all_their_terms(recorded: Ended) -> None:
-    first, _ = forked(recorded, ForkWords(question(recorded, 1), sets=(NO_MODELS,)))
-    second, lines = forked(first, ForkWords(question(first, 2), sets=("rules=[]",)))
+def test_replay_of_a_fork_of_a_fork_comes_under_all_their_terms(recorded: FinishedRun) -> None:
+    first, _ = forked(recorded, ForkOptions(question(recorded, 1), sets=(NO_MODELS,)))
+    second, lines = forked(first, ForkOptions(question(first, 2), sets=("rules=[]",)))
     once = replay(second.directory)
     heard = Listening()
     twice = replay(once.directory, watch=heard)
@@ -96,18 +96,18 @@ def test_replay_of_a_fork_of_a_fork_comes_under_all_their_terms(recorded: Ended)
     assert heard.lines == lines
 
 
-def test_fork_reaches_a_host_that_only_its_own_terms_have(recorded: Ended) -> None:
-    last = Tape.read(recorded.directory).last_step
-    found, lines = forked(recorded, ForkWords(last, sets=(ONE_MORE,)))
+def test_fork_reaches_a_host_that_only_its_own_terms_have(recorded: FinishedRun) -> None:
+    last = RecordedRun(recorded.directory).last_step
+    found, lines = forked(recorded, ForkOptions(last, sets=(ONE_MORE,)))
     assert lines == [*(f"so question {n}" for n in range(3)), "hello"]
     heard = Listening()
     assert replay(found.directory, watch=heard).divergence is None
     assert heard.lines == lines
 
 
-def test_past_is_whole_though_the_fork_has_no_such_host_any_more(recorded: Ended) -> None:
+def test_past_is_whole_though_the_fork_has_no_such_host_any_more(recorded: FinishedRun) -> None:
     at = question(recorded, 2)
-    found, lines = forked(recorded, ForkWords(at, sets=("world={model.example: " + HELLO + "}",)))
+    found, lines = forked(recorded, ForkOptions(at, sets=("world={model.example: " + HELLO + "}",)))
     assert found.divergence is None
     assert lines == ["so question 0", "so question 1", "unreachable", "hello"]
 
@@ -128,9 +128,9 @@ def test_faults_that_do_not_strike_are_no_divergence_and_older_records_still_rep
         patched.setattr(Gate, "is_step", lambda gate, request: True)
         older = run(order)
     newer = run(order)
-    kinds = [row.kind for row in Tape.read(newer.directory).rows]
-    assert kinds == [row.kind for row in Tape.read(plain.directory).rows]
-    assert len(Tape.read(older.directory).rows) == len(kinds) + 3
+    kinds = [row.kind for row in RecordedRun(newer.directory).steps]
+    assert kinds == [row.kind for row in RecordedRun(plain.directory).steps]
+    assert len(RecordedRun(older.directory).steps) == len(kinds) + 3
     found = compare([plain.directory, newer.directory, older.directory])
     assert [one.first for one in found.pairings] == [None, None]
     for one in (older, newer):

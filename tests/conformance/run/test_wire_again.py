@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from paddock.run.forking import ForkWords, fork
 from paddock.run.order import order_of
-from paddock.run.replaying import replay
-from paddock.run.running import Ended, run
-from paddock.run.tape import Tape
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
+from paddock.run.session import FinishedRun, run
 
 Answer = Callable[[socket.socket, bytes], None]  # the request is read up to the end of its head
 HEAD = """
@@ -88,7 +88,7 @@ class Played:
     """An agent, the server that it speaks to, and its record."""
 
     server: Server
-    recorded: Ended
+    recorded: FinishedRun
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -267,7 +267,7 @@ def test_an_agent_that_did_not_wait_does_not_wait_again(played: Played, answers:
     assert lines[0] == "TimeoutError"
     assert played.again() == lines
     heard = Heard()
-    (made,) = fork(played.recorded.directory, ForkWords(_last(played)), watch=heard)
+    (made,) = fork(played.recorded.directory, ForkOptions(_last(played)), watch=heard)
     assert made.divergence is None and made.exit_code == 0
     assert heard.lines == lines
     assert played.server.asked[-1] == "/more" and played.server.asked.count("/slow") == 1
@@ -294,7 +294,7 @@ print(told("GET", "/fast"))
     slow = raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", wait_s=1.0)
     lines = played.run(text, {"/slow": slow})
     assert played.again() == lines
-    (made,) = fork(played.recorded.directory, ForkWords(_last(played)))
+    (made,) = fork(played.recorded.directory, ForkOptions(_last(played)))
     assert made.divergence is None and made.exit_code == 0
 
 
@@ -344,4 +344,4 @@ def test_a_client_that_will_write_no_more_gets_its_answer(played: Played) -> Non
 
 
 def _last(played: Played) -> int:
-    return Tape.read(played.recorded.directory).last_step
+    return RecordedRun(played.recorded.directory).last_step

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paddock import Sandbox
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.steps import Step
 from paddock.state.home import Home
 from security.attack import probe
 
@@ -104,17 +105,13 @@ def steps(box: Sandbox, *kinds: str) -> list[Step]:
     """The journal's steps of these kinds."""
     if not run_directory(box).exists():
         return []  # nothing has happened yet
-    found = Reader(run_directory(box)).steps()
-    return [s for s in found if s.proposed is not None and s.proposed.body["kind"] in kinds]
+    return [step for step in RunLog(run_directory(box)).steps() if step.kind in kinds]
 
 
 def refused(box: Sandbox, *kinds: str) -> list[dict[str, Any]]:
     """The arguments of all steps of these kinds that were blocked."""
-    return [
-        dict(s.proposed.body["arguments"])
-        for s in steps(box, *kinds)
-        if s.proposed is not None and s.decided is not None and s.decided.body["verdict"] == "block"
-    ]
+    blocked = (step for step in steps(box, *kinds) if step.verdict == "block")
+    return [dict(step.arguments) for step in blocked]
 
 
 def alerts(box: Sandbox, name: str) -> list[dict[str, Any]]:

@@ -7,14 +7,14 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from paddock.doors.trust import GIVEN
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.steps import AGENT_STEP
 from paddock.run.order import order_of
-from paddock.run.running import Ended, run
+from paddock.run.session import FinishedRun, run
 from security.network.origins import OK, scripted
 
 AGENT = "exec(open('plan.py').read())\n"
@@ -84,7 +84,7 @@ class Stand:
     def plan(self, text: str) -> None:
         (self.project / "plan.py").write_text(text)
 
-    def record(self, plan: str, terms: str | None = None) -> Ended:
+    def record(self, plan: str, terms: str | None = None) -> FinishedRun:
         """Runs it under terms; then the server has forgotten."""
         self.plan(plan)
         (self.project / "paddock.yaml").write_text(terms or self.terms + SECRETS)
@@ -112,21 +112,17 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
         yield Stand(project, server)
 
 
-def said(ended: Ended) -> str:
+def said(ended: FinishedRun) -> str:
     """What the agent printed."""
-    reader = Reader(ended.directory)
-    settled = next(iter(reader.steps())).settled
-    assert settled is not None
-    result = reader.body(settled)["result"]
+    log = RunLog(ended.directory)
+    result = log.whole_step(log.step(AGENT_STEP)).result
     return str(result.get("stdout", "")) + str(result.get("stderr", ""))
 
 
-def steps(ended: Ended, kind: str) -> dict[int, tuple[str, str, bool]]:
+def steps(ended: FinishedRun, kind: str) -> dict[int, tuple[str, str, bool]]:
     """Of a kind: its verdict, its outcome, and whether it was answered from a record."""
-    found: dict[int, tuple[str, str, bool]] = {}
-    for step in Reader(ended.directory).steps():
-        if step.proposed is not None and step.proposed.body["kind"] == kind:
-            decided: dict[str, Any] = {} if step.decided is None else dict(step.decided.body)
-            outcome = "" if step.settled is None else str(step.settled.body["outcome"])
-            found[step.number] = str(decided.get("verdict")), outcome, "again" in decided
-    return found
+    return {
+        step.number: (str(step.verdict), str(step.outcome or ""), step.is_replayed)
+        for step in RunLog(ended.directory).steps()
+        if step.kind == kind
+    }

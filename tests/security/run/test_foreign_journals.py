@@ -13,15 +13,17 @@ import pytest
 from paddock.doors.machine.engine import Engine
 from paddock.gate.signed_journals import check_trusted
 from paddock.journal.canonical import canonical_text
+from paddock.journal.codec import decode
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Chain, Record, Type
+from paddock.journal.log import RunLog
+from paddock.journal.records import Chain
 from paddock.journal.sealing import Sealer
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned, PaddockError
-from paddock.run.forking import ForkWords, fork
-from paddock.run.replaying import replay
-from paddock.run.tape import Tape
+from paddock.model.events import Head, Opened
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.recorded_run import RecordedRun
+from paddock.run.replay.replay import replay
 from security.run.conftest import GET, Stand, said
 
 Edit = Callable[[list[bytes]], list[bytes]]
@@ -49,11 +51,14 @@ def rechained(lines: list[bytes]) -> list[bytes]:
 
 def chained(chain: Chain, lines: list[bytes]) -> list[bytes]:
     made = []
-    for record in map(Record.parse, lines):
-        if record.type is not Type.HEAD:
-            kind, text = str(record.type), canonical_text(record.body)
-            line = chain.link(kind, text, at=record.at, step=record.step, blobs=record.blobs)
-            made.append(line + b"\n")
+    for line in lines:
+        record, body = decode(line), json.loads(line)["body"]
+        if not isinstance(record.event, Head):
+            text = canonical_text(body)
+            linked = chain.link(
+                record.type, text, at=record.at, step=record.step, blobs=record.blobs
+            )
+            made.append(linked + b"\n")
     return made
 
 
@@ -75,7 +80,7 @@ def test_a_run_whose_answers_were_changed_is_not_lived_through(stand: Stand) -> 
     with pytest.raises(IntegrityError, match="changed"):
         replay(changed)
     with pytest.raises(IntegrityError, match="changed"):
-        fork(changed, ForkWords(at="last"))
+        fork(changed, ForkOptions(at="last"))
     assert stand.server.connections == 0
 
 
@@ -87,7 +92,7 @@ def test_a_journal_from_elsewhere_does_not_choose_what_is_mounted(
     recorded = stand.record("import os\nos.path.isdir('/mnt/v') and open('/mnt/v/x', 'w').close()")
 
     def with_mount(lines: list[bytes]) -> list[bytes]:
-        at = next(n for n, line in enumerate(lines) if b'"what":"setting"' in line)
+        at = next(n for n, line in enumerate(lines) if b'"type":"configured"' in line)
         record = json.loads(lines[at])
         mount = f"sandbox:\n  mounts: [{{source: {victim}, target: /mnt/v, mode: write}}]\n"
         record["body"]["policy"]["text"] += mount
@@ -97,8 +102,10 @@ def test_a_journal_from_elsewhere_does_not_choose_what_is_mounted(
     foreign = copied(recorded.directory, tmp_path / "foreign", with_mount)
     for attempt in (
         lambda: replay(foreign),
-        lambda: fork(foreign, ForkWords(at=1)),
-        lambda: fork(foreign, ForkWords(at=1, is_state_only=True, command=("python3", "agent.py"))),
+        lambda: fork(foreign, ForkOptions(at=1)),
+        lambda: fork(
+            foreign, ForkOptions(at=1, is_state_only=True, command=("python3", "agent.py"))
+        ),
     ):
         with pytest.raises(IntegrityError):
             attempt()
@@ -106,9 +113,9 @@ def test_a_journal_from_elsewhere_does_not_choose_what_is_mounted(
 
 
 def test_a_journal_that_another_key_signed_is_not_trusted(tmp_path: Path) -> None:
-    opened = {"run": "theirs", "agent": "a", "command": ["id"], "cwd": "/"}
+    opened = Opened("theirs", "a", command=["id"], cwd="/")
     place, key = tmp_path / "theirs", SigningKey.open(tmp_path / "keys")
-    Journal.create(place, opened=opened, key=key).close({})
+    Journal.create(place, opened=opened, key=key).close()
     with pytest.raises(InvalidInput, match="somebody else"):
         check_trusted(place, Engine.current().home)
 
@@ -141,7 +148,7 @@ def test_a_link_in_this_home_does_not_make_a_journal_ours(stand: Stand, tmp_path
 def test_a_run_that_lost_its_end_can_be_forked(stand: Stand) -> None:
     recorded = stand.record(GET)
     torn = edited(recorded.directory, without_end)
-    future = fork(torn, ForkWords(at="last"))[0]
+    future = fork(torn, ForkOptions(at="last"))[0]
     assert future.divergence is None and said(future) == said(recorded)
 
 
@@ -154,14 +161,14 @@ def test_a_run_without_signatures_runs_no_command_of_the_host(stand: Stand, tmp_
         changed = []
         for line in lines:
             record = json.loads(line)
-            if record["body"].get("what") == "setting":
+            if record["type"] == "configured":
                 record["body"]["policy"]["text"] += secret
             changed.append(json.dumps(record, sort_keys=True, separators=(",", ":")).encode())
         return rechained(changed)
 
     forged = edited(recorded.directory, with_command)
     with pytest.raises(IntegrityError, match="no record is signed"):
-        fork(forged, ForkWords(at=1))
+        fork(forged, ForkOptions(at=1))
     with pytest.raises(IntegrityError, match="no record is signed"):
         replay(forged)
     assert not proof.exists()
@@ -172,7 +179,7 @@ def test_steps_after_the_last_signature_are_shown_and_not_forked(stand: Stand) -
 
     def to_first_head_of_the_agent(lines: list[bytes]) -> list[bytes]:
         """One head before the agent began, then nothing but chained records."""
-        at = next(n for n, line in enumerate(lines) if b'"what":"proved"' in line)
+        at = next(n for n, line in enumerate(lines) if b'"type":"boundaries_proved"' in line)
         heads = [n for n, line in enumerate(lines) if line.endswith(b'"type":"head"}\n')]
         first = next(n for n in heads if n > at)
         chain = Chain()
@@ -181,11 +188,11 @@ def test_steps_after_the_last_signature_are_shown_and_not_forked(stand: Stand) -
         return [*lines[: first + 1], *chained(chain, lines[first + 1 : -2])]
 
     cut = edited(recorded.directory, to_first_head_of_the_agent)
-    last = max(Reader(cut).step_numbers())
+    last = max(RunLog(cut).step_numbers())
     assert last > 0
     with pytest.raises(NotSigned, match="after the last signature"):
-        fork(cut, ForkWords(at=last))
-    assert not Tape.read(cut, check_trusted(cut, Engine.current().home)).rows
+        fork(cut, ForkOptions(at=last))
+    assert not RecordedRun(cut, check_trusted(cut, Engine.current().home)).steps
 
 
 def test_a_run_whose_setting_is_not_signed_is_not_forked(stand: Stand) -> None:
@@ -200,7 +207,7 @@ def test_a_run_whose_setting_is_not_signed_is_not_forked(stand: Stand) -> None:
 
     cut = edited(recorded.directory, to_first_head)
     with pytest.raises(NotSigned, match="before its setting was signed"):
-        fork(cut, ForkWords(at=1))
+        fork(cut, ForkOptions(at=1))
 
 
 def test_a_seal_of_another_run_does_not_open() -> None:
@@ -233,7 +240,7 @@ def test_a_record_that_says_nonsense_is_an_error_in_words(
         return [json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in records]
 
     with pytest.raises(IntegrityError):
-        tape = Tape.read(copied(recorded.directory, tmp_path / "copy", nonsense))
+        tape = RecordedRun(copied(recorded.directory, tmp_path / "copy", nonsense))
         tape.decision(2), tape.settled(2)
 
 
@@ -248,6 +255,6 @@ def test_records_deeper_than_any_reader_goes_are_an_error_in_words(
 
     place = copied(recorded.directory, tmp_path / "deep", deepened)
     with pytest.raises(PaddockError):
-        list(Reader(place).records())
+        list(RunLog(place).events())
     with pytest.raises(PaddockError):
         replay(place)

@@ -7,7 +7,7 @@ import pytest
 from paddock.doors.machine.engine import Engine
 from paddock.gate.drafts import Drafts
 from paddock.gate.opening import gate_store
-from paddock.run.forking import ForkWords, fork
+from paddock.run.replay.fork import ForkOptions, fork
 from security.run.conftest import GET, KEPT, SECRETS, VALUE, Stand, said, steps
 
 PAYING = """
@@ -32,7 +32,7 @@ def test_a_connection_that_the_past_opened_does_not_outlive_its_terms(stand: Sta
     recorded = stand.record(KEPT)
     second = list(steps(recorded, "http"))[1]
     terms = stand.policy(stand.terms.replace("api.example:80, ", ""))
-    future = fork(recorded.directory, ForkWords(at=second, policy=terms))[0]
+    future = fork(recorded.directory, ForkOptions(at=second, policy=terms))[0]
     assert future.divergence is None
     assert "/one 200" in said(future) and said(future).count(" 200 ") == 1
     assert stand.server.connections == 0
@@ -45,7 +45,8 @@ def test_a_rule_of_the_new_terms_holds_on_a_connection_of_the_past(stand: Stand)
         "rules:\n  - {id: never, match: {kind: http, path: /three}, decide: block, why: Never.}\n"
     )
     future = fork(
-        recorded.directory, ForkWords(at=second, policy=stand.policy(stand.terms + SECRETS + rule))
+        recorded.directory,
+        ForkOptions(at=second, policy=stand.policy(stand.terms + SECRETS + rule)),
     )[0]
     assert "/two 200" in said(future) and "/three 403" in said(future)
     assert b"/two" in stand.server.heard and b"/three" not in stand.server.heard
@@ -59,7 +60,7 @@ def test_a_secret_that_the_new_terms_do_not_name_goes_nowhere(
     for is_set in (True, False):
         if not is_set:
             monkeypatch.delenv("ATTACK_TEST_KEY")  # nor is it asked for
-        words = ForkWords(at=second, policy=stand.policy(stand.terms))
+        words = ForkOptions(at=second, policy=stand.policy(stand.terms))
         future = fork(recorded.directory, words)[0]
         assert future.divergence is None and "/two 200" in said(future)
         assert b"/two" in stand.server.heard and VALUE.encode() not in stand.server.heard
@@ -70,7 +71,7 @@ def test_what_the_past_spent_counts_once(stand: Stand) -> None:
     recorded = stand.record(PAYING, terms)
     assert said(recorded).split() == ["paid", "paid", "refused", "403", "refused", "403"]
     second = list(steps(recorded, "http"))[1]
-    future = fork(recorded.directory, ForkWords(at=second))[0]
+    future = fork(recorded.directory, ForkOptions(at=second))[0]
     assert said(future) == said(recorded)
     assert stand.server.heard.count(b"POST /pay") == 1
 
@@ -80,14 +81,14 @@ def test_what_the_past_spent_counts_for_a_limit_that_is_new(stand: Stand) -> Non
     assert said(recorded).count("paid") == 4
     second = list(steps(recorded, "http"))[1]
     terms = stand.policy(stand.terms + LIMIT.format(id="new"))
-    future = fork(recorded.directory, ForkWords(at=second, policy=terms))[0]
+    future = fork(recorded.directory, ForkOptions(at=second, policy=terms))[0]
     assert said(future).count("paid") == 2
 
 
 def test_a_draft_of_the_past_is_not_a_second_draft(stand: Stand) -> None:
     recorded = stand.record(PAYING, stand.terms.replace("stage: broad", "stage: draft"))
     last = list(steps(recorded, "http"))[-1]
-    future = fork(recorded.directory, ForkWords(at=last))[0]
+    future = fork(recorded.directory, ForkOptions(at=last))[0]
     drafts = Drafts(gate_store(Engine.current().home)).all()
     assert [one.step for one in drafts if one.run == future.run] == [last]
     assert len([one for one in drafts if one.run == recorded.run]) == 4
@@ -102,7 +103,7 @@ def test_a_secret_file_that_came_later_is_not_in_a_fork(stand: Stand) -> None:
     (stand.project / "later").mkdir()
     for path in (".env", "later/.env"):
         (stand.project / path).write_text("KEY=1")
-    future = fork(recorded.directory, ForkWords(at="last"))[0]
+    future = fork(recorded.directory, ForkOptions(at="last"))[0]
     assert future.divergence is None
     assert "[True, False, False, True]" in said(future)
 
@@ -123,7 +124,7 @@ def test_forks_at_once_see_nothing_of_each_other(stand: Stand) -> None:
         )
     )
     recorded = stand.record(busy)
-    futures = fork(recorded.directory, ForkWords(at=3), count=3, jobs=3)
+    futures = fork(recorded.directory, ForkOptions(at=3), count=3, jobs=3)
     assert [(one.exit_code, one.divergence) for one in futures] == [(0, None)] * 3, [
         said(one) for one in futures
     ]

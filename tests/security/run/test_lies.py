@@ -13,12 +13,12 @@ import pytest
 
 from paddock.cli.apply import main as apply
 from paddock.cli.files import main as files
-from paddock.cli.replay_left import tell_divergence, tell_what_next
-from paddock.cli.replay_text import print_past
+from paddock.cli.replay_text import print_past, tell_divergence, tell_what_next
 from paddock.cli.show import main as show
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.model.errors import PaddockError
-from paddock.run.replaying import replay
+from paddock.model.events import Alert, Marked, PromptReported, WentLive
+from paddock.run.replay.replay import replay
 from security.run.conftest import GET, Stand, said, steps
 
 REPORTING = r"""
@@ -45,9 +45,10 @@ def test_a_report_of_the_agent_is_no_alert_and_no_step(
         "print(report('/v1/prompt', {'version': '\\x1b]0;x\\x07', 'what': 'live'}))\n"
     )
     assert said(ended).split() == ["200", "200"]
-    notes = [r for r in Reader(ended.directory).records() if r.type == "noted"]
-    assert not [r for r in notes if r.body["what"] in ("alert", "live")]
-    assert {r.step for r in notes if r.body["what"] in ("mark", "prompt")} == {1}
+    log = RunLog(ended.directory)
+    assert not list(log.events(Alert, WentLive))
+    reports = list(log.events(Marked, PromptReported))
+    assert [record.step for record in reports] == [1, 1]
     print_past(ended.directory, policy=None, is_json=False)
     show([ended.run])
     shown = "".join(capsys.readouterr())
@@ -58,7 +59,7 @@ def test_reports_without_end_do_not_fill_the_journal(stand: Stand) -> None:
     flood = f"{REPORTING}print({{report('/v1/mark', {{'text': str(n)}}) for n in range(1100)}})\n"
     ended = stand.record(flood)
     assert "429" in said(ended)
-    assert len(list(Reader(ended.directory).records())) < 1100
+    assert len(list(RunLog(ended.directory).events())) < 1100
 
 
 def test_a_place_in_a_body_does_not_act_on_the_terminal(
@@ -144,8 +145,8 @@ def slowly(*args, **words):
     print("still", flush=True)
     time.sleep(60)
 files.restore_into = slowly
-from paddock.run.forking import ForkWords, fork
-fork(Path(sys.argv[1]), ForkWords(at=int(sys.argv[2])))
+from paddock.run.replay.fork import ForkOptions, fork
+fork(Path(sys.argv[1]), ForkOptions(at=int(sys.argv[2])))
 """
 
 

@@ -10,11 +10,11 @@ import pytest
 from paddock.doors.machine.engine import Engine
 from paddock.doors.trust import GIVEN
 from paddock.gate.opening import signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.model.errors import InvalidInput
-from paddock.run.forking import ForkWords, fork
-from paddock.run.replaying import replay
+from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.replay import PastOptions, replay
 from paddock.state.revocations import revoke
 from security.run.conftest import GET, KEPT, SECRETS, VALUE, Stand, said, steps
 
@@ -65,7 +65,7 @@ def test_an_agent_that_goes_on_after_it_left_its_record_reaches_nobody(stand: St
     (stand.project / "port").write_text(stand.server.place.rpartition(":")[2])
     recorded = stand.record(GET)
     stand.plan(ATTACKS)
-    ended = replay(recorded.directory, on_divergence="block", patience_s=0.5)
+    ended = replay(recorded.directory, on_divergence="block", past=PastOptions(patience_s=0.5))
     told = said(ended)
     assert ended.divergence is not None and "over" in told
     assert " GOT " not in told
@@ -77,7 +77,7 @@ def test_an_agent_that_goes_on_after_it_left_its_record_reaches_nobody(stand: St
 def test_a_replay_stops_the_agent_where_it_leaves_its_record(stand: Stand) -> None:
     recorded = stand.record(GET)
     stand.plan(ATTACKS)
-    ended = replay(recorded.directory, patience_s=0.5)
+    ended = replay(recorded.directory, past=PastOptions(patience_s=0.5))
     assert ended.divergence is not None and "over" not in said(ended)
     assert stand.server.connections == 0
 
@@ -112,7 +112,7 @@ def test_a_command_that_is_refused_does_not_run_from_the_next_directory(stand: S
         "try:\n    print('RAN', subprocess.run(['id'], capture_output=True).stdout)\n"
         "except OSError as error:\n    print(error)\n"
     )
-    ended = replay(recorded.directory, on_divergence="block", patience_s=0.5)
+    ended = replay(recorded.directory, on_divergence="block", past=PastOptions(patience_s=0.5))
     assert "RAN" not in said(ended) and "denied" in said(ended)
     new = [step for step in steps(ended, "exec").values() if not step[2]]
     assert new and all(step[:2] == ("block", "refused") for step in new)
@@ -130,14 +130,14 @@ def test_what_was_written_through_a_mount_is_not_written_again(
     with pytest.raises(InvalidInput, match="/mnt/s: mounted for writing"):
         replay(recorded.directory, trust=GIVEN)
     with pytest.raises(InvalidInput, match="/mnt/s: mounted for writing"):
-        fork(recorded.directory, ForkWords(at=2), trust=GIVEN)
+        fork(recorded.directory, ForkOptions(at=2), trust=GIVEN)
     assert (shared / "log").read_text() == "once"
 
 
 def test_each_step_that_comes_again_says_so_and_the_journal_verifies(stand: Stand) -> None:
     recorded = stand.record(GET)
     again = replay(recorded.directory)
-    future = fork(recorded.directory, ForkWords(at=2))[0]
+    future = fork(recorded.directory, ForkOptions(at=2))[0]
     key = signing_key(Engine.current().home).public
     assert all(step[2] for kind in ("exec", "http") for step in steps(again, kind).values())
     assert not any(step[2] for step in steps(future, "http").values())
@@ -151,9 +151,9 @@ def test_no_journal_of_a_lineage_has_the_value_of_a_secret(stand: Stand) -> None
     )
     with_key = GET.replace("'http://api.example/one'", request)
     recorded = stand.record(with_key, stand.terms + SECRETS)
-    again, future = replay(recorded.directory), fork(recorded.directory, ForkWords(at=2))[0]
+    again, future = replay(recorded.directory), fork(recorded.directory, ForkOptions(at=2))[0]
     assert VALUE.encode() in stand.server.heard  # the fork went out with it
     for ended in (recorded, again, future):
         whole = b"".join(one.read_bytes() for one in ended.directory.rglob("*") if one.is_file())
         assert VALUE.encode() not in whole
-        assert list(Reader(ended.directory).records())
+        assert list(RunLog(ended.directory).events())

@@ -58,8 +58,8 @@ def _post(body: bytes, *lines: str, host: str = "pay.example") -> bytes:
 
 
 def _blamed(box: Sandbox) -> list[Any]:
-    settled = [one.settled.body for one in steps(box, "http") if one.settled is not None]
-    return [one["result"].get("fault_of") for one in settled if isinstance(one["result"], dict)]
+    settled = [step.settled for step in steps(box, "http") if step.settled is not None]
+    return [one.result.get("fault_of") for one in settled if isinstance(one.result, dict)]
 
 
 def _store(box: Sandbox, place: str) -> Path:

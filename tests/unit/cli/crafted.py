@@ -8,7 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from paddock.journal.heads import Head
+from paddock.journal.codec import body_of
+from paddock.journal.heads import sign_head
 from paddock.journal.keys import SigningKey
 from paddock.journal.records import NOTHING_BEFORE, Chain
 from paddock.journal.segments import segment_name
@@ -20,7 +21,8 @@ ODD: tuple[Json, ...] = (
     {"a": {"b": []}}, "9" * 5000, ["x"] * 300, "https://[", "%zz", "\x00", "2026-13-45T99:99:99Z",
 )  # fmt: skip
 TYPES = ("opened", "proposed", "decided", "asked", "answered", "settled", "observed", "noted",
-         "head", "recovered", "closed", "unheard")  # fmt: skip
+         "head", "recovered", "closed", "unheard", "configured", "alert", "files_recorded",
+         "program_started", "program_ended", "world_changed", "memory_changed")  # fmt: skip
 
 
 def records_of(directory: Path) -> list[dict[str, Json]]:
@@ -91,9 +93,9 @@ def write_journal(directory: Path, records: list[dict[str, Json]], key: SigningK
     for number, record in enumerate(records):
         lines.append(_line(chain, record))
         if key is not None and (number == 0 or number == len(records) - 1):
-            head = Head.sign(key, run=run, size=chain.size, root=chain.tree.root(), at=1,
+            head = sign_head(key, run=run, size=chain.size, root=chain.tree.root(), at=1,
                              steps=chain.steps)  # fmt: skip
-            lines.append(_line(chain, {"at": 1, "body": head.as_body(), "type": "head"}))
+            lines.append(_line(chain, {"at": 1, "body": body_of(head), "type": "head"}))
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.glob("*.jsonl"):
         old.unlink()

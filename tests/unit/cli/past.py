@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,15 @@ from paddock.gate.executors import Done
 from paddock.gate.opening import open_gate, signing_key
 from paddock.gate.project import project_directory
 from paddock.journal.writer import Journal
-from paddock.model.action import Action, Effect, Kind
+from paddock.model.action import Action, Effect, Kind, Outcome, Verdict
+from paddock.model.events import (
+    AnyEvent,
+    Decided,
+    Opened,
+    ProgramStarted,
+    Proposed,
+    Settled,
+)
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.state.home import Home
@@ -38,8 +46,7 @@ rules:
     decide: block
     why: One ticket at a time.
 """
-OBSERVED = {"what": "exec", "pid": 7, "parent": 1, "program": "/usr/bin/ls", "argv": ["ls", "-l"],
-            "cwd": "/home/user"}  # fmt: skip
+OBSERVED = ProgramStarted("/usr/bin/ls", ["ls", "-l"], "/home/user", pid=7, parent=1)
 
 
 def search(query: str, **more: Any) -> Action:
@@ -55,6 +62,18 @@ def command(*argv: str, **more: Any) -> Action:
     return Action(Kind.EXEC, argv[0], arguments, Effect.WRITE, is_contained=True)
 
 
+def proposed(kind: str, arguments: dict[str, Any], parent: int | None = None) -> Proposed:
+    return Proposed(Kind(kind), "n", arguments, Effect.READ, True, False, parent)
+
+
+def decided(verdict: str = "allow", by: str = "rule", why: str = "no", **more: Any) -> Decided:
+    return Decided(Verdict(verdict), by, why, **more)
+
+
+def settled(outcome: str = "done", result: Any = None, **more: Any) -> Settled:
+    return Settled(Outcome(outcome), result, **more)
+
+
 USUAL = (search("ticket 1"), search("everything"), refund(100), command("ls", "-l"))
 
 
@@ -64,14 +83,15 @@ def make_run(
     actions: Sequence[Action] = USUAL,
     *,
     policy: Policy | None = None,
-    observed: dict[int, list[dict[str, Any]]] | None = None,
+    observed: Mapping[int, Sequence[AnyEvent]] | None = None,
     result: Any = "found",
     is_closed: bool = True,
 ) -> Path:
     """A run of these actions; `observed` is seen once the step of that number is over."""
     place = Home(home)
     place.make()
-    gate = open_gate(place, run, policy or load(FILE), about={"template": "host"})
+    policy = policy or load(FILE)
+    gate = open_gate(place, run, policy, about=Opened(run, policy.agent, template="host"))
 
     async def live(action: Action) -> Done:
         return Done(value=result)
@@ -79,12 +99,12 @@ def make_run(
     async def cross() -> None:
         for action in actions:
             receipt = await gate.cross(action, live)
-            for body in (observed or {}).get(receipt.step, ()):
-                gate.observe(body, receipt.step)
+            for event in (observed or {}).get(receipt.step, ()):
+                gate.observe(event, receipt.step)
 
     asyncio.run(cross())
     if is_closed:
-        gate.close({"ended_by": "the test"})
+        gate.close("the test")
     return place.runs / run
 
 
@@ -92,7 +112,7 @@ def begin_run(home: Path, run: str) -> Journal:
     """A journal that is still written."""
     place = Home(home)
     place.make()
-    opened = {"run": run, "agent": "support-bot", "stage": "draft", "project": project_directory()}
+    opened = Opened(run, "support-bot", stage="draft", project=project_directory())
     return Journal.create(place.runs / run, opened=opened, key=signing_key(place))
 
 

@@ -1,8 +1,7 @@
-"""A real sandbox over a real project, recorded as a run is: its journal has the notes."""
+"""A real sandbox over a real project, recorded as a run is: its journal has the files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from paddock import Sandbox
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
+from paddock.model.events import AnyEvent, Configured, FilesRecorded, MountRecorded
 from paddock.run.files import recorder_of
 from paddock.state.home import Home
 from paddock.state.trees.recorder import Recorded, Recorder
@@ -40,17 +40,17 @@ class Living:
     def sh(self, script: str) -> str:
         return str(self.sandbox.commands.run(script).stdout)
 
-    def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
+    def write(self, event: AnyEvent, step: int | None = None) -> None:
         async def write() -> None:
-            self.box.passage.gate.note(body, step)
+            self.box.passage.gate.record(event, step)
 
         self.box.engine.call(write())
 
     def record(self, step: int | None) -> Recorded:
-        found = self.recorder.record()
-        body = {"what": "files", "tree": found.tree, "changed": len(found.changed)}
-        self.note(body if step is not None else {**body, "is_last": True}, step)
-        return found
+        recorded = self.recorder.record()
+        changed = len(recorded.changed)
+        self.write(FilesRecorded(recorded.tree, changed, is_last=step is None), step)
+        return recorded
 
 
 def living(sandbox: Sandbox) -> Living:
@@ -63,16 +63,16 @@ def create(project: Path, **more: Any) -> Sandbox:
     return Sandbox.create(mounts=[mount], **more)
 
 
-def setting(project: Path, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
-    mount = {"source": str(project), "target": TARGET, "mode": "overlay", "why": "the project"}
-    return {"what": "setting", "cwd": TARGET, "mounts": [mount], "hidden": list(hidden)}
+def configured(project: Path, hidden: tuple[str, ...] = ()) -> Configured:
+    mount = MountRecorded(str(project), TARGET, "overlay", "the project")
+    return Configured(cwd=TARGET, mounts=[mount], hidden=list(hidden))
 
 
 def make_recorded(project: Path, script: str, hidden: tuple[str, ...] = ()) -> Path:
     """The directory of a run that did one thing and has ended."""
     with create(project) as sandbox:
         live = living(sandbox)
-        live.note(setting(project, hidden))
+        live.write(configured(project, hidden))
         live.record(1)
         live.sh(script)
         live.record(2)

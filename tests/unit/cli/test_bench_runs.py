@@ -22,10 +22,11 @@ from paddock.cli.bench_runs_rig import (
     seconds_outside,
     slow_server,
 )
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind
 from paddock.model.errors import HostCannot
 from paddock.run.order import order_of
-from paddock.run.running import run
+from paddock.run.session import run
 from paddock.state.home import Home
 
 
@@ -54,10 +55,10 @@ def test_project_has_as_many_files_as_it_says(rig: Rig) -> None:
 
 def test_agents_of_the_bench_make_a_step_of_each_call_and_program(rig: Rig) -> None:
     with home_of_runs(rig, "steps"):
-        asked = Reader(recorded(asking(project(rig), calls=3, delay_s=0)))
-        started = Reader(recorded(in_shell(project(rig), 4)))
-        kinds = [step.proposed.body["kind"] for step in asked.steps() if step.proposed]
-        assert kinds.count("model") == 3
+        asked = RunLog(recorded(asking(project(rig), calls=3, delay_s=0)))
+        started = RunLog(recorded(in_shell(project(rig), 4)))
+        kinds = [step.kind for step in asked.steps()]
+        assert kinds.count(Kind.MODEL) == 3
         assert sum(1 for _ in started.steps()) == 5  # itself, and what it starts
 
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from paddock.cli.compare_text import comparison_lines
 from paddock.cli.main import _run
+from paddock.model.events import Alert, WorldEnded
 from paddock.run.compare.comparison import compare
 from paddock.run.compare.ends import Ends, FileDifference, FilesEnd
 from unit.cli.conftest import Said
@@ -75,7 +77,7 @@ def test_many_runs_are_a_table_and_groups(say: Say, home: Path) -> None:
     write_run(home, "base", USUAL)
     for number in range(20):
         deeds = USUAL if number % 2 else [*USUAL[:2], blocked(USUAL[2])]
-        opened = {**fork_of("base", 4), "seed": number}
+        opened = {**fork_of("base", 4), "seed": str(number)}
         write_run(home, f"try{number:02}", deeds, opened=opened, exit_code=1 - number % 2)
     said = say("base", *(f"try{number:02}" for number in range(20)))
     lines = said.out.splitlines()
@@ -93,7 +95,7 @@ def test_repository_is_one_line_until_all_is_asked_for(home: Path) -> None:
     changed = [FileDifference(f".git/objects/{n}", "only in B") for n in range(3)]
     files = FilesEnd(False, count=4, files=(*changed, FileDifference("a.py", "changed")))
     runs = [write_run(home, name, USUAL) for name in "ab"]
-    found = replace(compare(runs), ends=(Ends(files, ()),))
+    found = msgspec.structs.replace(compare(runs), ends=(Ends(files, ()),))
 
     short, full = (
         [line.split() for line in comparison_lines(found, 80, False, is_full=is_full)]
@@ -126,12 +128,11 @@ def test_json_has_runs_groups_and_every_step(say: Say, home: Path) -> None:
 def test_words_of_an_agent_cannot_act_on_the_terminal(
     home: Path, width: int, is_full: bool
 ) -> None:
-    odd = Deed("tool", EVIL, {EVIL: EVIL}, verdict=EVIL, by=EVIL, outcome=EVIL, result={EVIL: EVIL})
+    odd = Deed("tool", EVIL, {EVIL: EVIL}, by=EVIL, result={EVIL: EVIL}, error=EVIL)
     runs = [
         write_run(home, name, [replace(odd, name=EVIL + name)], opened={"agent": EVIL,
                   "command": [EVIL, name], "kind": EVIL, **({"lineage": {"run": EVIL, "at": 3}})},
-                  notes=[{"what": "alert", "alert": EVIL}, {"what": "world", "digest": name,
-                          "broken": {EVIL: [EVIL]}}])
+                  notes=[Alert(EVIL, times=1), WorldEnded(name, broken={EVIL: [EVIL]})])
         for name in "abc"
     ]  # fmt: skip
     for some in (runs[:2], runs):
@@ -144,7 +145,7 @@ def test_turns_of_a_scripted_model_are_a_number_until_they_are_asked_for(home: P
     runs = []
     for name, turns in (("a", ("t1",)), ("b", ("t1", "t2", "t3"))):
         make_model(home, name, *turns)
-        world = {"what": "world", "digest": name, "changes": {"m": 1}}
+        world = WorldEnded(name, changes={"m": 1})
         runs.append(write_run(home, name, [tool("x")], notes=[world]))
     found = compare(runs)
     lines = list(comparison_lines(found, 100, False))
@@ -177,9 +178,9 @@ def test_page_is_one_file_in_which_hostile_words_are_words(
 ) -> None:
     names = [f"r{number}" for number in range(count)]
     for name in names:
-        odd = Deed("tool", EVIL, {EVIL: EVIL + name}, verdict=EVIL, by=EVIL, outcome=EVIL)
+        odd = Deed("tool", EVIL, {EVIL: EVIL + name}, by=EVIL, error=EVIL)
         write_run(home, name, [odd, *USUAL], opened={"command": [EVIL, name]},
-                  notes=[{"what": "alert", "alert": EVIL}])  # fmt: skip
+                  notes=[Alert(EVIL, times=1)])  # fmt: skip
     page = tmp_path / "page.html"
     said = say(*names, "--html", str(page))
     assert (said.code, said.err) == (0, "")

@@ -151,7 +151,8 @@ class Shell:
         a command that is written before them."""
         os.write(self._fd, f"{line}\t".encode())
         shown = self.type("\x01printf '<%s>' \x05 ;echo ' the-''end'\n", until=rb"the-end")
-        return re.findall(r"<([^<>\n]*)>", shown.rpartition(">")[0].rpartition("\n")[2] + ">")
+        printed = shown.partition("the-end")[0]  # the next prompt has a ">"
+        return re.findall(r"<([^<>\n]*)>", printed.rpartition(">")[0].rpartition("\n")[2] + ">")
 
     def end(self) -> None:
         os.close(self._fd)

@@ -12,8 +12,17 @@ import pytest
 
 from paddock.cli.exit_codes import ExitCode
 from paddock.gate.opening import signing_key
-from paddock.journal.records import Record
+from paddock.journal.codec import decode
 from paddock.model.errors import IntegrityError
+from paddock.model.events import (
+    Configured,
+    FilesRecorded,
+    MemoryChanged,
+    MountRecorded,
+    PolicySource,
+    Unknown,
+    WorldChanged,
+)
 from paddock.state.home import Home
 from unit.cli.conftest import Call
 from unit.cli.crafted import crafted, records_of, write_journal
@@ -36,18 +45,23 @@ COMMANDS = (
     ["changes", "f"], ["changes", "f", "--json"], ["apply", "f", "--to", "there", "--yes"],
 )  # fmt: skip
 ENDS = set(ExitCode) - {ExitCode.INTERRUPTED_BY_USER, ExitCode.KILLED}
-SETTING = {
-    "what": "setting", "policy": {"text": FILE, "base": None, "name": "paddock.yaml"},
-    "mounts": [{"source": "/nonexistent", "target": "/work", "mode": "overlay"}],
-    "envs": {"KEY": "paddock_KEY_x"}, "own_envs": {}, "timeout_s": 60, "hidden": ["/project/.env"],
-    "vary": ["body.id=uuid"], "beside": ["POST a.example/x"],
-}  # fmt: skip
-TREE = {"what": "files", "tree": "0" * 64, "changed": 1}
-MOVED = {"what": "world moved", "positions": {"api.stripe.com:443": 3}}
+CONFIGURED = Configured(
+    policy=PolicySource(FILE, name="paddock.yaml"),
+    mounts=[MountRecorded("/nonexistent", "/work", "overlay")],
+    envs={"KEY": "paddock_KEY_x"},
+    timeout_s=60,
+    hidden=["/project/.env"],
+    vary=["body.id=uuid"],
+    beside=["POST a.example/x"],
+)
+TREE = FilesRecorded("0" * 64, changed=1)
+LAST_TREE = FilesRecorded("0" * 64, changed=1, is_last=True)
+MOVED = WorldChanged({"api.stripe.com:443": 3})
+WHOLE = {"after": "0" * 64, "at": 1, "body": {}, "n": 0, "step": 1, "type": "noted"}
 ANSWER = {"status": 200, "headers": {"content-type": "application/json"}, "body": '{"id":"x"}',
           "stand_in": "payments", "timings": {"wait_us": 3}}  # fmt: skip
 CROSSED = (
-    Crossed(agent("python", "agent.py"), {"exit_code": 0}, before=(SETTING, TREE)),
+    Crossed(agent("python", "agent.py"), {"exit_code": 0}, before=(CONFIGURED, TREE)),
     Crossed(search("a"), after=(MOVED,)),
     Crossed(refund(5)),
     Crossed(post(amount=5), ANSWER, cost={"usd": 0.1}),
@@ -55,14 +69,14 @@ CROSSED = (
         ask_model("hi"),
         {**ANSWER, "usage": {"input_tokens": 3}, "model_step": 4},
         before=(TREE,),
-        after=({"what": "memory", "values": {"a": 1}},),
+        after=(MemoryChanged("a", 1),),
     ),
 )
 
 
 def try_all(seeds: range, home: Path, call: Call, tmp_path: Path) -> None:
     (tmp_path / "paddock.yaml").write_text(FILE)
-    recorded = records_of(record(home, "base", CROSSED, last=({**TREE, "is_last": True},)))
+    recorded = records_of(record(home, "base", CROSSED, last=(LAST_TREE,)))
     recorded[0]["body"] |= {"run": "f", "cwd": "/nonexistent"}
     place, key = Home(home), signing_key(Home(home))
     for seed in seeds:
@@ -108,12 +122,23 @@ def test_many_crafted_journals_end_with_a_sentence(home: Path, call: Call, tmp_p
         {"step": 1.5},
         {"after": None},
         {"type": []},
-        {"body": {"kind": []}, "type": "proposed"},
-        {"body": {"outcome": {}}, "type": "settled"},
+        {"body": []},
     ],
 )
 def test_what_no_writer_writes_is_no_record(change: dict[str, object]) -> None:
-    whole = {"after": "0" * 64, "at": 1, "body": {}, "n": 0, "step": 1, "type": "noted"}
-    assert Record.parse(json.dumps(whole).encode()).n == 0
+    assert decode(json.dumps(WHOLE).encode()).n == 0
     with pytest.raises(IntegrityError):
-        Record.parse(json.dumps({**whole, **change}).encode())
+        decode(json.dumps({**WHOLE, **change}).encode())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"body": {"kind": []}, "type": "proposed"},
+        {"body": {"outcome": {}}, "type": "settled"},
+        {"body": {"what": []}},
+        {"type": "unheard"},
+    ],
+)
+def test_event_that_cannot_be_read_is_an_unknown_one(change: dict[str, object]) -> None:
+    assert isinstance(decode(json.dumps({**WHOLE, **change}).encode()).event, Unknown)

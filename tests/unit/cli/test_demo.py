@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from paddock.cli.demo_text import _INJECTED, Page
-from paddock.demo.laying import NAMES, check_packages, file_text, lay_out
+from paddock.demo.narrator import Moment, Narrator
+from paddock.demo.project import NAMES, check_packages, file_text, lay_out
 from paddock.demo.story import ATTACKED, FIX, LOOSE_CENTS, TIGHT_CENTS
-from paddock.demo.telling import Moment, Narrator
 from paddock.doors.trust import Trust
-from paddock.journal.records import Record, Type
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.model.events import AnyEvent, Record, WentLive
 from paddock.policy.file import dump
 from paddock.run.order import order_of
+from unit.cli.past import decided, proposed, settled
 
 
 def test_demo_lays_out_all_files_that_it_ships(tmp_path: Path) -> None:
@@ -102,19 +103,21 @@ class Telling:
         self.told: list[Moment] = []
         self.narrator = Narrator(self.told.append, is_fork=is_fork)
 
-    def record(self, type: Type, step: int | None, **body: Any) -> None:
-        self.narrator.told(Record(1, 1, type, step, body, ""))
+    def record(self, event: AnyEvent, step: int | None = None) -> None:
+        self.narrator.told(Record(n=1, at=1, step=step, event=event))
 
-    def refund(self, step: int, key: str, *, status: int = 200, **decided: Any) -> None:
+    def refund(
+        self, step: int, key: str, *, status: int = 200, verdict: str = "simulate", **more: Any
+    ) -> None:
         arguments = {
             "method": "POST",
             "path": "/v1/refunds",
             "headers": {"idempotency-key": key},
             "body": {"charge": ATTACKED, "amount": "9600"},
         }
-        self.record(Type.PROPOSED, step, kind="http", name="POST", arguments=arguments)
-        self.record(Type.DECIDED, step, **{"verdict": "simulate", **decided})
-        self.record(Type.SETTLED, step, outcome="simulated", result={"status": status})
+        self.record(proposed("http", arguments), step)
+        self.record(decided(verdict, **more), step)
+        self.record(settled("simulated", {"status": status}), step)
 
     @property
     def whats(self) -> list[str]:
@@ -147,7 +150,7 @@ def test_refund_that_the_books_refuse_is_no_refund() -> None:
 def test_of_a_fork_only_what_is_live_is_told() -> None:
     telling = Telling(is_fork=True)
     telling.refund(2, "a")
-    telling.record(Type.NOTED, None, what="live", at=3)
+    telling.record(WentLive(at=3))
     telling.refund(3, "b")
     assert [(one.what, one.step) for one in telling.told] == [("refunded", 3)]
 
@@ -161,13 +164,13 @@ def test_block_is_told_with_its_reason() -> None:
 def test_odd_records_of_an_agent_end_nothing() -> None:
     telling = Telling()
     for arguments in ({}, {"path": "/v3/mail/send", "method": "POST", "body": {"x": 1}}):
-        telling.record(Type.PROPOSED, 2, kind="http", name="POST", arguments=arguments)
-        telling.record(Type.DECIDED, 2, verdict="block", why="no")
-        telling.record(Type.SETTLED, 2, outcome="simulated", result=None)
+        telling.record(proposed("http", arguments), 2)
+        telling.record(decided("block"), 2)
+        telling.record(settled("simulated"), 2)
     amount = {"path": "/v1/refunds", "method": "POST", "body": {"amount": "much", "charge": "c"}}
-    telling.record(Type.PROPOSED, 3, kind="http", name="POST", arguments=amount)
-    telling.record(Type.DECIDED, 3, verdict="block", why="no")
-    telling.record(Type.SETTLED, 3, outcome="simulated", result={"status": 200})
+    telling.record(proposed("http", amount), 3)
+    telling.record(decided("block"), 3)
+    telling.record(settled("simulated", {"status": 200}), 3)
     assert telling.whats == ["blocked"] * 3
     assert telling.narrator.refunds == []
 

@@ -22,9 +22,10 @@ from paddock.doors.network.authority import Authority
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.opening import gate_store, signing_key
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.steps import Step
 from paddock.state.home import Home
 from unit.doors.network.sendings import (
     FORM,
@@ -83,10 +84,10 @@ def kept(home: Home, tickets: Tickets, *asked: tuple[Any, ...], **words: Any) ->
     return found
 
 
-def settled(home: Home, run: str) -> dict[str, Any]:
-    (step,) = Reader(home.runs / run).steps()
+def step_of(home: Home, run: str) -> Step:
+    (step,) = RunLog(home.runs / run).steps()
     assert step.settled is not None
-    return step.settled.body
+    return step
 
 
 def test_request_arrives_once_as_it_was_and_is_recorded(
@@ -103,10 +104,10 @@ def test_request_arrives_once_as_it_was_and_is_recorded(
     assert json.loads(said["result"]["body"])["id"] == 41
     run = said["sent_run"]
     assert verify(home.runs / run, signing_key(home).public, expect_closed=True).ok
-    assert Reader(home.runs / run).opened().body["kind"] == "send"
-    assert settled(home, run)["result"]["status"] == 201
-    proposed = next(r for r in Reader(home.runs / run).records() if str(r.type) == "proposed")
-    assert proposed.body["context"] == {"draft": draft.draft_id, "sent_by": "ann"}
+    opened = RunLog(home.runs / run).opened
+    assert (opened.kind, opened.draft) == ("send", draft.draft_id)
+    assert step_of(home, run).status == 201
+    assert step_of(home, run).context == {"draft": draft.draft_id, "sent_by": "ann"}
     assert paddock("send", draft.draft_id) == 4
     assert "sent by ann" in capsys.readouterr().err
     assert len(tickets.seen) == 1

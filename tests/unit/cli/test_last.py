@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.journals import find_journal
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.model.errors import NotFound
 from unit.cli.conftest import Call
 from unit.cli.test_world import make_world
@@ -118,6 +118,6 @@ def test_exec_tells_its_run_whose_journal_says_what_it_is(home: Path, call: Call
     record(home, "first", STEPS)
     told = call("exec", "--json", "--", "true").json
 
-    opened = Reader(home / "runs" / told["run"]).opened().body
-    assert (opened["kind"], opened["project"]) == ("exec", str(Path.cwd()))
+    opened = RunLog(home / "runs" / told["run"]).opened
+    assert (opened.kind, opened.project) == ("exec", str(Path.cwd()))
     assert find_journal("last").name == "first"

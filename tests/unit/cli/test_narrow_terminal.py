@@ -9,10 +9,10 @@ import pytest
 from paddock.cli.cells import cells
 from paddock.gate.approvals import Approvals
 from paddock.gate.opening import gate_store
-from paddock.journal.records import Type
+from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.policy.file import load
 from paddock.state.home import Home
-from unit.cli.past import FILE, OBSERVED, begin_run, command, make_run, refund, search
+from unit.cli.past import FILE, begin_run, command, make_run, proposed, refund, search
 from unit.cli.terminals import in_terminal
 from unit.cli.test_approvals import ask
 from unit.cli.test_net import REFUSED, alert, http, put
@@ -29,8 +29,8 @@ def wide(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     policy = load(FILE.replace("support-bot", AGENT).replace("no-installs", RULE))
     argv = ["pip", "install", "--index-url", "https://packages.example.com/simple", "x" * 60]
     actions = [command(*argv), refund(100), search("漢字" * 60), search("everything")] * 3
-    began = {**OBSERVED, "argv": ["ls", "-l", "y" * 90]}
-    ended = {"what": "exit", "pid": 7, "status": 256, "exit_code": 1}
+    began = ProgramStarted("/usr/bin/ls", ["ls", "-l", "y" * 90], pid=7)
+    ended = ProgramEnded(pid=7, exit_code=1)
     make_run(home, "vksdrtfazz77", actions, policy=policy, observed={2: [began, ended]})
     make_model(home, "vksdrtfazz77", "z" * 200)
     make_run(home, "8tezvjf8xgm9", actions[:1])
@@ -43,14 +43,13 @@ def wide(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _network(home: Path) -> None:
     journal = begin_run(home, "mpz6ap4mttem")
-    asked = {"kind": "exec", "name": "curl", "arguments": {"argv": ["curl"]}}
-    journal.append(Type.PROPOSED, asked, 1)
+    journal.append(proposed("exec", {"argv": ["curl"]}), 1)
     host = "a-very-long-name.of-a-region.services.example.com"
     request = http(host, method="PROPFIND", path="/v1/customers/" + "p" * 90, body_bytes=123_456)
     block = {"verdict": "block", "decided_by": RULE, "why": f"{host} is not for agents. " * 4}
     put(journal, 1_234, "http", request, REFUSED, block)
     alert(journal, 1_234, "egress.denied.by.the.network.door", host=host, port=443, path="/" * 60)
-    journal.close({})
+    journal.close()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ stage: broad
 network: {allow: ["api.example:443"]}
 secrets: {KEY: {from: env:KEY, to: [api.example]}}
 """
-LIMIT_NAMES = [field.name for field in fields(Limits)]
+LIMIT_NAMES = Limits.__struct_fields__
 
 
 def asked(*words: str) -> dict[str, Any]:

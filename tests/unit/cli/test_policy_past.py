@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from paddock.gate.opening import signing_key
-from paddock.journal.bodies import proposed_body
-from paddock.journal.records import Type
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.events import Opened, ProgramStarted, Proposed
 from paddock.policy.file import load
 from paddock.state.home import Home
 from unit.cli.conftest import Call
-from unit.cli.past import FILE, OBSERVED, command, make_run, refund, search
+from unit.cli.past import FILE, command, decided, make_run, refund, search, settled
 
 LOOSER = FILE.split("  - id: no-dumps")[0]
 TIGHTER = FILE + "  - {id: no-ls, match: {kind: exec, program: ls}, decide: block, why: No.}\n"
@@ -71,7 +71,7 @@ def test_draft_instead_of_a_question_is_told_as_looser_and_named(home: Path, cal
 
 
 def test_program_that_nobody_minded_then_is_minded_now(home: Path, call: Call) -> None:
-    seen = {**OBSERVED, "program": "/usr/bin/curl", "argv": ["curl", "x"]}
+    seen = ProgramStarted("/usr/bin/curl", ["curl", "x"], "/home/user", pid=7, parent=1)
     make_run(home, "r", [command("make")], observed={1: [seen]})
     rule = "  - {id: no-curl, match: {kind: exec, program: curl}, decide: block, why: No.}\n"
     Path("c.yaml").write_text(FILE + rule)
@@ -172,28 +172,27 @@ def test_several_runs_are_learned_from_together(home: Path, call: Call) -> None:
     ]  # fmt: skip
 
 
-def rehearsal(home: Path, run: str, **opened: object) -> Path:
+def rehearsal(home: Path, run: str, **opened: Any) -> Path:
     """A run whose steps were all decided `allow`; what came of them differs."""
     place = Home(home)
-    about = {"run": run, "agent": "bot", "stage": "approve", **opened}
+    about = Opened(run, "bot", stage="approve", **opened)
     journal = Journal.create(place.runs / run, opened=about, key=signing_key(place))
-    outcomes: list[dict[str, object]] = [
-        {"outcome": "done"},
-        {"outcome": "simulated"},
-        {"outcome": "done", "result": {"stand_in": "payments"}},
-        {"outcome": "done", "answered_by": "ann"},
-        {"outcome": "drafted", "draft_id": "d1"},
-        {"outcome": "faulted"},
-        {"outcome": "refused"},
-        {"outcome": "done", "result": {"model_step": 2}},
+    ends = [
+        settled("done"),
+        settled("simulated"),
+        settled("done", {"stand_in": "payments"}),
+        settled("done", answered_by="ann"),
+        settled("drafted", draft_id="d1"),
+        settled("faulted"),
+        settled("refused"),
+        settled("done", {"model_step": 2}),
     ]
-    for step, settled in enumerate(outcomes, 1):
+    for step, end in enumerate(ends, 1):
         action = Action(Kind.HTTP, "POST", {"host": f"h{step}.example", "port": 443,
                         "method": "POST", "path": "/x"}, Effect.WRITE)  # fmt: skip
-        allowed = {"verdict": "allow", "decided_by": "r", "why": "", "effect": "write"}
-        journal.append(Type.PROPOSED, proposed_body(action), step)
-        journal.append(Type.DECIDED, allowed, step)
-        journal.append(Type.SETTLED, settled, step)
+        journal.append(Proposed.of(action), step)
+        journal.append(decided("allow", effect=Effect.WRITE), step)
+        journal.append(end, step)
     journal.close()
     return journal.directory
 

@@ -9,17 +9,17 @@ import pytest
 from paddock.cli.run import recorded_policy
 from paddock.gate.opening import signing_key
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.events import Configured, Opened, PolicySource
 from paddock.state.home import Home
 
 ASKS = "version: 1\nagent: asks\nstage: observe\ntools: {look: {effect: read}}\n"
 
 
 def written(directory: Path, key: SigningKey) -> Path:
-    journal = Journal.create(directory, opened={"run": directory.name, "agent": "asks"}, key=key)
-    journal.append(Type.NOTED, {"what": "setting", "policy": {"text": ASKS}})
+    journal = Journal.create(directory, opened=Opened(directory.name, "asks"), key=key)
+    journal.append(Configured(policy=PolicySource(ASKS)))
     journal.close()
     return directory
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.replay_left import varied
-from paddock.run.again import Divergence
-from paddock.run.matching.rows import Difference
+from paddock.cli.replay_text import vary_options
+from paddock.run.matching.rows import Difference, DivergedBy
+from paddock.run.replay.session import Divergence
 from unit.cli.conftest import Call
 
 
@@ -64,13 +64,13 @@ def test_fork_that_left_its_record_shows_both_sides(changed: Path, call: Call) -
 
 @pytest.mark.parametrize("at", ["host", "method", "exit_code", "body.\x1b[2J", "body." + "x" * 300])
 def test_no_place_is_offered_that_cannot_vary_or_is_not_to_be_shown(at: str) -> None:
-    found = Divergence("changed", 3, (Difference(at, "a", "b"),), None, None)
+    found = Divergence(DivergedBy.CHANGED, 3, (Difference(at, "a", "b"),), None, None)
 
-    assert varied(found) == []
+    assert vary_options(found) == []
 
 
 def test_body_that_is_compared_by_its_digest_is_offered_as_a_whole() -> None:
     differences = (Difference("body_bytes", 7, 8), Difference("body_sha256", "a", "b"))
-    found = Divergence("changed", 3, differences, None, None)
+    found = Divergence(DivergedBy.CHANGED, 3, differences, None, None)
 
-    assert varied(found) == ["--vary body=any"]
+    assert vary_options(found) == ["--vary body=any"]

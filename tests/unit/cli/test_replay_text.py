@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.replay_text import print_past
+from paddock.model.events import FilesRecorded, Marked, WorldChanged
 from paddock.policy.file import load
 from unit.run.recorded import FILE, Crossed, agent, record, refund, search
 
 EVIL = "\x1b[2J\u202eevil"
 USUAL = (
     Crossed(agent("python", "agent.py"), record={"exit_code": 0}),
-    Crossed(search(EVIL), after=[{"what": "mark", "text": EVIL}]),
+    Crossed(search(EVIL), after=[Marked(EVIL)]),
     Crossed(
         refund(700),
-        before=[{"what": "files", "tree": "abcdef0123456789", "changed": 2}],
-        after=[{"what": "world moved", "positions": {"payments": 3}}],
+        before=[FilesRecorded("abcdef0123456789", changed=2)],
+        after=[WorldChanged({"payments": 3})],
     ),
 )
 

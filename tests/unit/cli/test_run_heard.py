@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.journals import find_journal
-from paddock.run.changed import setting_in
-from paddock.run.replaying import replay
+from paddock.run.changed import configuration_of
+from paddock.run.replay.replay import replay
 from unit.cli.conftest import Call
 from unit.cli.terminals import in_terminal
 
@@ -39,10 +39,10 @@ def test_python_holds_nothing_back_in_a_run_and_in_its_replay(
     run = find_journal("last")
 
     assert (said.code, said.out) == (4, "hello\n")
-    assert setting_in(run)["envs"]["PYTHONUNBUFFERED"] == "1"
+    assert configuration_of(run).envs["PYTHONUNBUFFERED"] == "1"
     again = replay(run)
     assert again.divergence is None
-    assert setting_in(again.directory)["envs"]["PYTHONUNBUFFERED"] == "1"
+    assert configuration_of(again.directory).envs["PYTHONUNBUFFERED"] == "1"
 
 
 def test_file_may_say_that_python_holds_back(home: Path, project: Path, call: Call) -> None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from paddock.cli.run_steps import Steps
-from paddock.journal.records import Record, Type
+from paddock.model.action import Outcome
+from paddock.model.events import ProgramEnded, ProgramStarted, Record
+from unit.cli.past import decided, proposed, settled
 from unit.cli.test_run_text import told
 
 
-def begun(number: int, kind: str, parent: Any = 1) -> list[Record]:
-    body = {"kind": kind, "name": "n", "arguments": {}, "effect": "read", "parent": parent}
-    decided = {"verdict": "allow", "decided_by": "x", "why": ""}
-    return [told(number, Type.PROPOSED, body), told(number, Type.DECIDED, decided)]
+def begun(number: int, kind: str, parent: int | None = 1) -> list[Record]:
+    return [told(number, proposed(kind, {}, parent)), told(number, decided())]
 
 
 def ended(number: int) -> Record:
-    return told(number, Type.SETTLED, {"outcome": "done"})
+    return told(number, settled())
 
 
 def shown(records: list[Record]) -> list[int]:
@@ -28,24 +26,23 @@ def shown(records: list[Record]) -> list[int]:
             numbers.append(step.number)
             inner = steps.within(step)
             numbers += [] if inner is None else [inner.number]
-    return numbers + [one.number for one in steps.rest()]
+    return numbers + [step.number for step in steps.rest()]
 
 
 def program(number: int, pid: int) -> list[Record]:
     """A program that a program starts: settled as soon as it is let through."""
-    proposed, decided = begun(number, "exec")
-    body = {**proposed.body, "arguments": {"argv": ["sleep"], "pid": pid}}
-    settled = {"outcome": "done", "result": {"let_through": True}}
     return [
-        told(number, Type.PROPOSED, body), decided, told(number, Type.SETTLED, settled),
-        told(number, Type.OBSERVED, {"what": "exec", "pid": pid}),
-    ]  # fmt: skip
+        told(number, proposed("exec", {"argv": ["sleep"], "pid": pid}, 1)),
+        told(number, decided()),
+        told(number, settled("done", {"let_through": True})),
+        told(number, ProgramStarted("/bin/sleep", pid=pid)),
+    ]
 
 
 def test_child_program_is_told_when_it_ends_with_the_time_that_it_ran() -> None:
     steps = Steps()
     exits = [
-        told(2, Type.OBSERVED, {"what": "exit", "pid": pid, "duration_us": pid * 1000})
+        told(2, ProgramEnded(pid=pid, duration_us=pid * 1000))
         for pid in (8, 7)  # of a program without a step of its own, and of the step's
     ]
     seen = [steps.take(one) for one in [*program(2, 7), *exits]]
@@ -62,7 +59,7 @@ def test_child_program_that_outlives_the_run_is_told_without_a_time() -> None:
         assert steps.take(one) is None
     assert steps.oldest() is not None
     [left] = steps.rest()
-    assert (left.number, left.outcome, left.duration_us) == (2, "done", None)
+    assert (left.number, left.outcome, left.duration_us) == (2, Outcome.DONE, None)
 
 
 def test_the_request_around_a_question_to_a_model_is_told_first() -> None:
@@ -77,6 +74,6 @@ def test_what_lies_in_anything_else_is_told_when_it_ends(kind: str) -> None:
     assert shown([*begun(2, "http"), *begun(3, "http", 2), ended(3), ended(2)]) == [3, 2]
 
 
-@pytest.mark.parametrize("parent", [None, [2], {"a": 2}, "2", 7])
-def test_a_parent_that_is_none_holds_nothing_back(parent: Any) -> None:
+@pytest.mark.parametrize("parent", [None, 7])
+def test_a_parent_that_is_none_holds_nothing_back(parent: int | None) -> None:
     assert shown([*begun(2, "http"), *begun(3, "model", parent), ended(3), ended(2)]) == [3, 2]

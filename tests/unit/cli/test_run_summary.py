@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.run_lines import Manner, money, thousands
+from paddock.cli.numbers import thousands, usd_text
+from paddock.cli.run_lines import Manner
 from paddock.cli.run_summary import summary_lines
+from paddock.model.events import Alert, AnyEvent, FilesRecorded, WorldEnded
 from paddock.run.report import report_of
 from unit.cli.conftest import Call
 from unit.cli.test_run_text import USUAL
@@ -15,12 +17,12 @@ from unit.run.recorded import Crossed, record, refund
 
 
 def test_summary_has_counts_money_proof_and_what_to_do_next(tmp_path: Path) -> None:
-    notes = [{"what": "alert", "alert": "egress.denied", "host": "x\x1b[2J"}]
-    last = [
-        {"what": "files", "tree": "a", "changed": 3, "is_last": True},
-        {"what": "world", "changes": {"payments": 2}, "broken": {"payments": ["Too much."]}},
+    alert = Alert("egress.denied", times=1, about={"host": "x\x1b[2J"})
+    last: list[AnyEvent] = [
+        FilesRecorded("a", changed=3, is_last=True),
+        WorldEnded(changes={"payments": 2}, broken={"payments": ["Too much."]}),
     ]
-    crossed = [*USUAL, Crossed(refund(7), after=notes)]
+    crossed = [*USUAL, Crossed(refund(7), after=[alert])]
     report = report_of(record(tmp_path, "r1", crossed, last=last))
     text = "\n".join(summary_lines(report, Manner(100)))
 
@@ -86,4 +88,4 @@ def test_large_counts_are_short(count: int, said: str) -> None:
     [(0, "$0.00"), (4, "<$0.0001"), (420, "$0.0004"), (1_300_000, "$1.30")],
 )
 def test_small_amounts_keep_their_digits(micros: int, said: str) -> None:
-    assert money(micros) == said
+    assert usd_text(micros) == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import threading
@@ -15,14 +16,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.harmless import Harmless
-from paddock.cli.run_lines import StepSeen, plain_step
+from paddock.cli.run_lines import plain_step
 from paddock.cli.run_screen import Screen
 from paddock.cli.run_steps import MAX_LINES_A_SECOND
 from paddock.cli.run_text import MAX_WAITING_BYTES, LiveText
-from paddock.journal.reader import Reader
-from paddock.journal.records import Record, Type
+from paddock.journal.codec import event_from
+from paddock.journal.log import RunLog
+from paddock.model.events import (
+    Alert,
+    Answered,
+    AnyEvent,
+    Asked,
+    Configured,
+    EncodedEvent,
+    MountRecorded,
+    Record,
+)
+from paddock.model.steps import Step
+from unit.cli.crafted import TYPES
+from unit.cli.past import decided, proposed, settled
 from unit.run.recorded import Crossed, agent, ask_model, post, record, refund, search
 
+PROPOSED = '{"name": "n", "effect": "read", "is_reversible": true, "is_contained": false}'
 COST = {"input_tokens": 1200, "output_tokens": 340, "usd_micros": 8700}
 USUAL = (
     Crossed(agent("python", "agent.py"), record={"exit_code": 0}),
@@ -77,15 +92,14 @@ class Terminal(Output):
         return lines
 
 
-def told(step: int | None, kind: Type, body: dict[str, Any], at: int = 1000) -> Record:
-    return Record(0, at, kind, step, body, "")
+def told(step: int | None, event: AnyEvent, at: int = 1000) -> Record:
+    return Record(n=0, at=at, step=step, event=event)
 
 
 def whole_step(number: int, verdict: str = "allow") -> Iterator[Record]:
-    name = {"kind": "tool", "name": "search", "arguments": {"query": number}}
-    yield told(number, Type.PROPOSED, name)
-    yield told(number, Type.DECIDED, {"verdict": verdict, "decided_by": "rule", "why": "So."})
-    yield told(number, Type.SETTLED, {"outcome": "done"}, 3000)
+    yield told(number, proposed("tool", {"query": number}))
+    yield told(number, decided(verdict, why="So."))
+    yield told(number, settled(), 3000)
 
 
 def watch(records: Sequence[Record], screen: Screen, **words: Any) -> None:
@@ -96,7 +110,7 @@ def watch(records: Sequence[Record], screen: Screen, **words: Any) -> None:
 
 
 def recorded(home: Path, crossed: Sequence[Crossed] = USUAL) -> list[Record]:
-    return list(Reader(record(home, "r1", crossed)).records())
+    return list(RunLog(record(home, "r1", crossed)).events())
 
 
 def test_each_step_is_a_line_with_its_decision_and_rule(tmp_path: Path) -> None:
@@ -141,15 +155,14 @@ def test_without_a_terminal_lines_are_plain_and_on_the_error_output(tmp_path: Pa
 def test_without_a_terminal_each_line_of_ours_begins_as_all_do() -> None:
     err = Output(is_tty=False)
     live = LiveText(Screen(Output(is_tty=False), err), is_coloured=False)
-    live.began(
-        "r1", {"mounts": [{"target": "/a", "mode": "read"}, {"target": "/b", "mode": "read"}]}
-    )
-    live.told(told(4, Type.NOTED, {"what": "alert", "alert": "egress.denied", "host": "evil"}))
+    mounts = [MountRecorded("/src", target, "read") for target in ("/a", "/b")]
+    live.began("r1", Configured(mounts=mounts))
+    live.told(told(4, Alert("egress.denied", times=1, about={"host": "evil"})))
     request = {"method": "POST", "host": "api.stripe.com", "port": 443, "path": "/v1/refunds",
                "body": {"amount": 2000, "currency": "eur"}}  # fmt: skip
-    live.told(told(2, Type.PROPOSED, {"kind": "http", "name": "POST", "arguments": request}))
-    live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
-    live.told(told(2, Type.SETTLED, {"outcome": "refused"}))
+    live.told(told(2, proposed("http", request)))
+    live.told(told(2, Asked("apr_1", None)))
+    live.told(told(2, settled("refused")))
     live.finish()
 
     assert len(err.text.splitlines()) == 5
@@ -161,9 +174,13 @@ def test_without_a_terminal_each_line_of_ours_begins_as_all_do() -> None:
 
 
 def test_host_that_is_not_allowed_is_told_in_one_sentence_with_the_way_to_allow_it() -> None:
-    body = {"kind": "connect", "name": "x.example:443", "arguments": {}}
     why = "x.example:443 is not in network.allow."
-    step = StepSeen(2, 0, body, "block", "network", why, outcome="refused", error=why)
+    records = [
+        told(2, proposed("connect", {})),
+        told(2, decided("block", why=why)),
+        told(2, settled("refused", error=why)),
+    ]
+    step = Step(2, records)
 
     assert plain_step(step).endswith(
         ": x.example:443 is not in network.allow; refused; add it to network.allow in the paddock"
@@ -173,7 +190,7 @@ def test_host_that_is_not_allowed_is_told_in_one_sentence_with_the_way_to_allow_
 
 def test_escape_sequences_in_steps_never_reach_the_terminal(tmp_path: Path) -> None:
     evil = "\x1b]52;c;aGk=\x07\x1b[2J\x9b2J\u202e\r\nstep 9 allow"
-    alert = {"what": "alert", "alert": evil, "host": evil}
+    alert = Alert(evil, times=1, about={"host": evil})
     crossed = [Crossed(search(evil)), Crossed(post("/" + evil)), Crossed(agent("sh", evil))]
     crossed.append(Crossed(refund(700), after=[alert]))
     tty = Terminal()
@@ -276,7 +293,7 @@ def test_nothing_is_written_over_a_question_and_all_of_it_comes_after() -> None:
     for one in list(whole_step(2))[:2]:
         live.told(one)
     live.said("stdout", b"before\n")
-    live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
+    live.told(told(2, Asked("apr_1", None)))
     at_question = tty.data
     assert at_question.endswith(b"before\n") or at_question.endswith(b"\x1b[2K")
     live.said("stdout", b"\x1b[31mmeanwhile\n")
@@ -284,8 +301,8 @@ def test_nothing_is_written_over_a_question_and_all_of_it_comes_after() -> None:
         live.told(one)
     threading.Event().wait(0.3)  # several times as long as a redraw takes
     assert tty.data == at_question
-    live.told(told(2, Type.ANSWERED, {"state": "approved", "by": "ann"}))
-    live.told(told(2, Type.SETTLED, {"outcome": "done"}))
+    live.told(told(2, Answered("apr_1", "approved", by="ann")))
+    live.told(told(2, settled()))
     live.finish()
 
     shown = tty.lines
@@ -297,10 +314,10 @@ def test_nothing_is_written_over_a_question_and_all_of_it_comes_after() -> None:
 def test_agent_that_writes_much_during_a_question_does_not_stop_its_answer() -> None:
     tty = Terminal()
     live = LiveText(Screen(tty, tty, width=100), is_asked_here=True)
-    live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
+    live.told(told(2, Asked("apr_1", None)))
     for _ in range(8):
         live.said("stdout", b"x" * (MAX_WAITING_BYTES // 4))
-    live.told(told(2, Type.ANSWERED, {"state": "denied"}))
+    live.told(told(2, Answered("apr_1", "denied")))
     live.finish()
 
     assert "bytes of the agent's output only in the journal" in tty.text
@@ -309,7 +326,7 @@ def test_agent_that_writes_much_during_a_question_does_not_stop_its_answer() -> 
 def test_question_that_is_asked_elsewhere_is_named_and_holds_nothing_back() -> None:
     tty = Terminal()
     live = LiveText(Screen(tty, tty, width=100))
-    live.told(told(2, Type.ASKED, {"approval": "apr_1"}))
+    live.told(told(2, Asked("apr_1", None)))
     live.said("stdout", b"meanwhile\n")
     live.finish()
 
@@ -339,11 +356,14 @@ def test_terminal_that_takes_nothing_does_not_stop_what_is_told() -> None:
 def test_record_of_any_shape_does_not_end_the_display(odd: object) -> None:
     tty = Terminal()
     live = LiveText(Screen(tty, tty, width=100))
+    fields = ("name", "arguments", "verdict", "cost", "outcome", "what", "by", "result", "approval")
+    odd_body = dict.fromkeys(fields, odd)
     for kind in ("exec", "http", "model", "file", "code", "dns", "tool", odd):
-        body = dict.fromkeys(("name", "arguments", "verdict", "cost", "outcome", "what", "by"), odd)
-        for number, type_of in enumerate((*Type, Type.SETTLED), 2):
-            live.told(told(number, Type.PROPOSED, {**body, "kind": kind}))
-            live.told(told(number, type_of, body))
+        for number, name in enumerate((*TYPES, "settled"), 2):
+            body = {**json.loads(PROPOSED), "kind": kind, "arguments": odd}
+            live.told(told(number, event_from(EncodedEvent("proposed", body))))
+            live.told(told(number, event_from(EncodedEvent(name, odd_body))))
+            live.told(told(number, settled("done", odd)))
     for one in whole_step(99):
         live.told(one)
     live.said("stdout", b"still here\n")
@@ -354,8 +374,8 @@ def test_record_of_any_shape_does_not_end_the_display(odd: object) -> None:
 
 def test_alert_stands_out() -> None:
     tty = Terminal()
-    note = {"what": "alert", "alert": "egress.denied", "host": "evil.example", "times": 1}
-    watch([told(4, Type.NOTED, note)], Screen(tty, tty, width=100), is_coloured=True)
+    alert = Alert("egress.denied", times=1, about={"host": "evil.example"})
+    watch([told(4, alert)], Screen(tty, tty, width=100), is_coloured=True)
 
     assert "\x1b[1;31m    ! ALERT egress.denied: host evil.example (step 4)\x1b[0m" in tty.text
 
@@ -398,7 +418,7 @@ def test_reader_that_went_away_does_not_end_the_run() -> None:
             live.told(one)
         live.finish()
 
-    assert "search(query=2)" in err.text
+    assert "n(query=2)" in err.text
 
 
 def test_no_color_of_the_environment_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_only_the_newest_are_listed_and_how_many_more_there_are_is_said(
     home: Path, call: Call
 ) -> None:
     for number in range(22):
-        begin_run(home, f"r{number:02}").close({})
+        begin_run(home, f"r{number:02}").close()
     listed = call("runs")
     assert [line.split()[0] for line in listed.out.splitlines()[1:]] == [
         f"r{number:02}" for number in range(21, 1, -1)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from paddock.cli import runs_remove
+from paddock.model.events import FilesRecorded
 from paddock.run.files import store_of
 from paddock.state.home import Home
 from unit.cli.conftest import Call
@@ -28,7 +29,7 @@ def with_files(home: Path, run: str, text: str) -> str:
     (files / "shared").write_text("in all of them")
     (files / "own").write_text(text)
     tree = store_of(Home(home)).recorder({"/home": files}).record().tree
-    write_run(home, run, [tool("x")], notes=[{"what": "files", "tree": tree, "changed": 1}])
+    write_run(home, run, [tool("x")], notes=[FilesRecorded(tree, changed=1)])
     long_ago = time.time() - 7200
     for one in (home / "trees" / "objects").glob("*/*"):
         os.utime(one, (long_ago, long_ago))

@@ -10,7 +10,7 @@ from paddock.cli.runs_tree import branches
 from paddock.journal.index import Index
 from paddock.state.home import Home
 from unit.cli.conftest import Call
-from unit.run.compare.journeys import fork_of, tool, write_run
+from unit.run.compare.journeys import fork_of, tool, write_records, write_run
 
 DEEDS = (tool("one"), tool("two"))
 
@@ -83,15 +83,24 @@ def test_runs_that_come_from_each_other_are_each_shown_once(home: Path, call: Ca
 
 @pytest.mark.parametrize(
     "lineage",
-    [5, [], {"run": 7}, {"run": "r", "at": "2"}, {"run": "r", "at": -1}, {"run": "r", "at": True},
+    [5, [], {"run": 7}, {"run": "r", "at": "2"}, {"run": "r", "at": True},
      {"run": "r", "at": 1e300}, {"run": "r", "at": [2]}],
 )  # fmt: skip
-def test_lineage_of_any_shape_is_listed(home: Path, call: Call, lineage: object) -> None:
-    write_run(home, "odd", DEEDS, opened={"lineage": lineage, "kind": 3})
+def test_run_whose_lineage_cannot_be_read_is_named_and_hides_no_other(
+    home: Path, call: Call, lineage: object
+) -> None:
+    write_run(home, "base", DEEDS)
+    opened = {"run": "odd", "agent": "a", "lineage": lineage}
+    write_records(home, "odd", [("opened", opened, None)])
+    said = call("runs", "--tree", "--json")
+    assert (said.code, [one["run"] for one in said.json]) == (0, ["base"])
+    assert "odd: the first record" in said.err
+
+
+def test_step_that_no_run_has_is_no_place_of_a_fork(home: Path, call: Call) -> None:
+    write_run(home, "odd", DEEDS, opened={"lineage": {"run": "r", "at": -1}})
     told = {one["run"]: one for one in call("runs", "--tree", "--json").json}
     assert told["odd"]["forked_at"] is None
-    assert told["odd"]["kind"] == "run"
-    assert call("runs", "--tree").code == 0
 
 
 def test_words_of_a_journal_cannot_act_on_the_terminal(home: Path, call: Call) -> None:

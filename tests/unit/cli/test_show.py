@@ -12,19 +12,23 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.show_data import MAX_OBSERVED, joined
 from paddock.cli.times import took
 from paddock.gate.opening import signing_key
-from paddock.journal.records import Type
-from paddock.journal.writer import Journal
+from paddock.journal.log import MAX_PAGE_RECORDS
 from paddock.model.action import Action, Kind
+from paddock.model.events import Alert, AnyEvent, Marked, ProgramEnded, ProgramStarted
 from paddock.policy.file import load
 from paddock.state.home import Home
 from unit.cli.conftest import Call
-from unit.cli.past import OBSERVED, USUAL, begin_run, command, make_run, paddock, search
+from unit.cli.crafted import write_journal
+from unit.cli.past import OBSERVED, USUAL, begin_run, command, make_run, paddock, proposed, search
 from unit.run.recorded import Crossed, agent, ask_model, post, record
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n  99  ok\u202eevil\x9b\u2028x"
+PROPOSED = (
+    '{"kind": "tool", "name": "n", "arguments": {}, "effect": "read", "is_reversible": true,'
+    ' "is_contained": false}'
+)
 STEP_KEYS = {"step", "parent", "at", "kind", "name", "arguments", "effect", "verdict", "decided_by",
              "outcome", "duration_us", "programs", "alerts", "answer"}  # fmt: skip
 
@@ -55,7 +59,7 @@ def load_policy_digest(directory: Path) -> str:
 
 
 def test_json_has_the_documented_shape(home: Path, call: Call) -> None:
-    make_run(home, "r1", observed={4: [OBSERVED, {"what": "exit", "pid": 7, "exit_code": 2}]})
+    make_run(home, "r1", observed={4: [OBSERVED, ProgramEnded(pid=7, exit_code=2)]})
     shown = call("show", "r1", "--json").json
     assert set(shown) == {"run", "steps", "next"}
     assert shown["next"] is None
@@ -72,7 +76,7 @@ def test_json_has_the_documented_shape(home: Path, call: Call) -> None:
 
 
 def test_programs_stand_below_the_step_that_caused_them(home: Path, call: Call) -> None:
-    told_otherwise = {**OBSERVED, "pid": 8, "program": "/usr/bin/busybox"}
+    told_otherwise = ProgramStarted("/usr/bin/busybox", ["ls", "-l"], "/home/user", pid=8)
     make_run(home, "r1", observed={4: [OBSERVED, told_otherwise]})
     *_, step, first, second = call("show", "r1").out.splitlines()
     assert step.split()[0] == "4"
@@ -105,11 +109,11 @@ def test_steps_of_the_network_are_shown_as_people_say_them(home: Path, call: Cal
 def test_alert_stands_below_the_step_that_it_is_about(home: Path, call: Call) -> None:
     journal = begin_run(home, "r1")
     arguments = {"host": HOSTILE, "port": 80, "transport": "tcp"}
-    journal.append(Type.PROPOSED, {"kind": "connect", "name": "n", "arguments": arguments}, 1)
+    journal.append(proposed("connect", arguments), 1)
     about = {"host": HOSTILE, "port": 80}
-    journal.append(Type.NOTED, {"what": "alert", "alert": "egress.denied", "times": 1, **about}, 1)
-    journal.append(Type.NOTED, {"what": "something else"}, 1)
-    journal.close({})
+    journal.append(Alert("egress.denied", times=1, about=about), 1)
+    journal.append(Marked("something else"), 1)
+    journal.close()
     said = call("show", "r1").out
     (line,) = [line for line in said.splitlines() if line.lstrip().startswith("!")]
     assert "egress.denied: host" in line and line.isprintable()
@@ -120,7 +124,9 @@ def test_alert_stands_below_the_step_that_it_is_about(home: Path, call: Call) ->
 def test_many_programs_of_one_step_are_bounded_and_step_has_them_all(
     home: Path, call: Call
 ) -> None:
-    many = [{**OBSERVED, "pid": pid} for pid in range(MAX_OBSERVED + 50)]
+    many = [
+        ProgramStarted("/usr/bin/ls", ["ls", "-l"], pid=pid) for pid in range(MAX_PAGE_RECORDS + 50)
+    ]
     make_run(home, "r1", observed={1: many})
     out = call("show", "r1").out
     assert out.count("/usr/bin/ls") == 12
@@ -129,19 +135,32 @@ def test_many_programs_of_one_step_are_bounded_and_step_has_them_all(
     assert len(records) == 3 + len(many)
 
 
-def test_program_that_executes_another_ends_first() -> None:
-    bodies: list[dict[str, Any]] = [
-        {"what": "exec", "pid": 5, "program": "env"},
-        {"what": "exec", "pid": 5, "program": "true"},
-        {"what": "exit", "pid": 5, "exit_code": None},
-        {"what": "exit", "pid": 5, "exit_code": 3},
-        {"what": "exit", "pid": 6, "exit_code": 4},
+def test_program_that_executes_another_ends_first(home: Path, call: Call) -> None:
+    seen: list[AnyEvent] = [
+        ProgramStarted("env", pid=5),
+        ProgramStarted("true", pid=5),
+        ProgramEnded(pid=5),
+        ProgramEnded(pid=5, exit_code=3),
+        ProgramEnded(pid=6, exit_code=4),
     ]
-    programs = joined(iter(bodies))
-    assert [(one.body["program"], one.exit_code) for one in programs] == [
+    make_run(home, "r1", [command("env")], observed={1: seen})
+    [step] = call("show", "r1", "--json").json["steps"]
+    assert [(program["program"], program["exit_code"]) for program in step["programs"]] == [
         ("env", None),
         ("true", 3),
     ]
+
+
+def test_end_of_a_step_that_comes_much_later_is_shown(home: Path, call: Call) -> None:
+    directory = make_run(home, "r", [search(str(number)) for number in range(200)])
+    lines = (directory / "000001.jsonl").read_bytes().splitlines()
+    records = [json.loads(line) for line in lines if b'"type":"head"' not in line]
+    end = next(one for one in records if one.get("step") == 1 and one["type"] == "settled")
+    records.remove(end)
+    write_journal(directory, [*records[:-1], {**end, "at": records[-1]["at"]}, records[-1]], None)
+    steps = call("show", "r", "--json", "--all").json["steps"]
+    assert steps[0]["outcome"] == "done"
+    assert steps[0]["duration_us"] > max(step["duration_us"] for step in steps[1:])
 
 
 # ---- an agent's words ----------------------------------------------------------------------------
@@ -157,7 +176,7 @@ def hostile_run(home: Path) -> None:
         Action(Kind.CODE, "python", {"language": "python", "code": HOSTILE}, is_contained=True),
         Action(Kind.FILE, "read", {"operation": "read", "path": HOSTILE}, is_contained=True),
     ]
-    seen = {**OBSERVED, "program": HOSTILE, "argv": [HOSTILE]}
+    seen = ProgramStarted(HOSTILE, [HOSTILE])
     make_run(home, "r", actions, policy=load(text), observed={3: [seen]}, result=HOSTILE)
 
 
@@ -183,7 +202,10 @@ def test_no_word_of_an_agent_acts_on_a_terminal_or_fakes_a_line(
     assert not any(line.lstrip().startswith("99  ok") for line in said.out.splitlines())
 
 
-@pytest.mark.parametrize("words", [["runs"], ["show", "r"], ["show", "r", "--step", "1"]])
+@pytest.mark.parametrize(
+    "words",
+    [["runs"], ["show", "r"], ["show", "r", "--step", "1"], ["show", "r", "--step", "2"]],
+)
 def test_no_word_of_a_journal_from_elsewhere_does_either(
     words: list[str], home: Path, call: Call
 ) -> None:
@@ -192,13 +214,25 @@ def test_no_word_of_a_journal_from_elsewhere_does_either(
     opened = {"run": "r", "agent": HOSTILE, "stage": HOSTILE, "template": HOSTILE,
               "policy": HOSTILE, "host": {"name": HOSTILE},
               "enforcement": {HOSTILE: HOSTILE}}  # fmt: skip
-    journal = Journal.create(place.runs / "r", opened=opened, key=signing_key(place))
-    journal.append(Type.PROPOSED, {HOSTILE: HOSTILE, "kind": HOSTILE, "name": HOSTILE}, 1)
-    journal.append(Type.DECIDED, {"verdict": HOSTILE, "decided_by": HOSTILE, "why": 7}, 1)
-    journal.append(Type.OBSERVED, {"what": "exec", "pid": HOSTILE, "argv": [1, None]}, 1)
-    journal.append(Type.OBSERVED, {"what": "exit", "pid": HOSTILE, "exit_code": HOSTILE}, 1)
-    journal.append(Type.SETTLED, {"outcome": HOSTILE, "result": [HOSTILE]}, 1)
-    journal.close()
+    odd: list[tuple[str, dict[str, Any]]] = [
+        ("proposed", {HOSTILE: HOSTILE, "kind": HOSTILE, "name": HOSTILE}),
+        ("decided", {"verdict": HOSTILE, "decided_by": HOSTILE, "why": 7}),
+        ("observed", {"what": "exec", "pid": HOSTILE, "argv": [1, None]}),
+        ("observed", {"what": "exit", "pid": HOSTILE, "exit_code": HOSTILE}),
+        ("program_started", {"program": HOSTILE, "argv": [1, None]}),
+        ("settled", {"outcome": HOSTILE, "result": [HOSTILE]}),
+    ]
+    good: list[tuple[str, dict[str, Any]]] = [
+        ("proposed", {**json.loads(PROPOSED), "name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}),
+        ("decided", {"verdict": "allow", "decided_by": HOSTILE, "why": HOSTILE}),
+        ("program_started", {"program": HOSTILE, "argv": [HOSTILE, HOSTILE]}),
+        ("alert", {"alert": HOSTILE, "times": 1, "about": {HOSTILE: HOSTILE}}),
+        ("settled", {"outcome": "failed", "error": HOSTILE, "result": [HOSTILE]}),
+    ]
+    records: list[dict[str, Any]] = [{"at": 1, "type": "opened", "body": opened}]
+    for step, events in enumerate((odd, good), 1):
+        records += [{"at": 1, "step": step, "type": kind, "body": body} for kind, body in events]
+    write_journal(place.runs / "r", records, signing_key(place))
     said = call(*words)
     assert said.code == 0, said.err
     assert all(char == "\n" or char.isprintable() for char in said.out)
@@ -415,8 +449,10 @@ def test_answer_of_a_model_and_money_of_a_request_stand_below_their_steps(
 
 def test_child_program_took_the_time_that_it_ran(home: Path, call: Call) -> None:
     child = Action(Kind.EXEC, "sleep", {"argv": ["sleep", "9"], "pid": 7}, is_contained=True)
-    seen = [{"what": "exec", "pid": 7, "argv": ["sleep", "9"], "program": "/bin/sleep"},
-            {"what": "exit", "pid": 7, "exit_code": 0, "duration_us": 9_000_000}]  # fmt: skip
+    seen: list[AnyEvent] = [
+        ProgramStarted("/bin/sleep", ["sleep", "9"], pid=7),
+        ProgramEnded(pid=7, exit_code=0, duration_us=9_000_000),
+    ]
     make_run(home, "r1", [child], observed={1: seen})
 
     [step] = call("show", "r1", "--json").json["steps"]

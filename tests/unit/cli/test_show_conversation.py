@@ -7,9 +7,10 @@ from typing import Any
 
 from paddock.journal.keys import SigningKey
 from paddock.journal.nodes import FILE_NAME
-from paddock.journal.records import Type
 from paddock.journal.writer import Journal
+from paddock.model.events import Opened
 from unit.cli.conftest import Call
+from unit.cli.past import proposed
 
 ASKED = {
     "model": "claude-opus-4",
@@ -28,13 +29,10 @@ def make_asked(home: Path, asked: dict[str, Any] = ASKED) -> Path:
     key = SigningKey.open(home / "keys")
     directory = home / "runs" / "r"
     directory.parent.mkdir(parents=True, exist_ok=True)
-    journal = Journal.create(directory, opened={"run": "r", "agent": "a"}, key=key)
+    journal = Journal.create(directory, opened=Opened("r", "a"), key=key)
     arguments = journal.conversations.request(asked, "messages")
-    common = {"effect": "read", "is_reversible": True, "is_contained": False}
-    body = {"kind": "model", "name": "m", "arguments": arguments, **common}
-    journal.append(Type.PROPOSED, body, 1)
-    plain = {"kind": "http", "name": "GET x", "arguments": {}, **common}
-    journal.append(Type.PROPOSED, plain, 2)
+    journal.append(proposed("model", arguments), 1)
+    journal.append(proposed("http", {}), 2)
     journal.close()
     return directory
 

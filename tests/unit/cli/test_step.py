@@ -20,11 +20,12 @@ import pytest
 
 from paddock.cli.cells import cells
 from paddock.cli.step import main, open_view
+from paddock.cli.step_gist import text_of_events
 from paddock.cli.step_panes import messages_pane, step_pane
-from paddock.cli.step_streams import said_by_events
 from paddock.cli.step_tty import keys_of
 from paddock.cli.step_view import View
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.events import FilesRecorded
 from polling import is_readable
 from unit.run.recorded import Crossed, agent, ask_model, post, record, refund, search
 
@@ -75,7 +76,7 @@ def test_n_goes_to_the_next_step_that_was_not_allowed_and_around(view: View) -> 
     press(view, "n")
     assert view.step == 3 or view.step == 4
     press(view, "G", "n")
-    assert view.frame(view.step).verdict != "allow"
+    assert view.recorded(view.step).step.verdict != "allow"
 
 
 def test_search_finds_a_word_in_arguments_and_results(view: View) -> None:
@@ -116,8 +117,8 @@ def test_stream_of_events_is_put_together(view: View) -> None:
 
 
 def test_messages_of_a_model_step_are_shown_and_others_have_none(view: View) -> None:
-    assert "what now?" in "\n".join(messages_pane(view.past, view.frame(3)))
-    assert messages_pane(view.past, view.frame(2)) == ["This step asked no model."]
+    assert "what now?" in "\n".join(messages_pane(view.history, view.recorded(3).step))
+    assert messages_pane(view.history, view.recorded(2).step) == ["This step asked no model."]
 
 
 def test_nothing_of_the_agent_acts_on_the_terminal(view: View) -> None:
@@ -168,8 +169,8 @@ def test_files_that_changed_until_the_next_step_are_compared(home: Path, tmp_pat
     first = recorder.record().tree
     (place / "a.txt").write_text("one\nthree\n")
     second = recorder.record().tree
-    noted = [{"what": "files", "tree": one, "changed": 1} for one in (first, second)]
-    crossed = [Crossed(agent("x"), before=noted[:1]), Crossed(search("b"), before=noted[1:])]
+    files = [FilesRecorded(tree, changed=1) for tree in (first, second)]
+    crossed = [Crossed(agent("x"), before=files[:1]), Crossed(search("b"), before=files[1:])]
     view = open_view(record(home, "r1", crossed))
     press(view, "f")
     shown = text_of(view)
@@ -213,9 +214,9 @@ def test_keys_are_told_apart_and_unknown_sequences_are_left_out() -> None:
 
 def test_step_pane_bounds_what_it_shows(home: Path) -> None:
     crossed = [Crossed(search("x"), result=["line"] * 50_000)]
-    (frame,) = (open_view(record(home, "r1", crossed)).frame(1),)
+    view = open_view(record(home, "r1", crossed))
 
-    assert len(step_pane(frame)) < 2100
+    assert len(step_pane(view.recorded(1))) < 2100
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_step_pane_bounds_what_it_shows(home: Path) -> None:
     ],
 )
 def test_streams_say_what_their_pieces_say(text: str, said: str | None) -> None:
-    assert said_by_events(text) == said
+    assert text_of_events(text) == said
 
 
 class Console:

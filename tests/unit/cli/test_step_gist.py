@@ -7,7 +7,10 @@ from pathlib import Path
 from paddock.cli.step import open_view
 from paddock.cli.step_gist import gist_of, in_order
 from paddock.cli.step_panes import step_pane, without_mark
+from paddock.model.events import Record
+from paddock.model.steps import Step
 from unit.cli.conftest import Call
+from unit.cli.past import proposed, settled
 from unit.run.recorded import Crossed, agent, ask_model, post, record
 
 HEADERS = {f"x-{n}": "0" * 32 for n in range(18)}
@@ -52,17 +55,21 @@ def test_a_step_that_sent_nothing_begins_with_its_records(home: Path, call: Call
 
 def test_the_walk_shows_the_same_first_and_headers_last(home: Path) -> None:
     view = open_view(record(home, "r", USUAL))
-    asked = [without_mark(line) for line in step_pane(view.frame(3))]
+    asked = [without_mark(line) for line in step_pane(view.recorded(3))]
     assert asked[:2] == ["prompt", "where is it?"]
     assert asked.index("calls lookup") < asked.index("proposed") < asked.index("headers")
-    sent = [without_mark(line) for line in step_pane(view.frame(2))]
+    sent = [without_mark(line) for line in step_pane(view.recorded(2))]
     assert sent[0] == "sent" and sent.index("got 201") < sent.index("proposed")
     assert sum("re_1" in line for line in sent) == 1
 
 
 def test_what_a_journal_from_elsewhere_says_is_taken_as_it_is() -> None:
-    for odd in (None, 7, "x", [1], {"answer": 7, "body": [1]}, {"answer": {"tool_calls": [7, {}]}}):
-        for kind in ("model", "http", "exec", 7):
-            gist_of({"kind": kind, "arguments": odd}, {"result": odd})
+    calls = {"answer": {"tool_calls": [7, {}]}}
+    odd_values = (None, 7, "x", [1], {"answer": 7, "body": [1]}, calls)
+    for odd in odd_values:
+        for kind in ("model", "http", "exec"):
+            arguments = odd if isinstance(odd, dict) else {"prompt": odd, "body": odd}
+            events = (proposed(kind, arguments), settled("done", odd))
+            gist_of(Step(1, [Record(n=0, at=0, step=1, event=event) for event in events]))
     assert list(in_order({"sha256": 1, "headers": 2, "b": 3, "a": 4})) == [
         "b", "a", "headers", "sha256"]  # fmt: skip

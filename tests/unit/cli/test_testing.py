@@ -11,8 +11,8 @@ from paddock.cli.test import main
 from paddock.cli.testing_live import Progress
 from paddock.cli.testing_text import result_lines, results_json
 from paddock.model.errors import InvalidInput
-from paddock.run.scenarios.judging import Failure
-from paddock.run.scenarios.playing import Attempt, CaseResult
+from paddock.run.scenarios.checks import Failure
+from paddock.run.scenarios.play import Attempt, CaseResult
 from paddock.run.scenarios.scenario import Case, Scenario
 from paddock.run.scenarios.terms import Expectations
 

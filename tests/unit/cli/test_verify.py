@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.journal.records import Type
+from paddock.model.events import Marked
 from unit.cli.conftest import Call
 from unit.cli.past import begin_run, make_run, paddock, search
 
@@ -67,7 +67,7 @@ def test_run_without_an_end_is_interrupted(home: Path, call: Call) -> None:
 def test_run_that_is_being_written_has_no_end_yet(home: Path, call: Call) -> None:
     journal = begin_run(home, "r")
     try:
-        journal.append(Type.NOTED, {"x": 1})
+        journal.append(Marked("x"))
         said = call("verify", "r")
         assert said.code == ExitCode.INTERRUPTED
         assert "still writing" in said.out
@@ -123,7 +123,7 @@ def test_saved_head_still_holds_when_the_journal_has_grown(
     journal = begin_run(home, "r")
     head = str(tmp_path / "head.json")
     assert call("verify", "r", "--save-head", head).code == ExitCode.INTERRUPTED
-    journal.append(Type.NOTED, {"x": 1})
+    journal.append(Marked("x"))
     journal.close()
     assert call("verify", "r", "--head", head, "--save-head", head).code == 0
     assert json.loads(Path(head).read_text())["size"] > 1

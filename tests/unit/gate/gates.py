@@ -16,10 +16,11 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.mask import Masker
-from paddock.journal.reader import Reader
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.events import Opened
 from paddock.policy.file import load
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ def make_gate(directory: Path, key: SigningKey, text: str = REFUNDS, **options: 
     secrets = options.pop("secrets", None)
     store = options.pop("store", None) or GateStore(directory / "gate.sqlite")
     masker = Masker(secrets) if secrets else None
-    opened = {"run": run, "agent": policy.agent}
+    opened = Opened(run=run, agent=policy.agent)
     journal = Journal.create(directory / run, opened=opened, key=key, masker=masker)
     return Gate(policy, journal, store, masker=masker, **options)
 
@@ -107,8 +108,8 @@ async def answered(gate: Gate, crossing: Awaitable[T], answer: Callable[[Approva
 def records(directory: Path, run: str = "run-1") -> list[tuple[str, int | None]]:
     """The types and steps of a run's records, without the journal's own."""
     ours = ("opened", "head", "closed")
-    found = Reader(directory / run).records()
-    return [(str(one.type), one.step) for one in found if str(one.type) not in ours]
+    log = RunLog(directory / run)
+    return [(record.type, record.step) for record in log.events() if record.type not in ours]
 
 
 def python(program: str, *words: object, **options: Any) -> subprocess.Popen[str]:

@@ -8,11 +8,11 @@ import os
 import sqlite3
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.gate.approvals import (
     APPROVED,

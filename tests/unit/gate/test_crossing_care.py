@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.gate.approvals import Approval, Approvals
 from paddock.journal.errors import JournalBroken
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.writer import Entry
 from paddock.model.action import Action, Outcome
+from paddock.model.events import Asked, Settled
 from unit.gate.conftest import Opener
 from unit.gate.gates import REFUNDS, Tool, answered, refund
 
@@ -102,7 +102,7 @@ def test_question_that_could_not_be_recorded_does_not_stay_open(
     extend = gate._journal.extend
 
     def fail(entries: Sequence[Entry]) -> int:
-        if any(entry.type is Type.ASKED for entry in entries):
+        if any(isinstance(entry.event, Asked) for entry in entries):
             raise JournalBroken("full")
         return extend(entries)
 
@@ -132,12 +132,12 @@ def test_result_that_cannot_be_written_down_does_not_hide_that_it_happened(
 
     def refuse(entries: Any) -> int:
         for entry in entries:
-            if entry.type is Type.SETTLED and json.loads(entry.body)["result"] is not None:
+            if isinstance(entry.event, Settled) and entry.event.result is not None:
                 raise ValueError("no JSON has this")
         return extend(entries)
 
     monkeypatch.setattr(gate._journal, "extend", refuse)
     receipt = asyncio.run(gate.cross(refund(1), tool))
     assert (receipt.outcome, len(tool.calls)) == (Outcome.DONE, 1)
-    records = list(Reader(gate._journal.directory).records())
-    assert [r.body["outcome"] for r in records if r.type is Type.SETTLED] == ["done"]
+    settled = [record.event for record in RunLog(gate._journal.directory).events(Settled)]
+    assert settled == [Settled(Outcome.DONE, None)]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.gate.approvals import Approval
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.model.action import Action, Effect, Outcome, Receipt
 from paddock.model.errors import InvalidInput
 from unit.gate.conftest import Opener
@@ -187,8 +187,8 @@ def test_the_record_of_an_edited_action_names_the_step_that_was_made_of_it(
 ) -> None:
     gate = opener()
     assert _cross(gate, Tool(), amount=300).step == 2
-    settled = [one for one in Reader(gate.writing.journal.directory).records() if one.step == 1][-1]
-    assert (settled.body["outcome"], settled.body["result"]) == ("refused", {"edited_as": 2})
+    step = RunLog(gate.writing.journal.directory).step(1)
+    assert (step.outcome, step.result) == (Outcome.REFUSED, {"edited_as": 2})
 
 
 def test_new_steps_get_no_number_that_is_taken(opener: Opener) -> None:

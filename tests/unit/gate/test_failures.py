@@ -17,10 +17,10 @@ from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.errors import HostCannot
+from paddock.model.events import InternalError
 from unit.gate.conftest import Opener
 from unit.gate.gates import REFUNDS, Tool, answered, finished, make_gate, python, refund
 
@@ -46,8 +46,8 @@ def refused(gate: Gate, tool: Tool, amount: int = BIG) -> Receipt:
 
 def told(gate: Gate) -> str:
     """What the journal says went wrong; the agent is not told."""
-    records = Reader(gate._journal.directory).records()
-    return " ".join(str(r.body.get("error")) for r in records if r.type is Type.NOTED)
+    errors = (record.event for record in RunLog(gate._journal.directory).events(InternalError))
+    return " ".join(str(event.error) for event in errors if isinstance(event, InternalError))
 
 
 # ---- the store -----------------------------------------------------------------------------------

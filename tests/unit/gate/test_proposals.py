@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paddock.doors.network.sample_request import SampleRequest, actions_of
 from paddock.gate.approvals import Approval, Approvals, Question, digest_of

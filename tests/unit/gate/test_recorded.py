@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.gate.recorded import recorded_actions, recorded_in_order
+from paddock.journal.codec import body_of
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.policy.compare import RecordedAction, replay
 from paddock.policy.file import load
 from paddock.state.home import new_id
@@ -25,12 +28,16 @@ def back(directory: Path) -> list[RecordedAction]:
     return list(recorded_actions(directory))
 
 
+def observed(program: str, *argv: str) -> ProgramStarted:
+    return msgspec.structs.replace(OBSERVED, program=program, argv=list(argv))
+
+
 def test_actions_come_back_as_they_were_decided_on(tmp_path: Path) -> None:
     full = Action(Kind.TOOL, "search", {"query": "ü", "n": [1, {"a": None}]}, Effect.READ,
                   context={"model": "m", "tool_call_id": "c1"}, parent=3)  # fmt: skip
     found = back(make_run(tmp_path, "r", [full, refund(5)]))
     first, second = found
-    assert (first.step, second.step) == (1, 2)
+    assert (first.number, second.number) == (1, 2)
     assert first.run == "r"
     assert first.at <= second.at
     for name in ("kind", "name", "arguments", "effect", "is_reversible", "is_contained", "parent",
@@ -53,21 +60,21 @@ def test_large_arguments_come_back_whole(tmp_path: Path) -> None:
 
 
 def test_program_that_was_only_observed_is_an_action_too(tmp_path: Path) -> None:
-    pip = {**OBSERVED, "program": "/usr/bin/pip", "argv": ["pip", "install", "x"]}
-    shell = {**OBSERVED, "program": "/bin/sh", "argv": ["/bin/sh", "-c", "pip install x"]}
+    pip = observed("/usr/bin/pip", "pip", "install", "x")
+    shell = observed("/bin/sh", "/bin/sh", "-c", "pip install x")
     actions = [command("sh", "-c", "pip install x")]
     found = back(make_run(tmp_path, "r", actions, observed={1: [shell, pip]}))
     assert [one.action.name for one in found] == ["sh", "sh", "pip"]
     last = found[-1]
     assert last.action.arguments["argv"] == ["pip", "install", "x"]
-    assert (last.step, last.action.parent) == (1, 1)
+    assert (last.number, last.action.parent) == (1, 1)
     assert last.decision.verdict is Verdict.ALLOW
     [change] = replay(POLICY, found)
     assert change.after.decided_by == "no-installs"
 
 
 def test_end_of_a_program_is_no_action(tmp_path: Path) -> None:
-    ended = {"what": "exit", "pid": 7, "exit_code": 0}
+    ended = ProgramEnded(pid=7, exit_code=0)
     assert len(back(make_run(tmp_path, "r", [search("x")], observed={1: [ended]}))) == 1
 
 
@@ -80,12 +87,12 @@ def rewritten(directory: Path, lines: list[dict[str, Any]]) -> None:
     (directory / "000001.jsonl").write_text(text)
 
 
-def before_settled(directory: Path, step: int, body: dict[str, Any]) -> None:
+def before_settled(directory: Path, step: int, started: ProgramStarted) -> None:
     """Puts an observation where the fence makes it: while the command runs."""
     lines = lines_of(directory)
     at = next(n for n, one in enumerate(lines) if one.get("step") == step and
               one["type"] == "settled")  # fmt: skip
-    seen = {**lines[at], "type": "observed", "body": body}
+    seen = {**lines[at], "type": started.TYPE, "body": body_of(started)}
     rewritten(directory, [*lines[:at], seen, *lines[at:]])
 
 
@@ -93,8 +100,7 @@ def test_command_that_is_seen_to_start_is_one_action_with_the_program_that_it_is
     tmp_path: Path,
 ) -> None:
     directory = make_run(tmp_path, "r", [command("sh", "-c", "true")])
-    body = {**OBSERVED, "program": "/bin/bash", "argv": ["/bin/bash", "-c", "true"]}
-    before_settled(directory, 1, body)
+    before_settled(directory, 1, observed("/bin/bash", "/bin/bash", "-c", "true"))
     [one] = back(directory)
     assert one.action.arguments["argv"] == ["sh", "-c", "true"]
     assert one.action.arguments["program"] == "/bin/bash"
@@ -102,7 +108,7 @@ def test_command_that_is_seen_to_start_is_one_action_with_the_program_that_it_is
 
 def test_command_whose_real_program_was_decided_on_keeps_it(tmp_path: Path) -> None:
     directory = make_run(tmp_path, "r", [command("sh", "-c", "x", real_path="/usr/bin/dash")])
-    before_settled(directory, 1, {**OBSERVED, "argv": ["/bin/sh", "-c", "x"]})
+    before_settled(directory, 1, observed("/usr/bin/ls", "/bin/sh", "-c", "x"))
     [one] = back(directory)
     assert one.action.arguments["program"] == "sh"
     assert one.action.arguments["real_path"] == "/usr/bin/dash"
@@ -122,19 +128,19 @@ def test_program_that_crossed_the_gate_is_not_counted_again_when_it_is_seen(
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value", "says"),
+    ("kind", "key", "value"),
     [
-        ("proposed", "kind", "magic", "is not about an action"),
-        ("proposed", "name", 7, "not a record of a journal"),
-        ("proposed", "arguments", [], "is not about an action"),
-        ("proposed", "effect", None, "not a record of a journal"),
-        ("decided", "verdict", "maybe", "is not about an action"),
-        ("decided", "hits", [1], "is not about an action"),
-        ("decided", "why", None, "is not about an action"),
+        ("proposed", "kind", "magic"),
+        ("proposed", "name", 7),
+        ("proposed", "arguments", []),
+        ("proposed", "effect", None),
+        ("decided", "verdict", "maybe"),
+        ("decided", "hits", [1]),
+        ("decided", "why", None),
     ],
 )
 def test_record_that_is_about_no_action_is_said_to_be(
-    kind: str, key: str, value: Any, says: str, tmp_path: Path
+    kind: str, key: str, value: Any, tmp_path: Path
 ) -> None:
     directory = make_run(tmp_path, "r", [search("x")])
     lines = lines_of(directory)
@@ -142,7 +148,7 @@ def test_record_that_is_about_no_action_is_said_to_be(
         if one["type"] == kind:
             one["body"][key] = value
     rewritten(directory, lines)
-    with pytest.raises(IntegrityError, match=says):
+    with pytest.raises(IntegrityError, match="is not about an action"):
         back(directory)
 
 

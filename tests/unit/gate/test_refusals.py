@@ -15,10 +15,11 @@ from paddock.gate.recorded import recorded_actions
 from paddock.gate.refusals import MAX_SINGLE
 from paddock.journal.index import Index
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader, Step
-from paddock.journal.repeats import repeats_in
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
+from paddock.model.events import RefusedAgain
+from paddock.model.steps import Step
 from paddock.run.report import report_of
 from unit.gate.gates import Tool, make_gate, refund
 
@@ -34,16 +35,12 @@ def cross_all(gate: Gate, *actions: Action) -> list[Receipt]:
 
 
 def counted(directory: Path) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for step in Reader(directory).steps():
-        for note in step.noted:
-            if (again := repeats_in(note.body)) is not None:
-                found[step.number] = found.get(step.number, 0) + again.count
-    return found
+    steps = RunLog(directory).steps()
+    return {step.number: step.repeats.count for step in steps if step.repeats is not None}
 
 
 def steps_of(directory: Path) -> list[Step]:
-    return list(Reader(directory).steps())
+    return list(RunLog(directory).steps())
 
 
 def test_more_than_a_hundred_identical_refusals_become_one_record(
@@ -60,10 +57,11 @@ def test_more_than_a_hundred_identical_refusals_become_one_record(
     gate.close()
     steps = steps_of(tmp_path / "run-1")
     assert len(steps) == MAX_SINGLE + 1
-    (note,) = [one for step in steps for one in step.noted]
-    again = repeats_in(note.body)
-    assert again is not None and (note.step, again.count) == (MAX_SINGLE, MORE)
-    assert again.first_at <= again.last_at <= note.at
+    (record,) = RunLog(tmp_path / "run-1").events(RefusedAgain)
+    again = record.event
+    assert isinstance(again, RefusedAgain)
+    assert (record.step, again.count) == (MAX_SINGLE, MORE)
+    assert again.first_at <= again.last_at <= record.at
     assert verify(tmp_path / "run-1", key.public).ok
 
 

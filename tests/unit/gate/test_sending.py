@@ -14,7 +14,7 @@ from paddock.gate.gate import Gate
 from paddock.gate.sending import send
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.model.action import Action, Outcome
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from unit.gate.conftest import Opener
@@ -43,8 +43,8 @@ def test_sent_draft_is_done_once_and_remembers_its_step(
     assert tool.calls == [{"amount": 100, "customer": "ada"}]
     kept = drafts.get(draft_id)
     assert (kept.state, kept.changed_by, kept.sent_step) == ("sent", "ann", 1)
-    proposed = next(r for r in Reader(tmp_path / "run-1").records() if str(r.type) == "proposed")
-    assert proposed.body["context"] == {"draft": draft_id, "sent_by": "ann"}
+    [step] = RunLog(tmp_path / "run-1").steps()
+    assert step.context == {"draft": draft_id, "sent_by": "ann"}
     with pytest.raises(Conflict, match="sent by ann"):
         asyncio.run(send(drafts, draft_id, gate, tool, "bob"))
     assert len(tool.calls) == 1

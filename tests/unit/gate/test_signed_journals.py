@@ -13,16 +13,16 @@ from paddock.gate.opening import signing_key
 from paddock.gate.run_keys import CARRIED, run_key
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.canonical import canonical_text
+from paddock.journal.codec import decode
 from paddock.journal.findings import Finding, Status
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Chain, Record, Type
+from paddock.journal.log import RunLog
+from paddock.journal.records import Chain
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
+from paddock.model.events import Marked, Opened
 from paddock.state.home import Home
-
-Edit = Callable[[Record], "Record | None"]
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def home(tmp_path: Path) -> Home:
 
 def begun(home: Home, run: str, key: SigningKey | None = None) -> Journal:
     """A run with two heads: after its first record, and after its first step."""
-    opened = {"run": run, "agent": "a", "command": ["true"]}
+    opened = Opened(run=run, agent="a", command=["true"])
     home.runs.mkdir(exist_ok=True)
     journal = Journal.create(home.runs / run, opened=opened, key=key or signing_key(home))
     for step in (1, 2):
-        journal.append(Type.NOTED, {"what": "said", "text": f"step {step}"}, step)
+        journal.append(Marked(f"step {step}"), step)
         if step == 1:
             journal.sign()
     return journal
@@ -69,13 +69,13 @@ def rechained(lines: list[bytes], edit: Callable[[dict[str, object]], None] | No
     """All hashes made anew: anybody can do that."""
     chain, made = Chain(), []
     for line in lines:
-        record = Record.parse(line)
-        if record.type is Type.HEAD and not with_heads:
+        record = json.loads(line)
+        if record["type"] == "head" and not with_heads:
             continue
         if edit is not None:
-            edit(record.body)
-        text = canonical_text(record.body)
-        made.append(chain.link(str(record.type), text, at=record.at, step=record.step))
+            edit(record["body"])
+        text = canonical_text(record["body"])
+        made.append(chain.link(record["type"], text, at=record["at"], step=record.get("step")))
     return made
 
 
@@ -118,19 +118,19 @@ def test_a_run_that_was_cut_off_never_looks_like_one_that_ended(home: Home, left
 def test_what_follows_the_last_signature_is_not_read(home: Home) -> None:
     directory = interrupted(home, "r")
     lines = lines_of(directory)
-    assert [Record.parse(line).step for line in lines] == [None, None, 1, None, 2]
+    assert [decode(line).step for line in lines] == [None, None, 1, None, 2]
     chain = Chain()
     for line in lines[:4]:
         chain.follow(line)
-    forged = chain.link("noted", canonical_text({"what": "setting"}), at=1, step=2)
+    forged = chain.link("configured", "{}", at=1, step=2)
     put(directory, [*lines[:4], forged])
     covered = check_trusted(directory, home)
-    reader = Reader(directory, covered)
-    assert [record.n for record in reader.records()] == [0, 1, 2, 3]
-    assert reader.step_numbers() == [1]
+    log = RunLog(directory, covered)
+    assert [record.n for record in log.events()] == [0, 1, 2, 3]
+    assert log.step_numbers() == [1]
     with pytest.raises(NotSigned, match="interrupted"):
         check_step_signed(directory, 2, 1)
-    assert Reader(directory).step_numbers() == [1, 2]  # it can be shown
+    assert RunLog(directory).step_numbers() == [1, 2]  # it can be shown
 
 
 def test_a_recovered_journal_does_not_vouch_for_what_was_not_signed(home: Home) -> None:
@@ -138,7 +138,7 @@ def test_a_recovered_journal_does_not_vouch_for_what_was_not_signed(home: Home) 
     chain = Chain()
     for line in lines_of(directory):
         chain.follow(line)
-    forged = chain.link("noted", canonical_text({"what": "setting"}), at=1, step=2)
+    forged = chain.link("configured", "{}", at=1, step=2)
     put(directory, [*lines_of(directory), forged])
     Journal.recover(directory, key=signing_key(home)).close()
     assert check_trusted(directory, home).size == 4
@@ -150,7 +150,7 @@ def test_records_behind_the_signed_end_are_found(home: Home) -> None:
     chain = Chain()
     for line in lines:
         chain.follow(line)
-    put(directory, [*lines, chain.link("noted", "{}", at=1, step=None)])
+    put(directory, [*lines, chain.link("configured", "{}", at=1, step=None)])
     with pytest.raises(IntegrityError, match="follows the signed end"):
         check_trusted(directory, home)
     put(directory, lines)
@@ -176,8 +176,9 @@ def test_a_head_of_another_run_of_this_home_does_not_pass(home: Home) -> None:
     directory = home.runs / "one"
     chain = Chain()
     chain.follow(one[0])
-    head = Record.parse(other[1])
-    put(directory, [one[0], chain.link("head", canonical_text(head.body), at=head.at, step=None)])
+    head = json.loads(other[1])
+    text = canonical_text(head["body"])
+    put(directory, [one[0], chain.link("head", text, at=head["at"], step=None)])
     with pytest.raises(IntegrityError, match="not the one that was written"):
         check_trusted(directory, home)
 
@@ -200,17 +201,17 @@ def test_a_key_that_the_journal_brings_along_is_not_asked(home: Home, tmp_path: 
 def test_a_journal_that_changes_after_it_was_verified_is_not_used(home: Home) -> None:
     directory = ended(home, "r")
     covered, lines = check_trusted(directory, home), lines_of(directory)
-    reader = Reader(directory, covered)
-    assert reader.step_numbers() == [1, 2]
+    log = RunLog(directory, covered)
+    assert log.step_numbers() == [1, 2]
     put(directory, [line.replace(b"step 1", b"step X") for line in lines])
     with pytest.raises(IntegrityError, match="after it had been verified"):
-        reader.step(1)
+        log.step(1)
     with pytest.raises(IntegrityError, match="after it had been verified"):
-        list(Reader(directory, covered).records())
+        list(RunLog(directory, covered).events())
     for shorter in (lines[:3], [*lines[:2], *lines[3:]], []):
         put(directory, shorter)
         with pytest.raises(IntegrityError, match="gone since"):
-            list(Reader(directory, covered).records())
+            list(RunLog(directory, covered).events())
 
 
 def test_a_key_put_beside_a_journal_of_this_home_opens_nothing(home: Home) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.gate.approvals import Approvals
 from paddock.gate.statistics import rule_statistics

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.writer import Entry, Journal, Rhythm
+from paddock.model.action import Effect, Kind, Outcome, Verdict
+from paddock.model.events import Decided, Marked, Opened, ProgramStarted, Proposed, Settled
 
-OPENED = {"run": "run-1", "agent": "support-bot", "stage": "draft", "policy_digest": "p" * 64}
+OPENED = Opened(run="run-1", agent="support-bot", stage="draft", policy_digest="p" * 64)
 Opener = Callable[..., Journal]
 
 
@@ -42,31 +44,35 @@ def closed_run(opener: Opener) -> Path:
     """A closed journal with several heads, segments and blobs."""
     journal = opener(rhythm=Rhythm(head_records=7, segment_bytes=3000))
     write_steps(journal, 6)
-    journal.append(Type.NOTED, {"output": "long " * 5000})
-    journal.close({"reason": "done"})
+    journal.append(Marked("long " * 5000))
+    journal.close("done")
     return journal.directory
 
 
 def write_steps(journal: Journal, count: int, first: int = 0) -> None:
     for step in range(first, first + count):
-        journal.extend(
-            [
-                Entry(Type.PROPOSED, proposed(step), step),
-                Entry(
-                    Type.DECIDED, {"verdict": "allow", "decided_by": "reads", "why": "fine"}, step
-                ),
-            ]
-        )
-        journal.append(Type.OBSERVED, {"path": "/etc/hosts"}, step)
-        journal.append(Type.SETTLED, {"outcome": "done", "result": {"number": step}}, step)
+        journal.extend([Entry(proposed(step), step), Entry(decided(decided_by="reads"), step)])
+        journal.append(ProgramStarted("/bin/cat"), step)
+        journal.append(settled({"number": step}), step)
 
 
-def proposed(step: int) -> dict[str, Any]:
-    return {
-        "kind": "tool",
-        "name": "search",
-        "arguments": {"query": f"ticket {step}", "limit": 3},
-        "effect": "read",
-        "is_reversible": True,
-        "is_contained": False,
-    }
+def proposed(step: int, **changes: Any) -> Proposed:
+    """Return the proposal of a tool call, with some fields changed."""
+    event = Proposed(
+        kind=Kind.TOOL,
+        name="search",
+        arguments={"query": f"ticket {step}", "limit": 3},
+        effect=Effect.READ,
+        is_reversible=True,
+        is_contained=False,
+    )
+    return msgspec.structs.replace(event, **changes)
+
+
+def decided(verdict: str = "allow", *, decided_by: str = "rule", **fields: Any) -> Decided:
+    fields.setdefault("why", "fine")
+    return Decided(Verdict(verdict), decided_by, **fields)
+
+
+def settled(result: Any = None, outcome: str = "done", **fields: Any) -> Settled:
+    return Settled(Outcome(outcome), result, **fields)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from paddock.journal.blobs import LARGE_BYTES
 from paddock.journal.budget import RecordBudget
-from paddock.journal.errors import JournalBroken, JournalFull
+from paddock.journal.errors import JournalFull
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
-from paddock.journal.writer import BUDGET_USED_UP, Journal
-from paddock.model.errors import OutOfSpace
+from paddock.journal.writer import Journal
+from paddock.model.action import Kind
+from paddock.model.errors import HostCannot, OutOfSpace
+from paddock.model.events import (
+    BudgetUsedUp,
+    Closed,
+    LeftOut,
+    Marked,
+    Opened,
+    ProgramStarted,
+    Proposed,
+    Record,
+    Settled,
+)
+from unit.journal.conftest import proposed, settled
 
 LARGE = 4 * LARGE_BYTES
 
 
 def journal_with(directory: Path, key: SigningKey, budget: RecordBudget) -> Journal:
-    opened = {"run": "run-1", "agent": "a"}
-    return Journal.create(directory, opened=opened, key=key, budget=budget)
+    return Journal.create(directory, opened=Opened("run-1", "a"), key=key, budget=budget)
+
+
+def arguments_of(log: RunLog, record: Record) -> dict[str, Any]:
+    event = log.whole(record).event
+    assert isinstance(event, Proposed)
+    return event.arguments
 
 
 def stored_bytes(directory: Path) -> int:
@@ -34,21 +52,19 @@ def test_beyond_the_budget_only_preview_digest_and_size_are_kept(
     budget = RecordBudget(6 * LARGE)
     journal = journal_with(tmp_path / "run", key, budget)
     for number in range(50):
-        journal.append(Type.PROPOSED, {"kind": "http", "body": f"{number:02}" * (LARGE // 2)}, 1)
+        journal.append(proposed(1, arguments={"body": f"{number:02}" * (LARGE // 2)}), 1)
     journal.close()
-    reader = Reader(tmp_path / "run")
-    records = [one for one in reader.records() if one.type is Type.PROPOSED]
+    log = RunLog(tmp_path / "run")
+    records = list(log.events(Proposed))
     assert [one.is_whole for one in records] == [True] * 5 + [False] * 45
-    assert reader.body(records[0])["body"] == "00" * (LARGE // 2)
+    assert arguments_of(log, records[0]) == {"body": "00" * (LARGE // 2)}
     (ref,) = records[-1].blobs
     assert (ref.size_bytes, ref.is_kept) == (LARGE, False)
-    assert reader.body(records[-1])["body"] == "49" * 128
+    assert arguments_of(log, records[-1]) == {"body": "49" * 128}
     assert stored_bytes(tmp_path / "run") < 7 * LARGE
     assert verify(tmp_path / "run", key.public).ok
-    noted = [one for one in reader.records() if one.type is Type.NOTED]
-    assert [one.body["what"] for one in noted] == [BUDGET_USED_UP]
-    closed = next(one for one in reader.records() if one.type is Type.CLOSED)
-    assert closed.body["left_out"] == {"values": 45, "bytes": 45 * LARGE}
+    assert [one.event for one in log.events(BudgetUsedUp)] == [BudgetUsedUp(6 * LARGE)]
+    assert [one.event for one in log.events(Closed)] == [Closed(left_out=LeftOut(45, 45 * LARGE))]
 
 
 def test_many_small_values_are_left_out_as_well(tmp_path: Path, key: SigningKey) -> None:
@@ -58,12 +74,12 @@ def test_many_small_values_are_left_out_as_well(tmp_path: Path, key: SigningKey)
     arguments = {"host": "h.example", "headers": {f"x-{n}": "v" * 50 for n in range(2000)}}
     argv = ["a" * 100] * 2000
     for _ in range(50):
-        journal.append(Type.PROPOSED, {"kind": "http", "arguments": arguments}, 1)
-        journal.append(Type.OBSERVED, {"what": "exec", "argv": argv}, 1)
+        journal.append(proposed(1, kind=Kind.HTTP, arguments=arguments), 1)
+        journal.append(ProgramStarted("/bin/a", argv), 1)
     journal.close()
-    reader = Reader(tmp_path / "run")
-    last = [one for one in reader.records() if one.type is Type.PROPOSED][-1]
-    assert reader.body(last)["arguments"] == {"host": "h.example"}
+    log = RunLog(tmp_path / "run")
+    assert arguments_of(log, list(log.events(Proposed))[-1]) == {"host": "h.example"}
+    assert list(log.events(ProgramStarted))[-1].event == ProgramStarted("/bin/a")
     assert stored_bytes(tmp_path / "run") < 400 << 10
     assert verify(tmp_path / "run", key.public).ok
 
@@ -75,7 +91,7 @@ def test_messages_of_models_count(tmp_path: Path, key: SigningKey) -> None:
         said = journal.conversations.request(
             {"messages": [{"role": "user", "c": text}]}, "messages"
         )
-        journal.append(Type.PROPOSED, {"kind": "model", "arguments": said}, 1)
+        journal.append(proposed(1, kind=Kind.MODEL, arguments=said), 1)
     journal.close()
     assert stored_bytes(tmp_path / "run") < 180 << 10
     assert verify(tmp_path / "run", key.public).ok
@@ -84,13 +100,13 @@ def test_messages_of_models_count(tmp_path: Path, key: SigningKey) -> None:
 def test_a_long_text_stored_ahead_of_its_record_counts(tmp_path: Path, key: SigningKey) -> None:
     journal = journal_with(tmp_path / "run", key, RecordBudget(LARGE))
     kept = [journal.store("a" * (LARGE - 8192)), journal.store("b" * LARGE)]
-    journal.append(Type.SETTLED, {"result": {"body": kept[0]}}, 1)
-    journal.append(Type.SETTLED, {"result": {"body": kept[1]}}, 2)
+    journal.append(settled({"body": kept[0]}), 1)
+    journal.append(settled({"body": kept[1]}), 2)
     journal.close()
-    reader = Reader(tmp_path / "run")
-    settled = [one for one in reader.records() if one.type is Type.SETTLED]
-    assert [one.is_whole for one in settled] == [True, False]
-    assert reader.body(settled[0])["result"]["body"] == "a" * (LARGE - 8192)
+    log = RunLog(tmp_path / "run")
+    records = list(log.events(Settled))
+    assert [one.is_whole for one in records] == [True, False]
+    assert log.whole(records[0]).event == settled({"body": "a" * (LARGE - 8192)})
     assert verify(tmp_path / "run", key.public).ok
 
 
@@ -98,16 +114,16 @@ def test_records_beyond_all_room_end_the_run_with_a_sound_journal(
     tmp_path: Path, key: SigningKey
 ) -> None:
     journal = journal_with(tmp_path / "run", key, RecordBudget(8 << 10, max_beyond=8 << 10))
-    told: list[JournalBroken] = []
+    told: list[HostCannot] = []
     journal.failure_listeners.append(told.append)
     with pytest.raises(JournalFull, match="has used up what it may store") as caught:
         for number in range(10_000):
-            journal.append(Type.NOTED, {"number": number})
+            journal.append(Marked(str(number)))
     assert isinstance(caught.value, OutOfSpace)
     with pytest.raises(JournalFull):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
     assert [str(one) for one in told] == [str(caught.value)]
-    journal.close({"ended_by": "no room"})
+    journal.close("no room")
     report = verify(tmp_path / "run", key.public, expect_closed=True)
     assert report.ok and report.is_closed
 

@@ -10,6 +10,10 @@ import pytest
 from paddock.doors.network.model_wire.reader import AnswerReader
 from paddock.doors.network.model_wire.wire import Api, Wire
 from paddock.journal.calls import answer_lines, call_words, detail_lines, request_money
+from paddock.model.action import Kind
+from paddock.model.events import AnyEvent, Record
+from paddock.model.steps import Step
+from unit.journal.conftest import proposed, settled
 
 ARGUMENTS = {"amount": 2000, "currency": "eur", "charge": "ch_1"}
 CHAT = {
@@ -25,6 +29,11 @@ MESSAGES = {
         {"type": "tool_use", "id": "c1", "name": "refund", "input": ARGUMENTS},
     ],
 }  # fmt: skip
+
+
+def step_of(kind: Kind, arguments: dict[str, Any], result: Any) -> Step:
+    events: list[AnyEvent] = [proposed(1, kind=kind, arguments=arguments), settled(result)]
+    return Step(1, [Record(n, n, 1, event) for n, event in enumerate(events)])
 
 
 @pytest.mark.parametrize(
@@ -63,10 +72,16 @@ def test_long_answers_are_cut_and_say_so() -> None:
     assert lines[-1] == "calls 12 more"
 
 
-@pytest.mark.parametrize("result", [None, "text", {}, {"answer": "x"}, {"answer": {"text": 3}},
+@pytest.mark.parametrize("result", [{}, {"answer": "x"}, {"answer": {"text": 3}},
                                     {"answer": {"tool_calls": {"a": 1}}}])  # fmt: skip
-def test_what_is_no_answer_has_no_lines(result: Any) -> None:
+def test_what_is_no_answer_has_no_lines(result: dict[str, Any]) -> None:
     assert answer_lines(result) == []
+
+
+@pytest.mark.parametrize("result", [None, "text", ["x"]])
+def test_step_whose_result_is_no_object_has_no_lines(result: Any) -> None:
+    assert detail_lines(step_of(Kind.MODEL, {}, result)) == []
+    assert detail_lines(step_of(Kind.HTTP, {"method": "POST"}, result)) == []
 
 
 def test_refund_without_a_currency_takes_it_from_the_answer() -> None:
@@ -76,8 +91,8 @@ def test_refund_without_a_currency_takes_it_from_the_answer() -> None:
     assert request_money(asked) is None
     assert request_money(asked, answer) == "500 JPY"
     assert request_money({**asked, "method": "GET"}, answer) is None
-    assert detail_lines({"kind": "http", "arguments": asked}, answer) == ["500 JPY"]
-    assert detail_lines({"kind": "exec", "arguments": asked}, answer) == []
+    assert detail_lines(step_of(Kind.HTTP, asked, answer)) == ["500 JPY"]
+    assert detail_lines(step_of(Kind.EXEC, asked, answer)) == []
 
 
 def test_call_without_a_currency_is_shown_as_it_is() -> None:

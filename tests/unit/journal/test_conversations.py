@@ -18,14 +18,15 @@ from paddock.journal.errors import JournalBroken
 from paddock.journal.findings import Finding
 from paddock.journal.keyed import Keyed
 from paddock.journal.keys import SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.mask import Masker
 from paddock.journal.nodes import FILE_NAME, WrittenNodes
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
+from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, NotFound
-from unit.journal.conftest import Opener
+from paddock.model.events import Marked, Opened
+from unit.journal.conftest import Opener, proposed
 
 SECRET = "sk-live-4242424242"
 
@@ -33,7 +34,7 @@ SECRET = "sk-live-4242424242"
 def ask(journal: Journal, body: dict[str, Any], step: int, of: str = "messages") -> dict[str, Any]:
     """Proposes a request to a model as a door does."""
     arguments = journal.conversations.request(body, of)
-    journal.append(Type.PROPOSED, {"kind": "model", "name": "m", "arguments": arguments}, step)
+    journal.append(proposed(step, kind=Kind.MODEL, arguments=arguments), step)
     return arguments
 
 
@@ -60,13 +61,11 @@ def test_conversation_grows_the_journal_by_what_is_new_and_reads_back_equal(
     whole = size_of(journal.directory)
     assert whole <= 2.2 * half
     assert whole < 600_000  # all turns together were 20 MB
-    reader = Reader(journal.directory)
+    log = RunLog(journal.directory)
     for number in range(200):
-        proposed = reader.step(number).proposed
-        assert proposed is not None
-        arguments = reader.body(proposed)["arguments"]
-        assert conversation_of(reader, arguments) == messages[: number + 1]
-    assert request_of(reader, arguments) == body
+        arguments = log.whole_step(log.step(number)).arguments
+        assert conversation_of(log, arguments) == messages[: number + 1]
+    assert request_of(log, arguments) == body
     journal.close()
     assert verify(journal.directory, key.public).ok
 
@@ -96,7 +95,7 @@ def test_images_are_kept_once_and_read_back(opener: Opener, key: SigningKey) -> 
     arguments = ask(journal, {"model": "m", "messages": [one, two]}, 2)
     journal.close()
     assert size_of(journal.directory) < 1.5 * len(image["source"]["data"])
-    assert conversation_of(Reader(journal.directory), arguments) == [one, two]
+    assert conversation_of(RunLog(journal.directory), arguments) == [one, two]
     assert verify(journal.directory, key.public).ok
 
 
@@ -105,7 +104,7 @@ def test_what_looks_like_a_reference_is_a_text_like_any_other(opener: Opener) ->
     ref = {"form": "text", "path": "/message", "sha256": "0" * 64, "size_bytes": 1}
     sly = {"role": "user", "blobs": [ref], "before": "0" * 64, "message": {"blobs": [ref]}}
     arguments = journal.conversations.request({"messages": [sly], "refs": {"a": "b"}}, "messages")
-    assert request_of(Reader(journal.directory), arguments) == {
+    assert request_of(RunLog(journal.directory), arguments) == {
         "messages": [sly],
         "refs": {"a": "b"},
     }
@@ -116,7 +115,7 @@ def test_input_of_any_shape_comes_back_as_it_was(opener: Opener, given: Any) -> 
     journal = opener()
     body = {"model": "m", "input": given, "instructions": "be short", "long": ["v" * 3000]}
     arguments = journal.conversations.request(body, "input")
-    assert request_of(Reader(journal.directory), arguments) == body
+    assert request_of(RunLog(journal.directory), arguments) == body
     assert set(arguments["refs"]) == {"instructions", "long"}
 
 
@@ -169,7 +168,7 @@ def test_what_was_forgotten_is_written_again_under_the_same_name(
     messages = [turn(number) for number in range(5)]
     first, again = journal.conversations.add(messages), journal.conversations.add(messages)
     assert first == again
-    assert conversation_of(Reader(journal.directory), {"conversation": first}) == messages
+    assert conversation_of(RunLog(journal.directory), {"conversation": first}) == messages
 
 
 VALUES = st.recursive(
@@ -188,11 +187,10 @@ def test_any_request_comes_back_as_it_was(
 ) -> None:
     directory = tmp_path_factory.mktemp("run")
     key = SigningKey.open(directory / "keys")
-    opened = {"run": "r", "agent": "a"}
-    journal = Journal.create(directory / "r", opened=opened, key=key, is_quick=True)
+    journal = Journal.create(directory / "r", opened=Opened("r", "a"), key=key, is_quick=True)
     whole = {**body, "messages": messages}
     arguments = json.loads(json.dumps(journal.conversations.request(whole, "messages")))
-    assert request_of(Reader(journal.directory), arguments) == whole
+    assert request_of(RunLog(journal.directory), arguments) == whole
     journal.abandon()
     shutil.rmtree(directory)
 
@@ -201,7 +199,7 @@ def test_numbers_and_texts_that_json_cannot_say_are_kept_as_texts(opener: Opener
     journal = opener()
     odd = [{"big": 2**60, "half": "\ud800", "far": float("inf")}]
     arguments = journal.conversations.request({"messages": odd}, "messages")
-    (kept,) = conversation_of(Reader(journal.directory), arguments)
+    (kept,) = conversation_of(RunLog(journal.directory), arguments)
     assert kept == {"big": str(2**60), "half": "\\ud800", "far": "inf"}
 
 
@@ -243,7 +241,7 @@ def test_message_that_was_changed_or_taken_out_is_found(
     assert [one.finding for one in report.problems] == [Finding.BLOB_MISSING]
     assert report.problems[0].n is not None
     with pytest.raises(NotFound):
-        conversation_of(Reader(directory), arguments)
+        conversation_of(RunLog(directory), arguments)
 
 
 def test_long_part_of_a_message_that_was_changed_is_found(
@@ -255,7 +253,7 @@ def test_long_part_of_a_message_that_was_changed_is_found(
     report = verify(directory, key.public)
     assert [one.finding for one in report.problems] == [Finding.BLOB_CHANGED]
     with pytest.raises(IntegrityError):
-        conversation_of(Reader(directory), arguments)
+        conversation_of(RunLog(directory), arguments)
 
 
 def test_link_in_place_of_the_messages_is_not_followed(
@@ -265,7 +263,7 @@ def test_link_in_place_of_the_messages_is_not_followed(
     (directory / FILE_NAME).rename(directory / "elsewhere")
     (directory / FILE_NAME).symlink_to(directory / "elsewhere")
     with pytest.raises(IntegrityError, match="unreadable"):
-        conversation_of(Reader(directory), arguments)
+        conversation_of(RunLog(directory), arguments)
     assert not verify(directory, key.public).ok
 
 
@@ -276,7 +274,7 @@ def test_nodes_that_nobody_names_are_nobodys_problem(
     with open(directory / FILE_NAME, "ab") as file:
         file.write(b'{"no":"node"}\nnot json\n{"torn":')
     assert verify(directory, key.public).ok
-    assert len(conversation_of(Reader(directory), arguments)) == 3
+    assert len(conversation_of(RunLog(directory), arguments)) == 3
 
 
 @pytest.mark.parametrize(
@@ -297,7 +295,7 @@ def test_names_that_are_no_digests_are_refused(
 ) -> None:
     read = request_of if "refs" in forged else conversation_of
     with pytest.raises(IntegrityError):
-        read(Reader(asked[0]), forged)
+        read(RunLog(asked[0]), forged)
 
 
 def test_chain_of_another_length_than_was_recorded_is_refused(
@@ -307,7 +305,7 @@ def test_chain_of_another_length_than_was_recorded_is_refused(
     last = arguments["conversation"]["last"]
     for count in (2, 4, None):
         with pytest.raises(IntegrityError):
-            conversation_of(Reader(directory), {"conversation": {"last": last, "count": count}})
+            conversation_of(RunLog(directory), {"conversation": {"last": last, "count": count}})
 
 
 def test_record_that_names_a_shorter_chain_than_it_says_does_not_verify(
@@ -315,8 +313,8 @@ def test_record_that_names_a_shorter_chain_than_it_says_does_not_verify(
 ) -> None:
     journal = opener()
     about = journal.conversations.add([turn(1), turn(2)]) | {"count": 3}
-    body = {"kind": "model", "name": "m", "arguments": {"conversation": about, "request": {}}}
-    journal.append(Type.PROPOSED, body, 1)
+    arguments = {"conversation": about, "request": {}}
+    journal.append(proposed(1, kind=Kind.MODEL, arguments=arguments), 1)
     journal.close()
     report = verify(journal.directory, key.public)
     assert [one.finding for one in report.problems] == [Finding.BLOB_CHANGED]
@@ -327,7 +325,7 @@ def test_requests_of_agents_that_only_look_like_ours_are_not_followed(
 ) -> None:
     journal = opener()
     sly = {"kind": "model", "conversation": {"last": "0" * 64, "count": 1}, "refs": {"a": "b"}}
-    journal.append(Type.PROPOSED, {"kind": "http", "name": "x", "arguments": {"body": sly}}, 1)
+    journal.append(proposed(1, kind=Kind.HTTP, arguments={"body": sly}), 1)
     journal.close()
     assert verify(journal.directory, key.public).ok
 
@@ -338,11 +336,11 @@ def test_reading_ends_at_a_bound(
     directory, arguments = asked
     monkeypatch.setattr(module, "MAX_READ_BYTES", 20_000)
     with pytest.raises(IntegrityError, match="larger"):
-        conversation_of(Reader(directory), arguments)
+        conversation_of(RunLog(directory), arguments)
     monkeypatch.setattr(module, "MAX_READ_BYTES", 1 << 20)
     monkeypatch.setattr(module, "MAX_MESSAGES", 2)
     with pytest.raises(IntegrityError, match="more than 2"):
-        conversation_of(Reader(directory), arguments)
+        conversation_of(RunLog(directory), arguments)
 
 
 def test_interrupted_writer_leaves_what_it_had_written_and_the_next_goes_on(
@@ -356,19 +354,19 @@ def test_interrupted_writer_leaves_what_it_had_written_and_the_next_goes_on(
     again = Journal.recover(journal.directory, key=key)
     after = ask(again, {"messages": [turn(1), turn(2)]}, 2)
     again.close()
-    reader = Reader(journal.directory)
-    assert conversation_of(reader, before) == [turn(1)]
-    assert conversation_of(reader, after) == [turn(1), turn(2)]
+    log = RunLog(journal.directory)
+    assert conversation_of(log, before) == [turn(1)]
+    assert conversation_of(log, after) == [turn(1), turn(2)]
     assert verify(journal.directory, key.public).ok
 
 
 def test_reader_follows_a_conversation_that_is_still_written(opener: Opener) -> None:
     journal = opener()
-    reader = Reader(journal.directory)
+    log = RunLog(journal.directory)
     for number in range(3):
         messages = [turn(one) for one in range(number + 1)]
         arguments = ask(journal, {"messages": messages}, number)
-        assert conversation_of(reader, arguments) == messages
+        assert conversation_of(log, arguments) == messages
 
 
 def test_what_cannot_be_kept_breaks_the_journal(opener: Opener) -> None:
@@ -377,7 +375,7 @@ def test_what_cannot_be_kept_breaks_the_journal(opener: Opener) -> None:
     with pytest.raises(JournalBroken):
         journal.conversations.add([turn(1)])
     with pytest.raises(JournalBroken):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
 
 
 def test_closed_journal_keeps_nothing_more(opener: Opener) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from repetition import times
@@ -23,8 +23,8 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.writer import Entry, Journal, Rhythm
+from paddock.model.events import Marked, Opened
 key = SigningKey.open(Path(sys.argv[1]))
 rhythm = Rhythm(head_records=20, segment_bytes=20_000)
 for line in sys.stdin:
@@ -35,16 +35,16 @@ for line in sys.stdin:
         print("gone", flush=True)
         continue
     print("pid", os.getpid(), flush=True)
-    journal = Journal.create(directory, opened={"run": directory.name, "agent": "a"}, key=key,
+    journal = Journal.create(directory, opened=Opened(directory.name, "a"), key=key,
                              rhythm=rhythm)
     i = 0
     while True:
         i += 1
-        one = Entry(Type.NOTED, {"i": i, "text": "x" * (i * 37 % 3000)})
+        one = Entry(Marked("x" * (i * 37 % 3000), {"i": i}))
         many = [one] * (1 + i % 3)
         os.write(1, b"%d\\n" % journal.extend(many))
         if i % 50 == 0:
-            journal.append(Type.NOTED, {"blob": str(i) * 9000})
+            journal.append(Marked(str(i) * 9000))
 """
 
 
@@ -77,12 +77,12 @@ def _until_gone(writer: subprocess.Popen[bytes]) -> list[int]:
 def _check(directory: Path, said: list[int], key: SigningKey) -> None:
     if not said:
         return  # killed before the first record
-    before = {record.n for record in Reader(directory).records()}
+    before = {record.n for record in RunLog(directory).events()}
     assert max(said) in before
     assert before == set(range(max(before) + 1))
     journal = Journal.recover(directory, key=key)
     journal.close()
     report = verify(directory, key.public, expect_closed=True)
     assert report.ok, report
-    after = {record.n for record in Reader(directory).records()}
+    after = {record.n for record in RunLog(directory).events()}
     assert before <= after

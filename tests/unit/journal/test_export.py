@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.journal.export import Format, export
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.verify import verify
-from unit.journal.conftest import OPENED, Opener, proposed, write_steps
+from paddock.model.action import Effect, Kind
+from paddock.model.events import Marked
+from unit.journal.conftest import OPENED, Opener, decided, proposed, settled, write_steps
 
 
 def _text(directory: Path, form: Format) -> str:
@@ -53,7 +55,7 @@ def test_csv_has_a_row_for_each_step(closed_run: Path) -> None:
 @pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@sum", " =cmd()", "\uff1dcmd()", "|x"])
 def test_csv_runs_no_formula_of_the_agent(opener: Opener, name: str) -> None:
     journal = opener()
-    journal.append(Type.PROPOSED, {**proposed(1), "name": name}, 1)
+    journal.append(proposed(1, name=name), 1)
     (row,) = csv.DictReader(io.StringIO(_text(journal.directory, Format.CSV), newline=""))
     assert row["name"] == f"'{name}"
 
@@ -72,11 +74,9 @@ def test_otel_has_a_span_for_the_run_and_one_below_it_for_each_step(closed_run: 
 
 def test_otel_tells_the_verdict_and_the_enforcement_apart(opener: Opener) -> None:
     journal = opener()
-    journal.append(
-        Type.PROPOSED, {**proposed(1), "name": "refund", "context": {"tool_call_id": "c"}}, 1
-    )
-    journal.append(Type.DECIDED, {"verdict": "ask", "decided_by": "big", "effect": "write"}, 1)
-    journal.append(Type.SETTLED, {"outcome": "refused", "error": "no answer"}, 1)
+    journal.append(proposed(1, name="refund", context={"tool_call_id": "c"}), 1)
+    journal.append(decided("ask", decided_by="big", effect=Effect.WRITE), 1)
+    journal.append(settled(outcome="refused", error="no answer"), 1)
     _, span = _spans(journal.directory)
     facts = _attributes(span)
     assert span["name"] == "execute_tool refund"
@@ -84,6 +84,8 @@ def test_otel_tells_the_verdict_and_the_enforcement_apart(opener: Opener) -> Non
     assert facts["gen_ai.tool.name"] == "refund"
     assert facts["gen_ai.tool.call.id"] == "c"
     assert facts["paddock.policy.verdict"] == "ask"
+    assert facts["paddock.action.effect"] == "write"
+    assert facts["error.type"] == "refused"
     assert facts["paddock.enforcement.outcome"] == "refused"
     assert span["status"] == {"code": 2, "message": "no answer"}
 
@@ -92,11 +94,10 @@ def test_otel_shows_a_model_call_with_its_tokens_and_a_child_below_its_parent(
     opener: Opener,
 ) -> None:
     journal = opener()
-    journal.append(
-        Type.PROPOSED, {"kind": "model", "name": "opus", "context": {"provider": "p"}}, 1
-    )
-    journal.append(Type.SETTLED, {"outcome": "done", "cost": {"input_tokens": 7}}, 1)
-    journal.append(Type.PROPOSED, {**proposed(2), "parent": 1}, 2)
+    model_call = proposed(1, kind=Kind.MODEL, name="opus", context={"provider": "p"})
+    journal.append(model_call, 1)
+    journal.append(settled(cost={"input_tokens": 7}), 1)
+    journal.append(proposed(2, parent=1), 2)
     _, model, child = _spans(journal.directory)
     assert model["name"] == "chat opus"
     assert _attributes(model)["gen_ai.usage.input_tokens"] == "7"
@@ -114,9 +115,9 @@ def test_har_has_an_entry_for_each_http_action(opener: Opener) -> None:
     }
     result = {"status": 201, "headers": [["Content-Type", "text/plain"]], "body": "z" * 20_000}
     write_steps(journal, 1)
-    journal.append(Type.PROPOSED, {"kind": "http", "name": "POST", "arguments": arguments}, 5)
-    journal.append(Type.DECIDED, {"verdict": "allow"}, 5)
-    journal.append(Type.SETTLED, {"outcome": "done", "result": result}, 5)
+    journal.append(proposed(5, kind=Kind.HTTP, name="POST", arguments=arguments), 5)
+    journal.append(decided(), 5)
+    journal.append(settled(result), 5)
     (entry,) = json.loads(_text(journal.directory, Format.HAR))["log"]["entries"]
     assert entry["request"]["queryString"] == [
         {"name": "a", "value": "1"},
@@ -133,25 +134,43 @@ def test_har_of_a_run_without_requests_is_an_empty_log(closed_run: Path) -> None
 
 
 @pytest.mark.parametrize("form", list(Format))
+def test_journal_of_somebody_else_breaks_no_format(closed_run: Path, form: Format) -> None:
+    """A body that is not what its type promises is an unknown event."""
+    path = sorted(closed_run.glob("*.jsonl"))[-1]
+    with open(path, "ab") as file:
+        for number, kind in enumerate((b"proposed", b"decided", b"settled", b"rumour")):
+            line = b'{"after":"%064d","at":1,"body":{"kind":[]},"n":%d,"step":70,"type":"%b"}\n'
+            file.write(line % (0, 900 + number, kind))
+    exported = _text(closed_run, form)
+    if form in (Format.OTEL, Format.HAR):
+        json.loads(exported)
+    else:
+        assert len(exported.splitlines()) >= 7
+
+
+def test_csv_shows_the_beginning_of_arguments_that_are_stored_elsewhere(opener: Opener) -> None:
+    journal = opener()
+    journal.append(proposed(1, arguments={"rows": ["row"] * 20_000}), 1)
+    (row,) = csv.DictReader(io.StringIO(_text(journal.directory, Format.CSV)))
+    assert row["arguments"].startswith('{"rows":["row","row",')
+    assert len(row["arguments"]) < 2000
+    _, span = _spans(journal.directory)
+    assert _attributes(span)["gen_ai.tool.call.arguments"] == row["arguments"]
+
+
+@pytest.mark.parametrize("form", list(Format))
 def test_words_of_the_agent_break_no_format(opener: Opener, form: Format) -> None:
-    journal = opener(opened={**OPENED, "agent": '"SPANS","entries":[', "paddock": "]}"})
+    journal = opener(opened=replace(OPENED, agent='"SPANS","entries":[', stage="]}"))
     odd = ['"]}', "SPANS", "\x00\u2028", "<script>", 'a,"b"\nc', 5, None, [], {"headers": 3}]
     for step, value in enumerate(odd):
-        text = value if isinstance(value, str) else "x"  # no record has anything else there
-        body = {
-            "kind": "http",
-            "name": text,
-            "arguments": value,
-            "context": value,
-            "parent": value,
-        }
-        journal.append(Type.PROPOSED, body, step)
-        journal.append(Type.DECIDED, {"verdict": text}, step)
-        journal.append(Type.SETTLED, {"outcome": text, "result": value, "error": value}, step)
-    journal.append(
-        Type.PROPOSED, {"kind": "http", "arguments": {"url": "http://[bad", "body": 1}}, 90
-    )
-    journal.append(Type.NOTED, {}, 91)
+        text = value if isinstance(value, str) else "x"
+        words = {text: value, "headers": value, "body": value, "provider": value}
+        event = proposed(step, kind=Kind.HTTP, name=text, arguments=words, context=words)
+        journal.append(event, step)
+        journal.append(decided(decided_by=text, why=text), step)
+        journal.append(settled(value, error=text, cost=words), step)
+    journal.append(proposed(90, kind=Kind.HTTP, arguments={"url": "http://[bad", "body": 1}), 90)
+    journal.append(Marked("x"), 91)
     exported = _text(journal.directory, form)
     if form in (Format.OTEL, Format.HAR):
         json.loads(exported)
@@ -162,8 +181,7 @@ def test_words_of_the_agent_break_no_format(opener: Opener, form: Format) -> Non
 def test_csv_has_nothing_that_a_terminal_or_an_editor_acts_on(opener: Opener) -> None:
     journal = opener()
     odd = "".join(map(chr, (*range(32), *range(127, 161), 0x202E, 0x2028, 0x2066, 0xFEFF)))
-    body = {**proposed(1), "name": f"x{odd}y", "arguments": {odd: odd}}
-    journal.append(Type.PROPOSED, body, 1)
+    journal.append(proposed(1, name=f"x{odd}y", arguments={odd: odd}), 1)
     text = _text(journal.directory, Format.CSV)
     assert text.count("\n") == text.count("\r") == 2  # the ends of the two rows
     assert all(one.isprintable() for one in text.replace("\r\n", ""))
@@ -173,5 +191,5 @@ def test_csv_has_nothing_that_a_terminal_or_an_editor_acts_on(opener: Opener) ->
 
 def test_csv_keeps_a_cell_whole_whatever_separates_cells_elsewhere(opener: Opener) -> None:
     journal = opener()
-    journal.append(Type.PROPOSED, {**proposed(1), "name": "a;=cmd();b"}, 1)
+    journal.append(proposed(1, name="a;=cmd();b"), 1)
     assert '"a;=cmd();b"' in _text(journal.directory, Format.CSV)

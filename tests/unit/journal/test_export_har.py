@@ -19,11 +19,20 @@ from hypothesis import strategies as st
 from paddock.journal.export import Format, export
 from paddock.journal.export_har import _entry, _timings
 from paddock.journal.har_content import MAX_UNPACKED, content
-from paddock.journal.reader import Step
-from paddock.journal.records import Record, Type
 from paddock.journal.traffic import Traffic
 from paddock.journal.writer import Journal
-from unit.journal.conftest import Opener
+from paddock.model.action import Kind, Outcome
+from paddock.model.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Decided,
+    Record,
+    RefusedAgain,
+    Settled,
+)
+from paddock.model.steps import Step
+from unit.journal.conftest import Opener, decided, proposed, settled
 
 HTTP = {
     "method": "GET", "scheme": "https", "host": "api.example", "port": 443, "path": "/v1/things",
@@ -33,25 +42,28 @@ MODEL = {
     "provider": "openai", "api": "chat", "model": "m-1", "prompt": "say hi", "prompt_digest": "d",
     "method": "POST", "host": "api.example", "port": 443, "path": "/v1/chat/completions",
 }  # fmt: skip
-DONE = {"outcome": "done"}
-REFUSED = {"outcome": "refused", "error": "Nothing is deleted.", "result": None}
+DONE = settled()
+REFUSED = settled(outcome="refused", error="Nothing is deleted.")
+ALLOWED = decided(decided_by="network", why="It is allowed.")
 
 
 def write(
     journal: Journal,
     step: int,
-    arguments: Any,
-    settled: dict[str, Any] | None,
+    arguments: dict[str, Any],
+    came: Settled | None,
     *,
-    kind: str = "http",
-    decided: dict[str, Any] | None = None,
+    kind: Kind = Kind.HTTP,
+    decision: Decided = ALLOWED,
 ) -> None:
-    body = {"kind": kind, "name": "n", "arguments": arguments, "parent": 1}
-    journal.append(Type.PROPOSED, body, step)
-    said = decided or {"verdict": "allow", "decided_by": "network", "why": "It is allowed."}
-    journal.append(Type.DECIDED, said, step)
-    if settled is not None:
-        journal.append(Type.SETTLED, settled, step)
+    journal.append(proposed(step, kind=kind, name="n", arguments=arguments, parent=1), step)
+    journal.append(decision, step)
+    if came is not None:
+        journal.append(came, step)
+
+
+def step_of(*events: AnyEvent) -> Step:
+    return Step(1, [Record(n, n, 1, event) for n, event in enumerate(events)])
 
 
 def entries(directory: Path) -> list[dict[str, Any]]:
@@ -137,7 +149,7 @@ def test_request_and_answer_are_all_there(opener: Opener) -> None:
     result = {"status": 302, "headers": {"content-type": "text/plain", "location": "/x"},
               "bytes": 5, "body": "moved", "address": "203.0.113.9",
               "http_version": "HTTP/2"}  # fmt: skip
-    found = entry(opener, arguments, {**DONE, "result": result})
+    found = entry(opener, arguments, settled(result))
     request, response = found["request"], found["response"]
     assert (request["method"], request["bodySize"]) == ("GET", 0)
     assert request["url"] == "https://api.example:8443/v1/things?a=1&b=&a=2"
@@ -189,8 +201,7 @@ def test_form_is_its_fields_and_json_its_text(opener: Opener) -> None:
 def test_size_of_a_body_that_was_streamed_is_what_is_known_of_it(
     opener: Opener, headers: dict[str, str], result: dict[str, Any], size: int
 ) -> None:
-    settled = {**DONE, "result": {"status": 200, **result}}
-    found = entry(opener, {**HTTP, "headers": headers}, settled)
+    found = entry(opener, {**HTTP, "headers": headers}, settled({"status": 200, **result}))
     assert found["request"]["bodySize"] == size
 
 
@@ -198,7 +209,7 @@ def test_bytes_that_are_no_text_are_base64_and_a_cut_is_said(opener: Opener) -> 
     raw = bytes(range(256))
     result = {"status": 200, "headers": {}, "bytes": 9000, "is_cut": True,
               "base64": base64.b64encode(raw).decode()}  # fmt: skip
-    found = entry(opener, HTTP, {**DONE, "result": result})["response"]["content"]
+    found = entry(opener, HTTP, settled(result))["response"]["content"]
     assert (found["encoding"], base64.b64decode(found["text"])) == ("base64", raw)
     assert found["size"] == 9000
     assert "cut" in found["comment"]
@@ -234,36 +245,35 @@ def test_few_bytes_that_promise_gigabytes_are_unpacked_to_a_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decided", "settled", "status"),
-    [({"verdict": "block", "decided_by": "no-deletes"}, REFUSED, 403),
-     ({"verdict": "block", "decided_by": "mismatch"}, REFUSED, 421),
-     ({"verdict": "ask", "decided_by": "big"}, REFUSED, 403),
-     ({"verdict": "simulate", "decided_by": "stage:draft"}, {"outcome": "drafted"}, 202),
-     ({"verdict": "fault", "fault": {"status": 429}}, {"outcome": "faulted"}, 429),
-     ({"verdict": "fault", "fault": {}}, {"outcome": "faulted"}, 503),
-     ({"verdict": "allow"}, {"outcome": "failed", "result": {"status": 504}}, 504),
-     ({"verdict": "allow"}, {"outcome": "failed", "error": "The client went away"}, 0),
-     ({"verdict": "allow"}, None, 0)],
+    ("decision", "came", "status"),
+    [(decided("block", decided_by="no-deletes"), REFUSED, 403),
+     (decided("block", decided_by="mismatch"), REFUSED, 421),
+     (decided("ask", decided_by="big"), REFUSED, 403),
+     (decided("simulate", decided_by="stage:draft"), settled(outcome="drafted"), 202),
+     (decided("fault", fault={"status": 429}), settled(outcome="faulted"), 429),
+     (decided("fault", fault={}), settled(outcome="faulted"), 503),
+     (decided("allow"), settled({"status": 504}, "failed"), 504),
+     (decided("allow"), settled(outcome="failed", error="The client went away"), 0),
+     (decided("allow"), None, 0)],
 )  # fmt: skip
 def test_status_is_what_the_agent_got_also_from_paddock_itself(
-    opener: Opener, decided: dict[str, Any], settled: dict[str, Any] | None, status: int
+    opener: Opener, decision: Decided, came: Settled | None, status: int
 ) -> None:
-    found = entry(opener, HTTP, settled, decided=decided)
+    found = entry(opener, HTTP, came, decision=decision)
     assert found["response"]["status"] == status
-    assert found["_verdict"] == decided["verdict"]
-    assert found["_outcome"] == (settled or {}).get("outcome")
+    assert found["_verdict"] == decision.verdict
+    assert found["_outcome"] == (None if came is None else came.outcome)
 
 
 def test_refused_request_says_why_and_names_no_server(opener: Opener) -> None:
-    decided = {"verdict": "block", "decided_by": "no-deletes", "why": "Nothing is deleted."}
-    found = entry(opener, {**HTTP, "host": "203.0.113.9"}, REFUSED, decided=decided)
+    decision = decided("block", decided_by="no-deletes", why="Nothing is deleted.")
+    found = entry(opener, {**HTTP, "host": "203.0.113.9"}, REFUSED, decision=decision)
     assert (found["comment"], found["_decidedBy"]) == ("Nothing is deleted.", "no-deletes")
     assert "serverIPAddress" not in found
 
 
 def test_host_that_is_an_address_is_the_servers_address(opener: Opener) -> None:
-    settled = {**DONE, "result": {"status": 200}}
-    found = entry(opener, {**HTTP, "host": "203.0.113.9"}, settled)
+    found = entry(opener, {**HTTP, "host": "203.0.113.9"}, settled({"status": 200}))
     assert found["serverIPAddress"] == "203.0.113.9"
 
 
@@ -271,7 +281,7 @@ def test_model_call_is_a_request_with_its_tokens(opener: Opener) -> None:
     result = {"status": 200, "headers": {"content-type": "application/json"}, "bytes": 2,
               "body": "{}", "answer": {"stop_reason": "stop"}}  # fmt: skip
     cost = {"input_tokens": 11, "output_tokens": 3}
-    found = entry(opener, MODEL, {**DONE, "result": result, "cost": cost}, kind="model")
+    found = entry(opener, MODEL, settled(result, cost=cost), kind=Kind.MODEL)
     assert found["request"]["method"] == "POST"
     assert found["request"]["url"] == "https://api.example/v1/chat/completions"
     assert found["_kind"] == "model"
@@ -280,14 +290,24 @@ def test_model_call_is_a_request_with_its_tokens(opener: Opener) -> None:
 
 
 def test_what_a_person_took_is_time_that_the_request_was_held() -> None:
-    times = {Type.PROPOSED: 0, Type.ASKED: 1000, Type.ANSWERED: 61_000, Type.SETTLED: 64_000}
-    bodies = {Type.PROPOSED: {"kind": "http", "arguments": HTTP}}
-    records = (Record(n, at, one, 1, bodies.get(one, {}), "")
-               for n, (one, at) in enumerate(times.items()))  # fmt: skip
-    found = Traffic.of(Step(1, tuple(records)), lambda record: record.body)
-    assert found is not None
-    assert (found.duration_us, found.held_us) == (64_000, 60_000)
-    assert _timings(found) == {"blocked": 60, "send": 0, "wait": 4, "receive": 0}
+    events: dict[int, AnyEvent] = {
+        0: proposed(1, kind=Kind.HTTP, arguments=HTTP),
+        1000: Asked("a", None),
+        61_000: Answered("a"),
+        64_000: settled(),
+    }
+    step = Step(1, [Record(n, at, 1, event) for n, (at, event) in enumerate(events.items())])
+    assert (step.waited_us, step.held_us) == (64_000, 60_000)
+    assert _timings(step) == {"blocked": 60, "send": 0, "wait": 4, "receive": 0}
+
+
+def test_refusals_that_are_only_counted_are_in_the_entry(opener: Opener) -> None:
+    journal = opener()
+    write(journal, 5, HTTP, REFUSED, decision=decided("block"))
+    journal.append(RefusedAgain(40, 10, 20), 5)
+    journal.append(RefusedAgain(2, 30, 40), 5)
+    (found,) = entries(journal.directory)
+    assert found["_refusedAgain"] == {"count": 42, "first_at": 10, "last_at": 40}
 
 
 def test_answer_of_a_stand_in_is_read_in_the_shape_that_it_was_recorded(opener: Opener) -> None:
@@ -296,24 +316,25 @@ def test_answer_of_a_stand_in_is_read_in_the_shape_that_it_was_recorded(opener: 
 
     result = {"status": 201, "headers": [[packed("content-type"), packed("text/plain")]],
               "body": packed("stood in")}  # fmt: skip
-    decided = {"verdict": "simulate", "decided_by": "r"}
-    settled = {"outcome": "simulated", "result": result}
-    found = entry(opener, HTTP, settled, decided=decided)["response"]
+    came = settled(result, "simulated")
+    found = entry(opener, HTTP, came, decision=decided("simulate"))["response"]
     assert (found["status"], found["content"]["text"]) == (201, "stood in")
     assert found["headers"] == [{"name": "content-type", "value": "text/plain"}]
 
 
 def test_websocket_has_its_counts(opener: Opener) -> None:
     frames = {"messages_in": 2, "messages_out": 1, "bytes_in": 20, "bytes_out": 10}
-    found = entry(opener, HTTP, {**DONE, "result": {"status": 101, "websocket": frames}})
+    found = entry(opener, HTTP, settled({"status": 101, "websocket": frames}))
     assert found["_websocket"] == frames
 
 
 def test_connections_and_names_are_no_requests(opener: Opener) -> None:
     journal = opener()
     write(journal, 1, {"host": "db.example", "port": 5432, "transport": "tcp"}, DONE,
-          kind="connect")  # fmt: skip
-    write(journal, 2, {"host": "db.example", "name": "db.example", "type": "A"}, DONE, kind="dns")
+          kind=Kind.CONNECT)  # fmt: skip
+    write(
+        journal, 2, {"host": "db.example", "name": "db.example", "type": "A"}, DONE, kind=Kind.DNS
+    )
     assert entries(journal.directory) == []
 
 
@@ -327,17 +348,24 @@ words = st.sampled_from(
     ["method", "scheme", "host", "port", "path", "query", "headers", "body", "body_bytes", "url",
      "http_version", "status", "bytes", "base64", "is_cut", "sent", "address", "websocket"]
 )  # fmt: skip
-said = st.dictionaries(words, json_values, max_size=6) | json_values
+objects = st.dictionaries(words, json_values, max_size=6)
 
 
-@given(st.sampled_from(["http", "model"]), said, said, said)
+@given(
+    st.sampled_from([Kind.HTTP, Kind.MODEL]),
+    objects,
+    objects | json_values,
+    objects,
+    st.sampled_from(Outcome),
+)
 def test_whatever_a_journal_says_the_entry_is_sound(
-    kind: str, arguments: Any, result: Any, more: Any
+    kind: Kind, arguments: dict[str, Any], result: Any, more: dict[str, Any], outcome: Outcome
 ) -> None:
-    proposed = {"kind": kind, "name": more, "arguments": arguments}
-    settled = {"outcome": "done", "result": result, "cost": more, "error": more}
-    bodies = {Type.PROPOSED: proposed, Type.DECIDED: {"fault": more}, Type.SETTLED: settled}
-    records = (Record(n, n, one, 1, body, "") for n, (one, body) in enumerate(bodies.items()))
-    found = Traffic.of(Step(1, tuple(records)), lambda record: record.body)
-    assert found is not None
-    check_entry(json.loads(json.dumps(_entry(found))))
+    step = step_of(
+        proposed(1, kind=kind, arguments=arguments),
+        decided("fault", fault=more),
+        settled(result, outcome, cost=more, error="e"),
+    )
+    request = Traffic.of(step)
+    assert request is not None
+    check_entry(json.loads(json.dumps(_entry(request))))

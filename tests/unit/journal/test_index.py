@@ -8,16 +8,18 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.journal.index import Index
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.errors import NotFound
-from unit.journal.conftest import OPENED, Opener, write_steps
+from paddock.model.events import Proposed, RefusedAgain
+from unit.journal.conftest import OPENED, Opener, decided, proposed, settled, write_steps
 
 UPDATE = """
 import sys
@@ -39,8 +41,8 @@ def index(tmp_path: Path) -> Iterator[Index]:
 def test_run_is_listed_with_its_counts(opener: Opener, index: Index) -> None:
     journal = opener(rhythm=Rhythm(segment_bytes=1500))
     write_steps(journal, 5)
-    journal.append(Type.DECIDED, {"verdict": "block", "decided_by": "no", "why": ""}, 9)
-    journal.append(Type.SETTLED, {"outcome": "refused"}, 9)
+    journal.append(decided("block", decided_by="no"), 9)
+    journal.append(settled(outcome="refused"), 9)
     assert index.update(journal.directory) == journal.position + 1
     run = index.run("run-1")
     assert (run.agent, run.stage, run.policy_digest) == ("support-bot", "draft", "p" * 64)
@@ -51,6 +53,55 @@ def test_run_is_listed_with_its_counts(opener: Opener, index: Index) -> None:
     assert index.runs() == [run]
 
 
+def test_refusals_that_are_only_counted_are_in_the_counts(opener: Opener, index: Index) -> None:
+    journal = opener()
+    journal.append(decided("block"), 1)
+    journal.append(settled(outcome="refused"), 1)
+    journal.append(RefusedAgain(40, 1, 2), 1)
+    index.update(journal.directory)
+    journal.append(RefusedAgain(2, 3, 4), 1)
+    index.update(journal.directory)
+    run = index.run("run-1")
+    assert (run.steps, run.verdicts, run.outcomes) == (1, {"block": 43}, {"refused": 43})
+
+
+@pytest.mark.parametrize(
+    ("result", "exit_code"),
+    [({"exit_code": 3}, 3), ({"exit_code": 2**40}, None), ({"exit_code": True}, None), ("3", None)],
+)
+def test_exit_code_of_the_agent_is_that_of_its_run(
+    opener: Opener, index: Index, result: Any, exit_code: int | None
+) -> None:
+    journal = opener()
+    journal.append(settled(result), 1)
+    journal.append(settled({"exit_code": 9}), 2)
+    index.update(journal.directory)
+    assert index.run("run-1").exit_code == exit_code
+
+
+@pytest.mark.parametrize("line", [b"at", b"step", b"body"])
+def test_record_that_another_program_wrote_does_not_stop_the_index(
+    opener: Opener, index: Index, line: bytes
+) -> None:
+    """The end of a line names a step and a type, and what stands before it may say otherwise."""
+    journal = opener()
+    journal.append(proposed(1), 1)
+    journal.abandon()
+    forged = {
+        b"at": b'{"after":"x","at":"soon","body":{},"n":3,"step":7,"type":"proposed"}',
+        b"step": b'{"after":"x","at":1,"body":{},"step":7,"n":3,"type":"proposed"}',
+        b"body": b'{"after":"x","at":1,"body":{"kind":7},"n":3,"step":7,"type":"proposed"}',
+    }[line]
+    with open(journal.directory / "000001.jsonl", "ab") as file:
+        file.write(forged + b"\n")
+    troubles = index.update_all(journal.directory.parent)
+    if line == b"at":
+        assert "not a record of a journal" in troubles[0]
+    else:
+        assert troubles == []
+        assert index.step("run-1", 1).name == "search"
+
+
 def test_step_is_found_and_its_place_in_the_journal_is_right(opener: Opener, index: Index) -> None:
     journal = opener(rhythm=Rhythm(segment_bytes=1500))
     write_steps(journal, 8)
@@ -58,10 +109,9 @@ def test_step_is_found_and_its_place_in_the_journal_is_right(opener: Opener, ind
     step = index.step("run-1", 6)
     assert (step.kind, step.name, step.effect) == ("tool", "search", "read")
     assert (step.verdict, step.rule, step.outcome) == ("allow", "reads", "done")
-    read = Reader(journal.directory).step(6)
-    assert Reader(journal.directory).record_at(step.spot) == read.proposed
-    assert read.proposed is not None and read.settled is not None
-    assert (step.at, step.duration_us) == (read.proposed.at, read.settled.at - read.proposed.at)
+    read = RunLog(journal.directory).step(6)
+    assert RunLog(journal.directory).record_at(step.spot) == read.record(Proposed)
+    assert (step.at, step.duration_us) == (read.at, read.waited_us)
 
 
 def test_only_what_is_new_is_read(opener: Opener, index: Index) -> None:
@@ -69,10 +119,10 @@ def test_only_what_is_new_is_read(opener: Opener, index: Index) -> None:
     index.update(journal.directory)
     for step in range(6):
         before = journal.position
-        journal.append(Type.PROPOSED, {"kind": "tool", "name": "a", "effect": "read"}, step)
+        journal.append(proposed(step, name="a"), step)
         assert index.update(journal.directory) == journal.position - before
         assert index.step("run-1", step).duration_us is None
-        journal.append(Type.SETTLED, {"outcome": "done"}, step)
+        journal.append(settled(), step)
         index.update(journal.directory)
         assert index.step("run-1", step).duration_us is not None
         assert index.step("run-1", step).name == "a"
@@ -85,7 +135,7 @@ def test_only_what_is_new_is_read(opener: Opener, index: Index) -> None:
 def test_steps_come_in_pages_and_by_verdict(opener: Opener, index: Index) -> None:
     journal = opener()
     write_steps(journal, 25)
-    journal.append(Type.DECIDED, {"verdict": "block"}, 30)
+    journal.append(decided("block"), 30)
     index.update(journal.directory)
     first = index.steps("run-1", limit=10)
     second = index.steps("run-1", limit=10, after=first[-1].step)
@@ -98,7 +148,7 @@ def test_rebuilt_index_is_the_same_as_one_that_was_kept_up_to_date(
     opener: Opener, index: Index, tmp_path: Path
 ) -> None:
     for number in range(3):
-        journal = opener(f"runs/{number}", opened={**OPENED, "run": f"run-{number}"})
+        journal = opener(f"runs/{number}", opened=replace(OPENED, run=f"run-{number}"))
         write_steps(journal, 3 + number)
         index.update(journal.directory)
         write_steps(journal, 2, first=50)
@@ -140,7 +190,7 @@ def test_journal_that_was_put_in_the_place_of_another_is_read_from_its_beginning
     index.update(journal.directory)
     journal.abandon()
     shutil.rmtree(journal.directory)
-    other = opener("a", opened={**OPENED, "run": "other"})
+    other = opener("a", opened=replace(OPENED, run="other"))
     index.update(other.directory)
     assert [run.run for run in index.runs()] == ["other"]
     with pytest.raises(NotFound):
@@ -175,7 +225,7 @@ def test_damaged_journal_does_not_keep_others_from_being_indexed(
     opener: Opener, index: Index, tmp_path: Path
 ) -> None:
     for name in "abc":
-        opener(f"runs/{name}", opened={**OPENED, "run": name}).close()
+        opener(f"runs/{name}", opened=replace(OPENED, run=name)).close()
     segment = tmp_path / "runs" / "b" / "000001.jsonl"
     segment.write_bytes(b"damage\n" + segment.read_bytes())
     (tmp_path / "runs" / "d").mkdir()
@@ -188,7 +238,7 @@ def test_damaged_journal_does_not_keep_others_from_being_indexed(
 def test_several_processes_and_threads_keep_one_index(
     opener: Opener, index: Index, tmp_path: Path
 ) -> None:
-    journals = [opener(f"runs/{n}", opened={**OPENED, "run": f"run-{n}"}) for n in range(4)]
+    journals = [opener(f"runs/{n}", opened=replace(OPENED, run=f"run-{n}")) for n in range(4)]
     for journal in journals:
         write_steps(journal, 40)
     command = [sys.executable, "-c", UPDATE, str(index.path), str(tmp_path / "runs")]

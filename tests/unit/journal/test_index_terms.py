@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cases import for_each
 from paddock.journal.index import Index
@@ -13,27 +14,27 @@ from paddock.journal.index_terms import (
     MAX_TERMS,
     MAX_WORDS,
     changed_terms,
+    configured_terms,
     opened_terms,
     run_terms,
-    setting_terms,
 )
-from paddock.journal.records import Type
+from paddock.model.events import Configured, Lineage, Opened, PolicySource
 from unit.journal.conftest import OPENED, Opener
 
 
 def policy_terms(text: str) -> dict[str, str]:
-    return setting_terms({"policy": {"text": text, "name": "/a/b/paddock.yaml"}})
+    return configured_terms(Configured(policy=PolicySource(text, name="/a/b/paddock.yaml")))
 
 
 def test_index_knows_the_origin_and_the_terms_of_a_run(opener: Opener, tmp_path: Path) -> None:
-    lineage = {"run": "first", "at": 7, "root": "first"}
-    opened = {**OPENED, "kind": "fork", "lineage": lineage, "seed": 3, "command": ["a", "b c"]}
+    lineage = Lineage("first", "first", at=7)
+    opened = replace(OPENED, kind="fork", lineage=lineage, seed="3", command=["a", "b c"])
     journal = opener(opened=opened)
     with Index(tmp_path / "index.sqlite") as index:
-        index.update(journal.directory)  # before the note is there
-        journal.append(Type.NOTED, {"what": "setting", "policy": {"text": "limits: {pids: 3}"}})
+        index.update(journal.directory)  # before the run is configured
+        journal.append(Configured(policy=PolicySource("limits: {pids: 3}")))
         index.update(journal.directory)
-        journal.append(Type.NOTED, {"what": "setting", "policy": {"text": "limits: {pids: 4}"}})
+        journal.append(Configured(policy=PolicySource("limits: {pids: 4}")))
         index.update(journal.directory)
         row = index.run("run-1")
     assert (row.kind, row.parent, row.forked_at) == ("fork", "first", 7)
@@ -45,8 +46,7 @@ def test_index_knows_the_origin_and_the_terms_of_a_run(opener: Opener, tmp_path:
 def test_policy_too_large_for_a_line_is_read_from_its_blob(opener: Opener, tmp_path: Path) -> None:
     journal = opener()
     text = "".join(f"a{n}: {n}\n" for n in range(5000)) + "limits: {pids: 3}\n"
-    whole = {"what": "setting", "policy": {"text": "limits: {pids: 3}\n" + text}}
-    journal.append(Type.NOTED, whole)
+    journal.append(Configured(policy=PolicySource("limits: {pids: 3}\n" + text)))
     with Index(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)
         assert len(index.run("run-1").terms) > MAX_TERMS // 2
@@ -102,25 +102,29 @@ def test_changes_are_said_in_few_words(
 def test_what_a_fork_was_told_holds_over_what_its_past_had() -> None:
     words = {"stage": "narrow", "policy": "/p/fixed.yaml", "set": ["limits.pids=9"], "seed": 4,
              "faults": [{"id": "lost"}, "flaky", {"fault": 1}], "command": ["a", "b"]}  # fmt: skip
-    opened = {"stage": "broad", "seed": "f" * 64, "lineage": {"run": "r", "at": 3}}
-    setting = {"policy": {"name": "/p/paddock.yaml", "text": "limits: {pids: 3}"}}
-    before = run_terms(opened, setting)
-    after = run_terms({**opened, "lineage": {"run": "r", "at": 3, "words": words}}, setting)
+    opened = replace(OPENED, stage="broad", seed="f" * 64, lineage=Lineage("r", at=3))
+    configured = Configured(policy=PolicySource("limits: {pids: 3}", name="/p/paddock.yaml"))
+    before = run_terms(opened, configured)
+    after = run_terms(replace(opened, lineage=Lineage("r", at=3, options=words)), configured)
     assert set(changed_terms(after, before)) == {
         "stage narrow", "policy fixed.yaml", "limits.pids=9", "seed 4", "command a b",
         "fault lost", "fault flaky", 'fault {"fault": 1}',
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", [3, [], "x", {"set": 3, "faults": {"a": 1}, "command": 7}])
-def test_words_of_any_shape_are_no_error(odd: Any) -> None:
-    changed_terms(opened_terms({"lineage": {"words": odd}}), {})
+@pytest.mark.parametrize(
+    "odd",
+    [{"set": 3, "faults": {"a": 1}, "command": 7}, {"set": [3, None], "policy": 3, "stage": []}],
+)
+def test_options_of_any_shape_are_no_error(odd: dict[str, Any]) -> None:
+    opened = replace(OPENED, lineage=Lineage("r", options=odd))
+    changed_terms(opened_terms(opened), {})
 
 
 def test_index_has_the_words_of_a_fork(opener: Opener, tmp_path: Path) -> None:
-    lineage = {"run": "first", "at": 7, "words": {"set": ["limits.pids=9"], "faults": "flaky"}}
-    journal = opener(opened={**OPENED, "kind": "fork", "lineage": lineage})
-    journal.append(Type.NOTED, {"what": "setting", "policy": {"text": "limits: {pids: 3}"}})
+    lineage = Lineage("first", at=7, options={"set": ["limits.pids=9"], "faults": "flaky"})
+    journal = opener(opened=replace(OPENED, kind="fork", lineage=lineage))
+    journal.append(Configured(policy=PolicySource("limits: {pids: 3}")))
     with Index(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)
         terms = index.run("run-1").terms
@@ -149,12 +153,8 @@ def test_text_that_is_no_policy_has_no_terms(text: str) -> None:
     assert set(policy_terms(text)) == {"policy"}
 
 
-@pytest.mark.parametrize(
-    "odd", [None, 3, [], "x", {"policy": 3}, {"policy": {"text": 3, "name": []}}]
-)
-def test_notes_of_any_shape_have_no_terms(odd: Any) -> None:
-    assert setting_terms(odd if isinstance(odd, dict) else {"policy": odd}) == {}
-    assert opened_terms({"command": odd, "lineage": odd}).keys() <= {"command"}
+def test_run_that_says_nothing_has_no_terms() -> None:
+    assert run_terms(Opened("r", "a"), Configured()) == {}
 
 
 def test_terms_are_bounded() -> None:

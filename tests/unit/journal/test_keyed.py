@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.journal.keyed import FILE_NAME, MAX_LEAVES, Keyed, keyed_leaves
+from paddock.journal.keys import secret_bytes
 from paddock.journal.mask import Masker
 from paddock.model.errors import HostCannot
 
@@ -76,7 +77,7 @@ def test_masked_alike_and_different_before_is_seen(values: list[str]) -> None:
 
 def test_key_is_made_once_for_this_user_alone(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: Keyed.open(tmp_path / "keys").of("a"), range(16)))
+        made = list(pool.map(lambda _: secret_bytes(tmp_path / "keys", FILE_NAME), range(16)))
     assert len(set(made)) == 1
     assert (tmp_path / "keys" / FILE_NAME).stat().st_mode & 0o777 == 0o600
     assert [path.name for path in (tmp_path / "keys").iterdir()] == [FILE_NAME]
@@ -87,18 +88,18 @@ def test_file_that_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     (tmp_path / FILE_NAME).chmod(0o600)
     with pytest.raises(HostCannot):
-        Keyed.open(tmp_path)
+        secret_bytes(tmp_path, FILE_NAME)
 
 
 def test_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    Keyed.open(tmp_path)
+    secret_bytes(tmp_path, FILE_NAME)
     (tmp_path / FILE_NAME).chmod(0o644)
     with pytest.raises(HostCannot, match="read by others"):
-        Keyed.open(tmp_path)
+        secret_bytes(tmp_path, FILE_NAME)
 
 
 def test_link_in_place_of_the_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"ab" * 32)
     (tmp_path / FILE_NAME).symlink_to(tmp_path / "other")
     with pytest.raises(HostCannot):
-        Keyed.open(tmp_path)
+        secret_bytes(tmp_path, FILE_NAME)

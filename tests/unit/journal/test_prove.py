@@ -8,25 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cases import for_each
-from paddock.journal.canonical import canonical_text
+from paddock.journal.codec import encode
 from paddock.journal.keys import PublicKey, SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.prove import PURPOSE_WITHOUT_COUNT, check_proof, is_complete, prove
-from paddock.journal.reader import Reader
 from paddock.journal.records import Chain
 from paddock.journal.writer import Rhythm
 from paddock.model.errors import IntegrityError, NotFound
-from unit.journal.conftest import Opener, write_steps
+from unit.journal.conftest import Opener, settled, write_steps
 
 
 def test_proof_of_each_step_stands_alone(closed_run: Path, key: SigningKey) -> None:
     for step in range(6):
         proof = json.loads(json.dumps(prove(closed_run, step)))
         records = check_proof(proof, key.public)
-        assert [record.type for record in records] == ["proposed", "decided", "observed", "settled"]
-        assert records[-1].body["result"] == {"number": step}
+        assert [record.type for record in records] == [
+            "proposed",
+            "decided",
+            "program_started",
+            "settled",
+        ]
+        assert records[-1].event == settled({"number": step})
 
 
 def test_step_that_no_head_covers_is_not_proved(opener: Opener, key: SigningKey) -> None:
@@ -134,16 +140,16 @@ def test_an_unsigned_head_behind_the_last_signature_is_not_used(
     chain = Chain()
     for line in path.read_bytes().splitlines():
         chain.follow(line)
-    body = Reader(journal.directory).last_head()
-    assert body is not None
-    text = canonical_text({**body.as_body(), "size": chain.size})
+    head = RunLog(journal.directory).last_head()
+    assert head is not None
+    forged = msgspec.structs.replace(head, size=chain.size)
     with path.open("ab") as file:
-        file.write(chain.link("head", text, at=1, step=None) + b"\n")
+        file.write(chain.link("head", encode(forged), at=1, step=None) + b"\n")
     assert len(check_proof(prove(journal.directory, 0), key.public)) == 4
 
 
 def test_proof_from_an_older_run_does_not_claim_to_be_complete() -> None:
     journals = Path(__file__).parents[2] / "journals" / "v1"
-    proof = prove(journals / "run", Reader(journals / "run").step_numbers()[0])
+    proof = prove(journals / "run", RunLog(journals / "run").step_numbers()[0])
     assert check_proof(proof, PublicKey.load(journals / "journal.pub"))
     assert not is_complete(proof)

@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 
 from paddock.journal.findings import Status
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
+from paddock.model.events import Marked, Opened, Recovered
 from unit.journal.conftest import Opener, write_steps
+
+
+def _recovered(directory: Path) -> Recovered:
+    (record,) = RunLog(directory).events(Recovered)
+    assert isinstance(record.event, Recovered)
+    return record.event
 
 
 def test_journal_goes_on_after_its_writer_is_gone(opener: Opener, key: SigningKey) -> None:
@@ -28,9 +34,8 @@ def test_journal_goes_on_after_its_writer_is_gone(opener: Opener, key: SigningKe
     write_steps(again, 2, first=5)
     again.close()
     assert verify(journal.directory, key.public, expect_closed=True).ok
-    assert Reader(journal.directory).step_numbers() == list(range(7))
-    recovered = next(r for r in Reader(journal.directory).records() if r.type is Type.RECOVERED)
-    assert recovered.body["cut_bytes"] == 0
+    assert RunLog(journal.directory).step_numbers() == list(range(7))
+    assert _recovered(journal.directory).cut_bytes == 0
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -39,7 +44,7 @@ def test_torn_end_is_cut_and_the_record_says_what_was_cut(
     key: SigningKey, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     directory = tmp_path_factory.mktemp("t") / "run"
-    journal = Journal.create(directory, opened={"run": "r", "agent": "a"}, key=key)
+    journal = Journal.create(directory, opened=Opened("r", "a"), key=key)
     write_steps(journal, 2)
     journal.abandon()
     segment = directory / "000001.jsonl"
@@ -55,10 +60,9 @@ def test_torn_end_is_cut_and_the_record_says_what_was_cut(
     # Who went on signs what was there, and that does not make it the work of who was interrupted.
     assert report.status is Status.ENDED
     assert (report.signed, report.usable) == (report.records, 2)
-    recovered = next(r for r in Reader(directory).records() if r.type is Type.RECOVERED)
     torn = whole[last:cut]
-    assert recovered.body["cut_bytes"] == len(torn)
-    assert recovered.body["cut_sha256"] == sha256(torn).hexdigest()
+    expected = Recovered(len(torn), sha256(torn).hexdigest(), segment.name)
+    assert _recovered(directory) == expected
 
 
 @pytest.mark.parametrize("rubbish", [b"\x00" * 4096, b"\x00\n\x00", b'{"after":"', b"\n\n", b"}\n"])
@@ -66,15 +70,15 @@ def test_rubbish_after_the_last_record_is_cut(
     opener: Opener, key: SigningKey, rubbish: bytes
 ) -> None:
     journal = opener()
-    position = journal.append(Type.NOTED, {"keep": "me"})
+    position = journal.append(Marked("keep me"))
     journal.abandon()
     with open(journal.directory / "000001.jsonl", "ab") as file:
         file.write(rubbish)
     again = Journal.recover(journal.directory, key=key)
     again.close()
     assert verify(journal.directory, key.public, expect_closed=True).ok
-    bodies = {record.n: record.body for record in Reader(journal.directory).records()}
-    assert bodies[position] == {"keep": "me"}
+    events = {record.n: record.event for record in RunLog(journal.directory).events()}
+    assert events[position] == Marked("keep me")
 
 
 def test_damage_with_records_after_it_is_not_cut(opener: Opener, key: SigningKey) -> None:

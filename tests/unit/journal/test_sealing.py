@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.journal.keyed import Keyed
+from paddock.journal.keyed import FILE_NAME, Keyed
+from paddock.journal.keys import secret_bytes
 from paddock.journal.sealing import MAX_SEALED, Sealer
 from paddock.model.errors import IntegrityError
 
@@ -57,7 +58,7 @@ def test_what_is_too_long_is_refused_before_it_is_read() -> None:
 
 
 def test_one_home_seals_and_hashes_with_keys_that_say_nothing_of_each_other(tmp_path: Path) -> None:
-    sealed = Sealer.open(tmp_path).seal(COOKIE, "r")
-    assert Sealer.open(tmp_path).unseal(sealed, "r") == COOKIE
-    keyed, sealer = Keyed.open(tmp_path), Sealer.open(tmp_path)
-    assert keyed._key != sealer._key
+    key = secret_bytes(tmp_path, FILE_NAME)
+    sealed = Sealer(key).seal(COOKIE, "r")
+    assert Sealer(secret_bytes(tmp_path, FILE_NAME)).unseal(sealed, "r") == COOKIE
+    assert Keyed(key)._key != Sealer(key)._key

@@ -12,27 +12,23 @@ from paddock.journal import mask
 from paddock.journal.blobs import LARGE_BYTES, PREVIEW_BYTES
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keys import SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.mask import Masker
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
-from paddock.journal.texts import settled_text
 from paddock.journal.verify import verify
-from paddock.journal.writer import Entry, Journal
-from paddock.model.action import Outcome, Receipt
-from unit.journal.conftest import Opener
+from paddock.journal.writer import Journal
+from paddock.model.events import Marked
+from unit.journal.conftest import Opener, settled
 
 SECRET = "sk-live-4242424242"
 
 
 def settle(journal: Journal, result: dict[str, Any]) -> dict[str, Any]:
-    """What the record says of the result, and what is read back of it."""
-    journal.extend([Entry(Type.SETTLED, settled_text(Receipt(Outcome.DONE, 1), result), 1)])
-    reader = Reader(journal.directory)
-    settled = reader.step(1).settled
-    assert settled is not None
-    assert len(str(settled.body["result"])) < 3 * PREVIEW_BYTES
-    read: dict[str, Any] = reader.body(settled)["result"]
-    return read
+    """Return what is read back of a result. The record itself has only previews."""
+    journal.append(settled(result), 1)
+    log = RunLog(journal.directory)
+    step = log.step(1)
+    assert len(str(step.result)) < 3 * PREVIEW_BYTES
+    return dict(log.whole_step(step).result)
 
 
 @pytest.mark.parametrize("name", ["body", "base64"])
@@ -90,4 +86,4 @@ def test_text_that_cannot_be_stored_breaks_the_journal(opener: Opener) -> None:
     with pytest.raises(JournalBroken):
         journal.store("x" * 50_000)
     with pytest.raises(JournalBroken):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))

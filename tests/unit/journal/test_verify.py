@@ -13,15 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.journal.blobs import Blobs
+from paddock.journal.codec import decode
 from paddock.journal.findings import Finding, Problem, Report, Status
-from paddock.journal.heads import Head
+from paddock.journal.heads import sign_head
 from paddock.journal.keys import SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.places import is_held
-from paddock.journal.reader import Reader
-from paddock.journal.records import Chain, Record, Type
+from paddock.journal.records import Chain
+from paddock.journal.step_counts import StepCounts
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.errors import IntegrityError
+from paddock.model.events import Head, Marked
 from unit.journal.conftest import OPENED, Opener, write_steps
 
 PROPERTY = settings(
@@ -184,10 +187,9 @@ def test_saved_head_of_another_run_or_key_or_with_a_bad_signature_is_found(
     head = journal.close()
     bad = Head(head.run, head.size, head.root, head.at, head.key_id, "00" * 64)
     stranger = SigningKey.open(tmp_path / "other")
-    foreign = Head.sign(
-        stranger, run=head.run, size=head.size, root=bytes.fromhex(head.root), at=head.at
-    )
-    other_run = Head.sign(key, run="else", size=head.size, root=bytes.fromhex(head.root), at=1)
+    root, steps = bytes.fromhex(head.root), StepCounts()
+    foreign = sign_head(stranger, run=head.run, size=head.size, root=root, at=head.at, steps=steps)
+    other_run = sign_head(key, run="else", size=head.size, root=root, at=1, steps=steps)
     findings = [
         _one_problem(verify(journal.directory, key.public, expected_head=saved)).finding
         for saved in (bad, foreign, other_run)
@@ -207,7 +209,8 @@ def test_run_signed_by_a_stranger_under_the_right_key_id_is_found(
 ) -> None:
     lines, key, _ = written
     at = next(n for n, line in enumerate(lines) if line.endswith(b'"type":"head"}'))
-    head = Head.parse(Record.parse(lines[at]).body)
+    head = decode(lines[at]).event
+    assert isinstance(head, Head)
     forged = lines[at].replace(head.signature.encode(), b"ab" * 64)
     problem = _one_problem(_verified([*lines[:at], forged, *lines[at + 1 :]], key))
     assert (problem.finding, problem.n) == (Finding.BAD_HEAD, at)
@@ -241,7 +244,7 @@ def test_missing_and_changed_blobs_are_found_and_the_rest_is_still_checked(
 ) -> None:
     journal = opener()
     for letter in "abc":
-        journal.append(Type.NOTED, {"output": letter * 20_000})
+        journal.append(Marked(letter * 20_000))
     journal.close()
     blobs = sorted(path for path in (journal.directory / "blobs").rglob("*") if path.is_file())
     blobs[0].unlink()
@@ -263,8 +266,9 @@ def test_agents_words_cannot_pass_for_the_journals_own(opener: Opener, key: Sign
         '\n{"after":"',
         ',"blobs":[{"path":"/a"}]',
     ):
-        journal.append(Type.NOTED, {"blobs": [text], text: text, "n": 1, "type": "head"}, 3)
-    journal.append(Type.NOTED, {"type": "closed", "n": 0}, 4)
+        data = {"blobs": [text], text: text, "n": 1, "type": "head"}
+        journal.append(Marked(text, data), 3)
+    journal.append(Marked("closed", {"type": "closed", "n": 0}), 4)
     journal.close()
     report = verify(journal.directory, key.public, expect_closed=True)
     assert report.ok, report
@@ -301,12 +305,12 @@ def test_what_is_no_file_is_neither_waited_for_nor_a_crash(
         os.mkfifo(place)
     assert "is not a file" in _one_problem(verify(closed_run, key.public)).text
     with pytest.raises(IntegrityError, match="is not a file"):
-        Reader(closed_run).opened()
+        _ = RunLog(closed_run).opened
     assert not is_held(closed_run)
     (closed_run / "000001.jsonl").unlink()
     (closed_run / "000001.jsonl").symlink_to("000002.jsonl")
     with pytest.raises(IntegrityError, match="is unreadable"):
-        Reader(closed_run).opened()
+        _ = RunLog(closed_run).opened
 
 
 def test_blob_that_is_no_file_is_neither_waited_for_nor_a_crash(tmp_path: Path) -> None:
@@ -338,7 +342,7 @@ def _rechained(lines: list[bytes], at: int) -> list[bytes]:
     chain, out = Chain(), []
     for n, line in enumerate(lines):
         body = line[line.index(b'"body":') + 7 : line.rindex(b',"n":')].decode()
-        record = Record.parse(line)
+        record = decode(line)
         if n == at:
             body = '{"changed":true}'
         out.append(chain.link(record.type, body, at=record.at, step=record.step))

@@ -10,60 +10,66 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from paddock.journal.codec import FORMAT
 from paddock.journal.errors import JournalBroken
+from paddock.journal.heads import is_signed_by
 from paddock.journal.keys import SigningKey
+from paddock.journal.log import RunLog
 from paddock.journal.mask import Masker
 from paddock.journal.places import is_held
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
 from paddock.journal.verify import verify
 from paddock.journal.writer import Entry, Journal, Rhythm
 from paddock.model.errors import Conflict, InvalidInput, PaddockError
-from unit.journal.conftest import OPENED, Opener, write_steps
+from paddock.model.events import (
+    Closed,
+    Head,
+    Marked,
+    Opened,
+    Record,
+    Recovered,
+    Unknown,
+)
+from paddock.model.version import __version__
+from unit.journal.conftest import OPENED, Opener, proposed, settled, write_steps
 
 
 def test_first_record_says_who_wrote_it_and_with_which_key(opener: Opener, key: SigningKey) -> None:
     journal = opener()
-    opened = Reader(journal.directory).opened()
-    assert opened.type is Type.OPENED
-    assert opened.body["format"] == 1
-    assert opened.body["key_id"] == key.public.key_id
-    assert opened.body["public_key"] == key.public.hex
-    assert opened.body["agent"] == "support-bot"
-    assert {"paddock", "host"} <= set(opened.body)
+    opened = RunLog(journal.directory).opened
+    assert opened.format == FORMAT == 2
+    assert opened.key_id == key.public.key_id
+    assert opened.public_key == key.public.hex
+    assert opened.agent == "support-bot"
+    assert opened.paddock == __version__
+    assert {"kernel", "machine", "python"} <= set(opened.host)
 
 
 def test_caller_cannot_claim_another_key_or_format(opener: Opener, key: SigningKey) -> None:
-    journal = opener(opened={**OPENED, "key_id": "x", "format": 9, "public_key": "y"})
-    body = Reader(journal.directory).opened().body
-    assert (body["key_id"], body["format"]) == (key.public.key_id, 1)
+    claims = {"key_id": "x", "format": 9, "public_key": "y", "paddock": "z", "host": {"name": "w"}}
+    journal = opener(opened=replace(OPENED, **claims))
+    opened = RunLog(journal.directory).opened
+    assert (opened.key_id, opened.format) == (key.public.key_id, FORMAT)
+    assert opened.public_key == key.public.hex
+    assert "w" not in opened.host.values()
 
 
-@pytest.mark.parametrize(
-    "opened", [{}, {"run": "a"}, {"run": "", "agent": "b"}, {"run": 1, "agent": "b"}]
-)
-def test_journal_without_run_or_agent_is_refused(opener: Opener, opened: dict[str, Any]) -> None:
+def test_journal_without_the_name_of_its_run_is_refused(opener: Opener) -> None:
     with pytest.raises(InvalidInput):
-        opener(opened=opened)
+        opener(opened=replace(OPENED, run=""))
 
 
 def test_append_returns_the_number_that_the_record_has(opener: Opener) -> None:
     journal = opener()
-    positions = [journal.append(Type.NOTED, {"i": i}, i) for i in range(5)]
-    numbers = {record.body.get("i"): record.n for record in Reader(journal.directory).records()}
-    assert [numbers[i] for i in range(5)] == positions
-
-
-def test_type_may_be_given_as_plain_text(opener: Opener) -> None:
-    journal = opener()
-    journal.append("noted", {})  # type: ignore[arg-type]
-    assert list(Reader(journal.directory).records())[-1].type is Type.NOTED
+    positions = [journal.append(Marked(str(i)), i) for i in range(5)]
+    marks = [(record.n, record.event) for record in RunLog(journal.directory).events(Marked)]
+    assert marks == [(n, Marked(str(i))) for i, n in enumerate(positions)]
 
 
 def test_appended_record_is_in_the_file_at_once(opener: Opener) -> None:
     journal = opener()
-    journal.append(Type.NOTED, {"said": "hello"})
+    journal.append(Marked("hello"))
     assert b"hello" in (journal.directory / "000001.jsonl").read_bytes()
 
 
@@ -84,7 +90,7 @@ def test_second_writer_is_refused_while_the_first_lives(opener: Opener, key: Sig
     assert not is_held(journal.directory)
     second = Journal.recover(journal.directory, key=key)
     with pytest.raises(JournalBroken):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
     second.close()
 
 
@@ -118,7 +124,7 @@ def test_segments_roll_by_size_and_the_chain_goes_through_them(
 def test_heads_are_signed_every_so_many_records(opener: Opener, key: SigningKey) -> None:
     journal = opener(rhythm=Rhythm(head_records=10))
     for i in range(100):
-        journal.append(Type.NOTED, {"i": i})
+        journal.append(Marked("m", {"i": i}))
     journal.close()
     report = verify(journal.directory, key.public)
     assert 9 <= report.heads <= 12
@@ -128,16 +134,16 @@ def test_heads_are_signed_every_so_many_records(opener: Opener, key: SigningKey)
 def test_heads_are_signed_after_so_much_time(opener: Opener, key: SigningKey) -> None:
     journal = opener(rhythm=Rhythm(head_us=0))
     for i in range(5):
-        journal.append(Type.NOTED, {"i": i})
+        journal.append(Marked("m", {"i": i}))
     assert verify(journal.directory, key.public).heads >= 4
 
 
 def test_sign_covers_all_that_was_written(opener: Opener, key: SigningKey) -> None:
     journal = opener()
-    position = journal.append(Type.NOTED, {})
+    position = journal.append(Marked("m"))
     head = journal.sign()
     assert head.size == position + 1
-    assert head.is_signed_by(key.public)
+    assert is_signed_by(head, key.public)
     assert verify(journal.directory, key.public, expected_head=head).ok
 
 
@@ -147,7 +153,7 @@ def test_closed_journal_takes_no_more_records_and_is_not_reopened(
     journal = opener()
     journal.close()
     for attempt in (
-        lambda: journal.append(Type.NOTED, {}),
+        lambda: journal.append(Marked("m")),
         journal.sync,
         journal.close,
         journal.sign,
@@ -158,39 +164,63 @@ def test_closed_journal_takes_no_more_records_and_is_not_reopened(
         Journal.recover(journal.directory, key=key)
 
 
-@pytest.mark.parametrize("kind", [Type.OPENED, Type.HEAD, Type.RECOVERED, Type.CLOSED, "rumour"])
-def test_records_that_are_the_journals_own_cannot_be_appended(opener: Opener, kind: Any) -> None:
+@pytest.mark.parametrize(
+    "event",
+    [
+        OPENED,
+        Head("r", 1, "", 1, "", ""),
+        Recovered(),
+        Closed(),
+        Unknown("x", {}),
+        "rumour",
+        {"what": "mark"},
+        None,
+    ],
+    ids=repr,
+)
+def test_events_that_are_the_journals_own_cannot_be_appended(opener: Opener, event: Any) -> None:
     journal = opener()
+    before = journal.position
     with pytest.raises(InvalidInput):
-        journal.append(kind, {})
+        journal.append(event)
+    with pytest.raises(InvalidInput):
+        journal.extend([Entry(Marked("fine")), Entry(event)])
     assert not journal.is_broken
+    assert journal.position == before
 
 
 @pytest.mark.parametrize(
-    "body", [{"a": float("nan")}, {"a": "\ud800"}, {1: 2}, {"a": 2**60}, [], "x"]
+    ("value", "recorded"),
+    [
+        (float("nan"), "nan"),
+        ("\ud800", "\\ud800"),
+        ({1: 2}, {"1": 2}),
+        (2**60, str(2**60)),
+        (b"x", {"base64": "eA=="}),
+    ],
 )
-def test_body_that_cannot_be_written_exactly_is_refused_and_breaks_nothing(
-    opener: Opener, key: SigningKey, body: Any
+def test_value_that_json_does_not_have_is_written_as_text(
+    opener: Opener, key: SigningKey, value: Any, recorded: Any
 ) -> None:
     journal = opener()
-    with pytest.raises(InvalidInput):
-        journal.append(Type.NOTED, body)
-    journal.append(Type.NOTED, {"after": "that"})
+    journal.append(Marked("m", {"a": value}))
     journal.close()
     assert verify(journal.directory, key.public).ok
+    (record,) = RunLog(journal.directory).events(Marked)
+    assert record.event == Marked("m", {"a": recorded})
 
 
 @pytest.mark.parametrize("step", [-1, 1.5, True, "1", 2**60])
 def test_step_that_is_no_number_is_refused(opener: Opener, step: Any) -> None:
     with pytest.raises(InvalidInput):
-        opener().append(Type.NOTED, {}, step)
+        opener().append(Marked("m"), step)
 
 
 def test_records_of_one_extend_are_refused_together(opener: Opener) -> None:
     journal = opener()
     before = journal.position
     with pytest.raises(InvalidInput):
-        journal.extend([Entry(Type.NOTED, {"fine": 1}), Entry(Type.NOTED, {"bad": float("inf")})])
+        journal.extend([Entry(Marked("fine")), Entry(Marked("of no step"), -1)])
     assert journal.position == before
 
 
@@ -201,7 +231,7 @@ def test_twenty_threads_append_and_every_record_is_there_once(
     positions: list[int] = []
 
     def work(name: int) -> None:
-        positions.extend(journal.append(Type.NOTED, {"by": name, "i": i}) for i in range(50))
+        positions.extend(journal.append(Marked(f"{name}: {i}")) for i in range(50))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(20)]
     for thread in threads:
@@ -210,18 +240,17 @@ def test_twenty_threads_append_and_every_record_is_there_once(
         thread.join()
     journal.close()
     assert verify(journal.directory, key.public, expect_closed=True).ok
-    noted = [r for r in Reader(journal.directory).records() if r.type is Type.NOTED]
-    assert sorted(positions) == [record.n for record in noted]
-    assert {(r.body["by"], r.body["i"]) for r in noted} == {
-        (n, i) for n in range(20) for i in range(50)
-    }
+    marks = list(RunLog(journal.directory).events(Marked))
+    assert sorted(positions) == [record.n for record in marks]
+    written = {record.event for record in marks}
+    assert written == {Marked(f"{name}: {i}") for name in range(20) for i in range(50)}
 
 
 def test_many_tasks_wait_for_the_disk_together(opener: Opener) -> None:
     journal = opener()
 
     async def work(i: int) -> int:
-        position = journal.append(Type.NOTED, {"i": i})
+        position = journal.append(Marked("m", {"i": i}))
         await journal.durable(position)
         return position
 
@@ -243,7 +272,7 @@ def test_cancelled_wait_harms_nobody(opener: Opener) -> None:
     journal = opener()
 
     async def cancel_one() -> None:
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
         waits = [asyncio.create_task(journal.durable()) for _ in range(3)]
         await asyncio.sleep(0)
         waits[0].cancel()
@@ -260,12 +289,12 @@ def test_child_process_does_not_write_into_its_parents_journal(
     child = os.fork()
     if child == 0:
         try:
-            journal.append(Type.NOTED, {"from": "child"})
+            journal.append(Marked("from the child"))
         except PaddockError:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    journal.append(Type.NOTED, {"from": "parent"})
+    journal.append(Marked("from the parent"))
     journal.close()
     assert verify(journal.directory, key.public).ok
 
@@ -273,9 +302,9 @@ def test_child_process_does_not_write_into_its_parents_journal(
 def test_secrets_do_not_reach_the_file_nor_the_blobs(opener: Opener) -> None:
     secret = "sk-live-0123456789"
     journal = opener(masker=Masker({"API_KEY": secret}))
-    journal.append(Type.PROPOSED, {"arguments": {"header": f"Bearer {secret}", secret: 1}}, 1)
-    journal.append(Type.SETTLED, {"result": f"{'x' * 20000}{secret}{'y' * 20000}"}, 1)
-    journal.close({"error": secret})
+    journal.append(proposed(1, arguments={"header": f"Bearer {secret}", secret: 1}), 1)
+    journal.append(settled(f"{'x' * 20000}{secret}{'y' * 20000}"), 1)
+    journal.close(secret)
     found = b"".join(path.read_bytes() for path in journal.directory.rglob("*") if path.is_file())
     assert secret.encode() not in found
     assert found.count(b"{{secret:API_KEY}}") >= 4
@@ -288,13 +317,13 @@ def test_clock_that_is_set_back_stands_still(
     times = iter([5 * 10**18, 4 * 10**18, 6 * 10**18, 6 * 10**18])
     monkeypatch.setattr("paddock.journal.writer.time.time_ns", lambda: next(times, 7 * 10**18))
     for _ in range(3):
-        journal.append(Type.NOTED, {})
-    ats = [record.at for record in Reader(journal.directory).records()]
+        journal.append(Marked("m"))
+    ats = [record.at for record in RunLog(journal.directory).events()]
     assert ats == sorted(ats)
 
 
 def test_lines_are_canonical_json_and_chained_by_their_first_key(closed_run: Path) -> None:
-    for line in Reader(closed_run).lines():
+    for line in RunLog(closed_run).lines():
         fields = json.loads(line)
         assert list(fields) == sorted(fields)
         assert next(iter(fields)) == "after"
@@ -305,12 +334,12 @@ def test_records_of_a_journal_that_goes_quiet_are_signed_soon(opener: Opener) ->
     journal = opener(rhythm=Rhythm(head_us=1000))
     signed = threading.Event()
 
-    def hear(lines: list[bytes]) -> None:
-        if lines[-1].endswith(b'"type":"head"}'):
+    def hear(record: Record) -> None:
+        if isinstance(record.event, Head):
             signed.set()
 
     journal.listeners.append(hear)
-    position = journal.append(Type.NOTED, {"x": 1})
+    position = journal.append(Marked("m"))
     assert signed.wait(30)
     assert journal.head is not None
     assert journal.head.size > position
@@ -318,13 +347,13 @@ def test_records_of_a_journal_that_goes_quiet_are_signed_soon(opener: Opener) ->
 
 def test_a_quick_journal_is_signed_from_its_first_record_on(opener: Opener) -> None:
     journal = opener(is_quick=True)
-    assert [record.type for record in Reader(journal.directory).records()] == ["opened", "head"]
+    events = [record.event for record in RunLog(journal.directory).events()]
+    assert [type(event) for event in events] == [Opened, Head]
 
 
 def test_steps_of_one_burst_share_a_head(opener: Opener) -> None:
     journal = opener()
     for step in range(50):
-        journal.append(Type.NOTED, {"x": step}, step)
+        journal.append(Marked("m"), step)
     journal.close()
-    heads = [one for one in Reader(journal.directory).records() if one.type is Type.HEAD]
-    assert len(heads) < 10
+    assert len(list(RunLog(journal.directory).events(Head))) < 10

@@ -13,10 +13,10 @@ import pytest
 
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
+from paddock.journal.log import RunLog
 from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
+from paddock.model.events import Marked
 from unit.journal.conftest import OPENED, Opener
 
 # Writes until the limit of a file's size is reached; says what was acknowledged and what came then.
@@ -25,16 +25,16 @@ import resource, signal, sys
 from pathlib import Path
 from paddock.journal.errors import JournalBroken
 from paddock.journal.keys import SigningKey
-from paddock.journal.records import Type
 from paddock.journal.writer import Journal
+from paddock.model.events import Marked, Opened
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 key = SigningKey.open(Path(sys.argv[2]))
-journal = Journal.create(Path(sys.argv[1]), opened={"run": "r", "agent": "a"}, key=key)
+journal = Journal.create(Path(sys.argv[1]), opened=Opened("r", "a"), key=key)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 last, refusals = -1, 0
 for i in range(500):
     try:
-        last = journal.append(Type.NOTED, {"i": i, "text": "x" * 80})
+        last = journal.append(Marked("x" * 80, {"i": i}))
     except JournalBroken:
         refusals += 1
 print(last, refusals, journal.is_broken)
@@ -50,7 +50,7 @@ def test_limit_of_a_files_size_breaks_the_journal_and_loses_nothing(
     assert (tmp_path / "run" / "000001.jsonl").stat().st_size <= 20_000
     assert is_broken == "True"
     assert int(refusals) > 300
-    assert [r.n for r in Reader(tmp_path / "run").records()] == list(range(int(last) + 1))
+    assert [r.n for r in RunLog(tmp_path / "run").events()] == list(range(int(last) + 1))
     assert verify(tmp_path / "run", key.public).ok
     again = Journal.recover(tmp_path / "run", key=key)
     again.close()
@@ -79,10 +79,10 @@ def test_full_disk_breaks_the_journal_for_good_and_loses_nothing(
     journal = Journal.create(tiny_disk / "run", opened=OPENED, key=key)
     last = _fill(journal)
     with pytest.raises(JournalBroken, match=r"No space left|there was room for"):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
     (tiny_disk / "run" / "lock").write_bytes(b"")
     for attempt in (
-        lambda: journal.append(Type.NOTED, {}),
+        lambda: journal.append(Marked("m")),
         journal.sync,
         journal.sign,
         journal.close,
@@ -92,14 +92,14 @@ def test_full_disk_breaks_the_journal_for_good_and_loses_nothing(
     with pytest.raises(JournalBroken):
         asyncio.run(journal.durable(0))
     journal.abandon()
-    assert [r.n for r in Reader(tiny_disk / "run").records()] == list(range(last + 1))
+    assert [r.n for r in RunLog(tiny_disk / "run").events()] == list(range(last + 1))
     assert verify(tiny_disk / "run", key.public).ok
 
 
 def test_full_disk_at_a_blob_breaks_the_journal(tiny_disk: Path, key: SigningKey) -> None:
     journal = Journal.create(tiny_disk / "run", opened=OPENED, key=key)
     with pytest.raises(JournalBroken):
-        journal.append(Type.NOTED, {"output": os.urandom(200_000).hex()})
+        journal.append(Marked(os.urandom(200_000).hex()))
     assert journal.is_broken
     journal.abandon()
     assert verify(tiny_disk / "run", key.public).ok
@@ -144,18 +144,18 @@ def test_new_segment_that_cannot_be_made_breaks_the_journal(opener: Opener) -> N
     last = journal.position
     with pytest.raises(JournalBroken):
         for _ in range(20):
-            last = journal.append(Type.NOTED, {"text": "x" * 200})
+            last = journal.append(Marked("x" * 200))
     assert journal.is_broken
     journal.abandon()
     (journal.directory / "000002.jsonl").rmdir()
-    assert [r.n for r in Reader(journal.directory).records()][-1] == last
+    assert [r.n for r in RunLog(journal.directory).events()][-1] == last
 
 
 def test_flush_that_fails_is_not_tried_again(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = opener()
-    journal.append(Type.NOTED, {})
+    journal.append(Marked("m"))
 
     def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")
@@ -180,10 +180,10 @@ def test_interrupt_within_a_write_breaks_the_journal_and_not_the_chain(
 
     monkeypatch.setattr("paddock.journal.segments.os.write", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
     monkeypatch.undo()
     with pytest.raises(JournalBroken):
-        journal.append(Type.NOTED, {})
+        journal.append(Marked("m"))
     assert verify(journal.directory, key.public).ok
 
 
@@ -193,7 +193,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path, key: SigningKey) -> None:
         rhythm = Rhythm(segment_bytes=1000)
         journal = Journal.create(tmp_path / name, opened=OPENED, key=key, rhythm=rhythm)
         for _ in range(20):
-            journal.append(Type.NOTED, {"text": "y" * 20_000})
+            journal.append(Marked("y" * 20_000))
         journal.close() if name == "a" else journal.abandon()
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -202,6 +202,6 @@ def _fill(journal: Journal) -> int:
     last = journal.position
     try:
         while True:
-            last = journal.append(Type.NOTED, {"text": "x" * 500})
+            last = journal.append(Marked("x" * 500))
     except JournalBroken:
         return last

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from paddock.model.spec import (
     template_name,
 )
 
-LIMIT_NAMES = [field.name for field in fields(Limits)]
+LIMIT_NAMES = Limits.__struct_fields__
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 parts = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1))
 anything = st.recursive(

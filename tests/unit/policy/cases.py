@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from paddock.model.action import Action, Effect, Kind, Stage, Verdict
+from paddock.model.action import Action, Decision, Effect, Kind, Stage, Verdict
+from paddock.model.events import Decided, Proposed, Record
+from paddock.model.steps import Step
+from paddock.policy.compare import RecordedAction
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.policy.rules import Limit, Match, Rule, Terms, Tool
@@ -37,6 +40,16 @@ rules:
     decide: ask
 approvals: {timeout: 15m, by: [terminal]}
 """
+
+
+def recorded_action(
+    number: int, action: Action, decision: Decision, *, at: float = 0.0, run: str = "",
+    rehearsed: str = "",
+) -> RecordedAction:  # fmt: skip
+    """An action as a journal has it."""
+    events = (Proposed.of(action), Decided.of(decision))
+    records = [Record(n, int(1e6 * at), number, event) for n, event in enumerate(events)]
+    return RecordedAction(Step(number, records), action, decision, at, run, rehearsed=rehearsed)
 
 
 def file_with(rules: str, *, stage: str = "broad", tools: str = "{t: {effect: read}}") -> str:

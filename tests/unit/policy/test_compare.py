@@ -9,14 +9,22 @@ from paddock.model.action import Action, Stage, Verdict
 from paddock.policy.compare import Change, RecordedAction, replay
 from paddock.policy.decide import Policy
 from paddock.policy.rules import Rule
-from unit.policy.cases import actions, policy_of, policy_with, rule_lists, run, tool
+from unit.policy.cases import (
+    actions,
+    policy_of,
+    policy_with,
+    recorded_action,
+    rule_lists,
+    run,
+    tool,
+)
 
 
 def record(policy: Policy, found: list[Action], times: list[float] | None = None,
            run_id: str = "") -> list[RecordedAction]:  # fmt: skip
     at = times or [float(number) for number in range(len(found))]
     return [
-        RecordedAction(step, action, policy.decide(action), at[step], run_id)
+        recorded_action(step, action, policy.decide(action), at=at[step], run=run_id)
         for step, action in enumerate(found)
     ]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cases import for_each
 from paddock.model.action import Action, Decision, Effect, Kind, Stage, Verdict
@@ -18,12 +18,12 @@ from paddock.policy.generalise import file_patterns, request_patterns
 from paddock.policy.globs import any_of
 from paddock.policy.learn import ASKED
 from paddock.policy.learn import learn as learn_below
-from unit.policy.cases import file_action, http, run, tool
+from unit.policy.cases import file_action, http, recorded_action, run, tool
 
 
 def recorded(*found: Action, verdict: Verdict = Verdict.ALLOW) -> list[RecordedAction]:
     return [
-        RecordedAction(step, action, Decision(verdict, "default", "", action.effect))
+        recorded_action(step, action, Decision(verdict, "default", "", action.effect))
         for step, action in enumerate(found)
     ]
 
@@ -236,11 +236,11 @@ def test_what_a_stand_in_answered_opens_no_way_to_the_real_host() -> None:
     stood_in = Decision(Verdict.SIMULATE, "world", "", Effect.WRITE)
     struck = Decision(Verdict.FAULT, "flaky", "", Effect.WRITE)
     steps = [
-        RecordedAction(1, asked, Decision(Verdict.ALLOW, "network", "", Effect.READ)),
-        RecordedAction(2, paid, struck),
-        RecordedAction(3, paid, stood_in),
-        RecordedAction(4, http("api.test", "POST", "/v1/orders"),
-                       Decision(Verdict.ALLOW, "network", "", Effect.WRITE)),
+        recorded_action(1, asked, Decision(Verdict.ALLOW, "network", "", Effect.READ)),
+        recorded_action(2, paid, struck),
+        recorded_action(3, paid, stood_in),
+        recorded_action(4, http("api.test", "POST", "/v1/orders"),
+                        Decision(Verdict.ALLOW, "network", "", Effect.WRITE)),
     ]  # fmt: skip
     text = learn(steps, "bot")
     policy = load(text)
@@ -265,7 +265,7 @@ def test_what_a_stand_in_answered_opens_no_way_to_the_real_host() -> None:
 def test_nothing_is_learned_from_what_was_not_simply_allowed(
     action: Action, decision: Decision
 ) -> None:
-    text = learn([RecordedAction(1, action, decision), *recorded(tool("search"))])
+    text = learn([recorded_action(1, action, decision), *recorded(tool("search"))])
     policy = load(text)
     assert policy.stage is Stage.OBSERVE
     assert policy.decide(action).verdict is Verdict.BLOCK
@@ -275,7 +275,7 @@ def test_nothing_is_learned_from_what_was_not_simply_allowed(
 def test_nothing_is_learned_from_what_the_journal_calls_rehearsed() -> None:
     paid = http("api.test", "POST", "/v1/refunds")
     allowed = Decision(Verdict.ALLOW, "network", "", Effect.WRITE)
-    text = learn([RecordedAction(1, paid, allowed, rehearsed=ASKED)])
+    text = learn([recorded_action(1, paid, allowed, rehearsed=ASKED)])
     assert load(text).decide(paid).verdict is Verdict.BLOCK
     assert "Left out, a person was asked: api.test." in text
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.opening import open_gate
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.events import AnyEvent, Opened
 from paddock.policy.file import load
 from paddock.state.home import Home
 
@@ -43,7 +46,7 @@ OPENED = {
     "kind": "run",
     "command": ["python", "agent.py"],
     "cwd": "/srv/project",
-    "seed": 0,
+    "seed": "0",
     "template": "host",
     "enforcement": {"network": "nftables in its own namespace", "memory": "cgroup v2"},
     "proved": {"network": "a connection outside of the list was refused"},
@@ -52,14 +55,14 @@ OPENED = {
 
 @dataclass
 class Crossed:
-    """An action, what comes of it, and what is noted about its step."""
+    """An action, what comes of it, and what else is recorded about its step."""
 
     action: Action
     result: Any = "found"
     record: Any = None
     cost: dict[str, Any] = field(default_factory=dict)
-    before: Sequence[dict[str, Any]] = ()
-    after: Sequence[dict[str, Any]] = ()
+    before: Sequence[AnyEvent] = ()
+    after: Sequence[AnyEvent] = ()
 
 
 def agent(*argv: str) -> Action:
@@ -91,7 +94,8 @@ def ask_model(prompt: str) -> Action:
 def begin(home: Path, run: str, **opened: Any) -> Gate:
     place = Home(home)
     place.make()
-    return open_gate(place, run, load(FILE), about={**OPENED, **opened})
+    about = msgspec.convert({"run": run, "agent": "", **OPENED, **opened}, Opened)
+    return open_gate(place, run, load(FILE), about=about)
 
 
 def cross(gate: Gate, crossed: Sequence[Crossed]) -> None:
@@ -101,24 +105,24 @@ def cross(gate: Gate, crossed: Sequence[Crossed]) -> None:
             async def live(action: Action, one: Crossed = one) -> Done:
                 return Done(value=one.result, record=one.record, cost=one.cost)
 
-            for note in one.before:
-                gate.note(note, step)
+            for event in one.before:
+                gate.record(event, step)
             await gate.cross(one.action, live)
-            for note in one.after:
-                gate.note(note, step)
+            for event in one.after:
+                gate.record(event, step)
 
     asyncio.run(all_of_them())
 
 
 def record(
-    home: Path, run: str, crossed: Sequence[Crossed], *, last: Sequence[dict[str, Any]] = (),
+    home: Path, run: str, crossed: Sequence[Crossed], *, last: Sequence[AnyEvent] = (),
     is_closed: bool = True, **opened: Any,
 ) -> Path:  # fmt: skip
-    """A whole run; `last` is noted at its end."""
+    """A whole run; `last` is recorded at its end."""
     gate = begin(home, run, **opened)
     cross(gate, crossed)
-    for note in last:
-        gate.note(note)
+    for event in last:
+        gate.record(event)
     if is_closed:
-        gate.close({"ended_by": "the agent ended"})
+        gate.close("the agent ended")
     return home / "runs" / run

@@ -10,6 +10,7 @@ import pytest
 
 from paddock import Sandbox
 from paddock.model.errors import Conflict, HostCannot, NotFound
+from paddock.model.events import FilesNotRecorded, FilesRecorded
 from paddock.run.files import (
     recorder_of,
     restore_into,
@@ -155,9 +156,9 @@ def test_state_that_was_not_recorded_is_not_an_earlier_one(project: Path) -> Non
         live = living(sandbox)
         live.sh("true")
         gate = live.box.passage.gate
-        gate.note({"what": "files", "tree": "a" * 64, "changed": 0}, 1)
-        gate.note({"what": "files not recorded", "error": "no room"}, 2)
-        gate.note({"what": "files not recorded", "error": "no room"})
+        gate.record(FilesRecorded("a" * 64, 0), 1)
+        gate.record(FilesNotRecorded("no room"), 2)
+        gate.record(FilesNotRecorded("no room"))
         assert tree_at(live.directory, 1) == "a" * 64
         with pytest.raises(NotFound, match="at step 2 were not recorded: no room"):
             tree_at(live.directory, 2)

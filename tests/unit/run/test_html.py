@@ -16,7 +16,6 @@ from paddock.run.html import (
     code,
     details,
     escaped,
-    facts,
     joined,
     page,
     paragraph,
@@ -62,7 +61,6 @@ def everything(text: str) -> str:
         text,
         section(text, text, paragraph(text, code(text), tone="bad"), badge(text)),
         table([text], [[text], Row([text, code(text)], "bad")]),
-        facts({text: text}),
         details(text, block(text), block({text: [text]}), beside(text, text)),
         joined([text, text], text),
     ]

@@ -9,18 +9,41 @@ from pathlib import Path
 import pytest
 
 from cases import for_each
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.model.errors import PaddockError
-from paddock.run.account import MAX_LISTED, Account
-from paddock.run.report import AlertSeen, Answers, FilesChanged, Mark, Spent, report_of
+from paddock.model.events import (
+    Alert,
+    Answered,
+    AnyEvent,
+    Asked,
+    Diverged,
+    FilesRecorded,
+    Lineage,
+    Marked,
+    PromptReported,
+    Record,
+    WentLive,
+    WorldEnded,
+)
+from paddock.run.report import (
+    MAX_LISTED,
+    AlertSeen,
+    Answers,
+    FilesChanged,
+    Mark,
+    ReportFold,
+    Spent,
+    report_of,
+)
+from unit.run.compare.journeys import write_records
 from unit.run.recorded import Crossed, agent, ask_model, begin, cross, post, record, refund, search
 
-ALERT = {"what": "alert", "alert": "egress.denied", "host": "evil.example"}
+ABOUT = {"host": "evil.example"}
 USUAL = (
     Crossed(agent("python", "agent.py"), record={"exit_code": 3, "stdout": ""}),
     Crossed(search("a")),
     Crossed(search("b")),
-    Crossed(refund(700), after=[{**ALERT, "times": 1}, {**ALERT, "times": 2}]),
+    Crossed(refund(700), after=[Alert("egress.denied", times, ABOUT) for times in (1, 2)]),
     Crossed(ask_model("hello"), cost={"input_tokens": 12, "output_tokens": 30, "usd_micros": 486}),
 )
 
@@ -51,11 +74,10 @@ def test_equal_alerts_are_one_line_with_all_their_times(tmp_path: Path) -> None:
 def test_last_notes_about_files_and_world_are_those_of_the_report(tmp_path: Path) -> None:
     broken = {"payments": ["Charge ch_1 was refunded twice."]}
     last = [
-        {"what": "files", "tree": "a" * 64, "changed": 9},
-        {"what": "files", "tree": "b" * 64, "changed": 4, "is_last": True},
-        {"what": "world", "digest": "d", "positions": {"payments": 7},
-         "changes": {"payments": 2}, "broken": broken},
-    ]  # fmt: skip
+        FilesRecorded("a" * 64, 9),
+        FilesRecorded("b" * 64, 4, is_last=True),
+        WorldEnded("d", {"payments": 7}, {"payments": 2}, broken),
+    ]
     report = report_of(record(tmp_path, "r1", USUAL, last=last))
 
     assert report.files == FilesChanged("b" * 64, 4)
@@ -65,34 +87,36 @@ def test_last_notes_about_files_and_world_are_those_of_the_report(tmp_path: Path
 
 
 def test_what_the_agent_says_from_inside_is_kept_in_order(tmp_path: Path) -> None:
-    notes = [
-        {"what": "prompt", "version": "v2"},
-        {"what": "mark", "text": "plan made"},
-        {"what": "prompt", "version": "v1"},
-        {"what": "prompt", "version": "v2"},
+    reported = [
+        PromptReported("v2"),
+        Marked("plan made"),
+        PromptReported("v1"),
+        PromptReported("v2"),
     ]
-    report = report_of(record(tmp_path, "r1", [Crossed(search("a"), after=notes)]))
+    report = report_of(record(tmp_path, "r1", [Crossed(search("a"), after=reported)]))
 
     assert report.prompts == ("v2", "v1")
     assert report.marks == (Mark(1, "plan made"),)
 
 
 def test_fork_says_from_where_it_comes_and_where_it_went_live(tmp_path: Path) -> None:
-    lineage = {"run": "r0", "at": 2, "root": "r0"}
-    live = {"what": "live", "at": 2, "policy_digest": "x", "files_restored": 1}
+    lineage = Lineage(run="r0", at=2, root="r0")
+    live = WentLive(2, "x", files_restored=1)
     made = record(
         tmp_path, "r1", [Crossed(search("a"), after=[live])], kind="fork", lineage=lineage
     )
     report = report_of(made)
 
     assert (report.kind, report.lineage, report.live_at) == ("fork", lineage, 2)
+    assert report.as_json()["lineage"] == {"run": "r0", "at": 2, "root": "r0"}
 
 
 def test_replay_that_diverged_is_not_whole(tmp_path: Path) -> None:
-    last = [{"what": "diverged", "step": 2, "kind": "changed", "differences": []}]
-    report = report_of(record(tmp_path, "r1", USUAL, last=last, kind="replay"))
+    diverged = Diverged("changed", step=2)
+    report = report_of(record(tmp_path, "r1", USUAL, last=[diverged], kind="replay"))
 
-    assert report.divergence == {"step": 2, "kind": "changed", "differences": []}
+    assert report.divergence == diverged
+    assert report.as_json()["divergence"] == {"step": 2, "kind": "changed", "differences": []}
     assert not report.is_whole
 
 
@@ -109,23 +133,33 @@ def test_run_is_running_while_its_writer_lives_and_interrupted_after(tmp_path: P
     assert report_of(place).steps == 2
 
 
+def fold_of(*events: AnyEvent) -> ReportFold:
+    """A fold that has taken these events, all of step 1."""
+    fold = ReportFold()
+    for n, event in enumerate(events):
+        fold.take(Record(n, 5, 1, event))
+    return fold
+
+
 def test_answers_of_people_are_counted_by_what_they_said() -> None:
-    account = Account()
-    for state in ("approved", "approved", "denied", "edited", "expired", "withdrawn"):
-        account._take("asked", 1, 5, {})
-        account._take("answered", 1, 5, {"state": state})
+    states = ("approved", "approved", "denied", "edited", "expired", "withdrawn")
+    asked = [Asked("a", None)] * len(states)
+    fold = fold_of(*asked, *(Answered("a", state) for state in states))
 
-    assert account.report(is_alive=True).answers == Answers(6, 2, 1, 1, 2)
+    assert fold.report(is_alive=True).answers == Answers(6, 2, 1, 1, 2)
 
 
-def test_lines_and_records_come_to_the_same(tmp_path: Path) -> None:
-    notes = [{"what": "mark", "text": 'a","result":{"x'}]
-    place = record(tmp_path, "r1", [*USUAL, Crossed(post(note=',"result":'), after=notes)])
-    account = Account()
-    for one in Reader(place).records():
-        account.take(one)
+def test_records_as_they_are_written_come_to_the_same(tmp_path: Path) -> None:
+    gate = begin(tmp_path, "r1")
+    fold = ReportFold()
+    for one in RunLog(tmp_path / "runs/r1").events():  # before anybody could listen
+        fold.take(one)
+    gate.writing.journal.listeners.append(fold.take)
+    marks = [Marked('a","result":{"x')]
+    cross(gate, [*USUAL, Crossed(post(note=',"result":'), after=marks)])
+    gate.close("the agent ended")
 
-    assert account.report(is_alive=False) == report_of(place)
+    assert fold.report(is_alive=False) == report_of(tmp_path / "runs/r1")
 
 
 def test_text_that_looks_like_a_key_of_the_record_changes_nothing(tmp_path: Path) -> None:
@@ -138,25 +172,31 @@ def test_text_that_looks_like_a_key_of_the_record_changes_nothing(tmp_path: Path
 
 
 def test_flood_of_alerts_is_bounded() -> None:
-    account = Account()
-    for number in range(MAX_LISTED + 50):
-        account._take("noted", 1, 5, {"what": "alert", "alert": "x", "host": f"h{number}"})
+    alerts = [Alert("x", 1, {"host": f"h{number}"}) for number in range(MAX_LISTED + 50)]
 
-    assert len(account.report(is_alive=True).alerts) == MAX_LISTED
+    assert len(fold_of(*alerts).report(is_alive=True).alerts) == MAX_LISTED
 
 
 @for_each("odd", [None, [], "text", -1, 1.5, {"a": {"b": []}}, [[1]], True, {"payments": "x"}])
-def test_note_of_any_shape_does_not_break_the_report(odd: object) -> None:
-    account = Account()
-    for what in ("alert", "files", "world", "proved", "prompt", "mark", "live", "diverged"):
-        keys = ("alert", "times", "changed", "tree", "changes", "broken", "positions", "boundaries")
-        account._take("noted", 1, 5, {"what": what, **dict.fromkeys(keys, odd)})
-    account._take(
-        "opened", None, 5, dict.fromkeys(("run", "command", "lineage", "enforcement"), odd)
-    )
-    account._take("settled", 1, 5, dict.fromkeys(("cost", "result", "outcome", "draft_id"), odd))
+def test_record_of_any_shape_does_not_break_the_report(tmp_path: Path, odd: object) -> None:
+    keys = (
+        "what", "alert", "times", "changed", "tree", "changes", "broken", "positions", "boundaries",
+        "version", "text", "at", "kind", "fields", "count", "state", "verdict", "again",
+        "cost", "result", "outcome", "draft_id", "left_out", "run", "command", "lineage",
+        "enforcement",
+    )  # fmt: skip
+    types = (
+        "opened", "alert", "files_recorded", "world_ended", "boundaries_proved", "prompt_reported",
+        "marked", "went_live", "diverged", "varied", "refused_again", "answered", "decided",
+        "settled", "closed",
+    )  # fmt: skip
+    notes = ("alert", "files", "world", "proved", "prompt", "mark", "live", "diverged", "varied")
+    records = [(name, dict.fromkeys(keys, odd), 1) for name in types]
+    records += [("noted", {**dict.fromkeys(keys, odd), "what": what}, 1) for what in notes]
+    report = report_of(write_records(tmp_path, "r1", records))
 
-    json.dumps(account.report(is_alive=True).as_json())
+    assert report.records == len(records)
+    json.dumps(report.as_json())
 
 
 def test_report_is_json(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+import paddock
 from conformance.waiting import eventually
 from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
@@ -485,6 +486,12 @@ def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside
         code = f"import own_module, os; print(os.listdir({str(bin_)!r}))"
         asked = replace(kept, words=(str(python.path), "-c", code), python=python)
         assert run_once(asked, timeout_s=30).said == "of the environment\n['python3']\n", name
+
+
+def test_what_serves_in_a_pen_needs_the_standard_library_alone() -> None:
+    source = str(Path(paddock.__file__).parent.parent)
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.world.pen.serve"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program, source], check=True, timeout=30)
 
 
 def test_an_interpreter_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -14,24 +14,45 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.cli.verdicts import main
 from paddock.gate.opening import signing_key
-from paddock.journal.reader import Reader
-from paddock.journal.records import Type
-from paddock.journal.writer import Journal
+from paddock.journal.log import RunLog
+from paddock.journal.writer import Entry, Journal
+from paddock.model.action import Effect, Kind, Outcome
+from paddock.model.action import Verdict as PolicyVerdict
+from paddock.model.events import (
+    Asked,
+    Decided,
+    Marked,
+    Opened,
+    Proposed,
+    Record,
+    Settled,
+    Unknown,
+    WorldEnded,
+)
+from paddock.model.steps import Step
 from paddock.state.home import Home
-from paddock.world.verdict_deeds import Deed, Past, broken_note, read_past
+from paddock.world.verdict_deeds import Deed, JudgedRun, read_run
 from paddock.world.verdicts import Judgement, Options, Report, Verdict, judge, judge_run
 
-DONE = {"outcome": "done", "result": {"status": 200}}
-FAULTED = {"outcome": "faulted", "result": None, "error": "HTTP 503"}
+DONE = Settled(Outcome.DONE, {"status": 200})
+FAULTED = Settled(Outcome.FAULTED, None, "HTTP 503")
 DOWN = {"id": "down", "status": 503}
 LOST = {"id": "lost", "after": "reset"}
+
+
+def proposed(kind: str, name: str, arguments: Any, effect: Effect) -> Proposed:
+    return Proposed(Kind(kind), name, arguments, effect, is_reversible=True, is_contained=False)
+
+
+def decided(fault: dict[str, Any] | None, effect: Effect) -> Decided:
+    return Decided(PolicyVerdict.SIMULATE, "world", "", effect, fault=fault)
 
 
 class Run:
     """A run, told as a story: what was done, after how many seconds, and how it went."""
 
     def __init__(self) -> None:
-        self.past = Past()
+        self.run = JudgedRun()
         self._now = 0.0
 
     def does(
@@ -41,35 +62,29 @@ class Run:
         wait: float = 0.0,
         fault: dict[str, Any] | None = None,
         key: str | None = None,
-        **more: Any,
+        kind: str = "http",
+        status: int | None = 200,
+        body: str = "",
+        is_asked: bool = False,
     ) -> Run:
         self._now += wait
-        at = int(self._now * 1e6)
-        method, _, place = what.partition(" ")
-        words = {name: one for name, one in (fault or {}).items() if name != "id"}
-        is_instead = "status" in words or "reset" in words or "timeout" in words
-        deed = Deed(
-            step=len(self.past.deeds) + 1,
-            at=at,
-            kind="http",
-            what=what,
-            place=place.partition("/")[0],
-            thing=what,
-            is_write=method != "GET",
-            key=key,
-            words=words,
-            fault_id=str((fault or {}).get("id", "")),
-            outcome="faulted" if is_instead else "done",
-            status=None if is_instead else 200,
-            ended_at=at,
-        )
-        for name, value in more.items():
-            setattr(deed, name, value)
-        self.past.deeds.append(deed)
+        method, _, address = what.partition(" ")
+        host, _, path = address.partition("/")
+        arguments: dict[str, Any] = {"method": method, "host": host, "path": f"/{path}"}
+        arguments |= {"body": body, "headers": {"idempotency-key": key} if key else {}}
+        effect = Effect.READ if method == "GET" else Effect.WRITE
+        is_instead = any(name in (fault or {}) for name in ("status", "reset", "timeout"))
+        events = [proposed(kind, address, arguments, effect), decided(fault, effect)]
+        events += [Asked("a1", None)] if is_asked else []
+        events.append(FAULTED if is_instead else Settled(Outcome.DONE, {"status": status}))
+        number, at = len(self.run.deeds) + 1, int(self._now * 1e6)
+        step = Step(number, [Record(n, at, number, event) for n, event in enumerate(events)])
+        assert step.proposed is not None
+        self.run.deeds.append(Deed(step, step.proposed))
         return self
 
     def report(self, *people: str) -> Report:
-        return judge(self.past, Options(people))
+        return judge(self.run, Options(people))
 
     def verdict(self, *people: str) -> Verdict:
         return self.report(*people).verdicts[0]
@@ -179,7 +194,7 @@ def test_a_second_try_that_fails_has_not_acted_twice() -> None:
 
 def test_another_write_to_the_same_path_is_not_the_same_write() -> None:
     run = Run().does("POST a/charges", fault=LOST)
-    run.does("POST a/charges", wait=1.0, thing="another amount")
+    run.does("POST a/charges", wait=1.0, body="another amount")
     assert run.verdict().judgement is Judgement.CARRIED_ON
 
 
@@ -248,7 +263,7 @@ def test_a_killed_program_that_runs_again_has_not_acted_twice() -> None:
 
 def test_broken_invariants_are_corruption() -> None:
     run = Run().does("POST a/x")
-    run.past.broken = {"payments": ["ch_1 is refunded twice."]}
+    run.run.broken = {"payments": ["ch_1 is refunded twice."]}
     report = run.report()
     assert report.is_bad
     assert [one.judgement for one in report.verdicts] == [Judgement.CORRUPTED]
@@ -259,12 +274,12 @@ def test_broken_invariants_are_corruption() -> None:
 def begin(home: Path) -> Iterator[Journal]:
     place = Home(home)
     place.make()
-    opened = {"run": "r", "agent": "a", "stage": "broad"}
+    opened = Opened("r", "a", stage="broad")
     journal = Journal.create(place.runs / "r", opened=opened, key=signing_key(place))
     try:
         yield journal
     finally:
-        journal.close({})
+        journal.close()
 
 
 def put(
@@ -273,15 +288,11 @@ def put(
     kind: str,
     arguments: Any,
     fault: Any = None,
-    settled: Any = DONE,
-    effect: str = "write",
+    settled: Settled = DONE,
 ) -> None:
-    name = arguments.get("name", "n") if isinstance(arguments, dict) else "n"
-    body = {"kind": kind, "name": name, "arguments": arguments, "effect": effect}
-    decided = {"verdict": "simulate", "decided_by": "world", "why": "", "effect": effect}
-    journal.append(Type.PROPOSED, body, step)
-    journal.append(Type.DECIDED, decided | ({} if fault is None else {"fault": fault}), step)
-    journal.append(Type.SETTLED, settled, step)
+    journal.append(proposed(kind, arguments.get("name", "n"), arguments, Effect.WRITE), step)
+    journal.append(decided(fault, Effect.WRITE), step)
+    journal.append(settled, step)
 
 
 def charge(key: str | None = None, amount: int = 500, **more: Any) -> dict[str, Any]:
@@ -292,7 +303,7 @@ def charge(key: str | None = None, amount: int = 500, **more: Any) -> dict[str, 
 
 
 def judged(home: Path) -> Report:
-    return judge_run(Reader(home / "runs" / "r"))
+    return judge_run(RunLog(home / "runs" / "r"))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +341,7 @@ def test_large_bodies_that_begin_alike_are_not_the_same_write(tmp_path: Path) ->
 def test_a_tool_that_lost_its_answer_is_judged_by_its_arguments(tmp_path: Path) -> None:
     with begin(tmp_path) as journal:
         put(journal, 1, "tool", {"name": "refund", "amount": 5}, LOST, FAULTED)
-        put(journal, 2, "tool", {"name": "refund", "amount": 5}, None, {"outcome": "done"})
+        put(journal, 2, "tool", {"name": "refund", "amount": 5}, None, Settled(Outcome.DONE, None))
     assert judged(tmp_path).verdicts[0].judgement is Judgement.ACTED_TWICE
 
 
@@ -343,9 +354,9 @@ def test_a_fault_of_a_rule_has_the_name_of_the_rule(tmp_path: Path) -> None:
 def test_the_last_word_on_invariants_counts(tmp_path: Path) -> None:
     with begin(tmp_path) as journal:
         put(journal, 1, "http", charge())
-        journal.append(Type.NOTED, broken_note({"payments": ["a"]}))
-        journal.append(Type.NOTED, {"what": "other", "broken": {"x": ["y"]}})
-        journal.append(Type.NOTED, broken_note({"payments": ["b"], "mail": []}))
+        journal.append(WorldEnded(broken={"payments": ["a"]}))
+        journal.append(Marked("other", {"broken": {"x": ["y"]}}))
+        journal.append(WorldEnded(broken={"payments": ["b"], "mail": []}))
     [verdict] = judged(tmp_path).verdicts
     assert (verdict.what, verdict.sentences) == ("payments", ("b",))
 
@@ -357,30 +368,39 @@ odd_words = st.dictionaries(
 )
 
 
-@given(st.lists(st.tuples(odd, odd_words, odd), min_size=1, max_size=5))
+@given(st.lists(st.tuples(odd, odd_words, odd), min_size=1, max_size=5), st.booleans())
 def test_a_journal_may_say_anything(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[Any]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Any], is_action: bool
 ) -> None:
     home = tmp_path_factory.mktemp("home")
     with begin(home) as journal:
-        for number, (value, words, settled) in enumerate(steps, 1):
-            text = str(value)  # What is no text there is no record of a journal.
-            body = {"kind": text, "name": text, "arguments": value, "effect": text}
-            journal.append(Type.PROPOSED, body, number)
-            journal.append(Type.DECIDED, {"fault": words or value, "effect": text}, number)
-            journal.append(Type.SETTLED, {"outcome": str(settled), "result": value}, number)
-        journal.append(Type.NOTED, {"what": "world", "broken": steps[0][0]})
+        for number, (value, fault, settled) in enumerate(steps, 1):
+            kind, effect = ("http", "write") if is_action else (str(value), str(value))
+            arguments = {"host": value, "headers": value, "body": value} if is_action else value
+            body = {"kind": kind, "name": str(value), "arguments": arguments, "effect": effect}
+            body |= {"is_reversible": True, "is_contained": False}
+            decided = {"verdict": "fault", "decided_by": "x", "why": "", "fault": fault or value}
+            outcome = "done" if is_action else str(settled)
+            write(journal, "proposed", body, number)
+            write(journal, "decided", decided, number)
+            write(journal, "settled", {"outcome": outcome, "result": value}, number)
+        write(journal, "world_ended", {"broken": steps[0][0]})
     assert len(judged(home).verdicts) <= len(steps) + 1
+
+
+def write(journal: Journal, kind: str, body: dict[str, Any], step: int | None = None) -> None:
+    """Write a body that may not be what its type promises."""
+    event = Unknown(kind, body)
+    journal._write([journal._prepared(Entry(event, step))._replace(kind=kind)])
 
 
 def test_a_run_that_is_not_over_is_judged_as_far_as_it_is(tmp_path: Path) -> None:
     with begin(tmp_path) as journal:
-        body = {"kind": "http", "name": "n", "arguments": charge(), "effect": "write"}
-        journal.append(Type.PROPOSED, body, 1)
-        journal.append(Type.DECIDED, {"verdict": "allow", "fault": LOST}, 1)
-        past = read_past(Reader(tmp_path / "runs" / "r"))
-        assert not past.deeds[0].took_effect
-        assert judge(past).verdicts[0].judgement is Judgement.GAVE_UP
+        journal.append(proposed("http", "n", charge(), Effect.WRITE), 1)
+        journal.append(decided(LOST, Effect.WRITE), 1)
+        run = read_run(RunLog(tmp_path / "runs" / "r"))
+        assert not run.deeds[0].took_effect
+        assert judge(run).verdicts[0].judgement is Judgement.GAVE_UP
 
 
 def test_the_command_ends_with_one_when_harm_was_done(

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.laying import place, renew_work, restore, snapshots_of, stamps_of
 from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
-from paddock.doors.machine.passage import Passage
+from paddock.doors.machine.passage import Opening, Passage
 from paddock.doors.machine.read_only_files import with_read_only_files
-from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds, open_world
+from paddock.doors.machine.sources import BoxSources
+from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds
 from paddock.fence.channel import Channel
 from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.driver import ContainerDriver
@@ -30,7 +32,6 @@ from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, HostCannot, OutOfSpace, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec, identifier
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.state.diskspace import check_space, files_bytes
 from paddock.state.home import Home, new_id
@@ -40,26 +41,31 @@ if TYPE_CHECKING:
     from paddock.doors.machine.files import FileCore
     from paddock.world.world import World
 
-Prepare = Callable[["Box"], None]
-OpenWorld = Callable[["Box"], Awaitable["World | None"]]
+DEFAULT_SOURCES = BoxSources()
+DEFAULT_OPENING = Opening()
 SAMPLE_S = 5.0
 SPACE_S = 1.0  # between two looks at how much room the disk has left
 SAMPLES = 720  # one hour of history
 
 
-@dataclass(slots=True)
-class Start:
+class Start(msgspec.Struct):
     """What the workspace was when the sandbox began, to tell what it changed."""
 
     base_layer: str | None = None
-    stamps: dict[str, Any] = dataclasses.field(default_factory=dict)
+    stamps: dict[str, Any] = {}
 
 
 class Box:
     """One sandbox."""
 
     def __init__(
-        self, engine: Engine, spec: Spec, machine: ContainerMachine, policy: Policy
+        self,
+        engine: Engine,
+        spec: Spec,
+        machine: ContainerMachine,
+        policy: Policy,
+        sources: BoxSources = DEFAULT_SOURCES,
+        opening: Opening = DEFAULT_OPENING,
     ) -> None:
         self.engine = engine
         self.spec = spec
@@ -84,10 +90,10 @@ class Box:
         self._freezing = asyncio.Lock()  # one at a time freezes, thaws, or needs it to be frozen
         self.server: Any = None
         self.world: World | None = None
-        self.opens_world: OpenWorld = open_world
+        self._world_source = sources.world
         self._world_bytes = 0  # of the stand-ins' files, when they were last looked at
-        self.network = BoxNetwork(self)
-        self.passage = Passage(self, policy)
+        self.network = BoxNetwork(self, sources.secrets)
+        self.passage = Passage(self, policy, opening)
 
     @cached_property
     def files(self) -> FileCore:
@@ -98,21 +104,26 @@ class Box:
 
     @classmethod
     async def create(
-        cls, engine: Engine, spec: Spec, policy: Policy, prepare: Prepare | None = None
+        cls,
+        engine: Engine,
+        spec: Spec,
+        policy: Policy,
+        sources: BoxSources = DEFAULT_SOURCES,
+        opening: Opening = DEFAULT_OPENING,
     ) -> Box:
-        """A sandbox with everything that its terms want in force. `prepare` gets to know it before
-        its world and its network are opened."""
+        """Create a sandbox with everything that its policy wants in force."""
         if wants_network(policy.network):
             prepare_door(engine)
-        box = await cls._create(engine, spec, policy)
-        if prepare is not None:
-            prepare(box)
+        spec, machine, start = await cls._start_machine(engine, spec, policy)
+        box = cls(engine, spec, machine, policy, sources, opening)
+        box._begin(start)
         return await box._connected(None)
 
     async def _connected(self, parent: Box | None) -> Box:
         try:
             if parent is None:
-                self.world = await self.opens_world(self)
+                home, policy = self.engine.home, self.passage.policy
+                self.world = await self._world_source.open(home, self.sandbox_id, policy)
             if self.world is not None:
                 self._world_bytes = await offload(files_bytes, self.world.directory)
             await self.network.open(None if parent is None else parent.network)
@@ -122,7 +133,9 @@ class Box:
         return self
 
     @classmethod
-    async def _create(cls, engine: Engine, spec: Spec, policy: Policy) -> Box:
+    async def _start_machine(
+        cls, engine: Engine, spec: Spec, policy: Policy
+    ) -> tuple[Spec, ContainerMachine, Start]:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
             spec = await offload(with_read_only_files, spec, policy)
@@ -131,7 +144,7 @@ class Box:
             machine = await engine.pool.take(spec)
             if machine is None:
                 machine = await driver.start_new(spec, place(engine.home, new_id(), spec))
-            return cls._begin(engine, spec, machine, policy)
+            return spec, machine, Start()
         name = new_id()
         layers = driver.link.layers
         start = Start()
@@ -141,27 +154,18 @@ class Box:
                 await offload(restore, engine, spec.snapshot, layers, name)
                 start.stamps = await offload(stamps_of, path)
             machine = await driver.start(spec, place(engine.home, name, spec))
-        return cls._begin(engine, spec, machine, policy, start)
+        return spec, machine, start
 
-    @classmethod
-    def _begin(
-        cls,
-        engine: Engine,
-        spec: Spec,
-        machine: ContainerMachine,
-        policy: Policy,
-        start: Start | None = None,
-    ) -> Box:
-        box = cls(engine, spec, machine, policy)
-        box.start = start or Start()
-        engine.boxes[box.sandbox_id] = box
-        machine.on_end.append(lambda reason: box._ended())
-        if spec.limits.time is not None:
-            box._time_end = time.monotonic() + spec.limits.time
-        box.set_timeout(spec.timeout_s)
-        box._sampler = asyncio.ensure_future(box._sample())
-        box._space_watch = asyncio.ensure_future(box._watch_space())
-        return box
+    def _begin(self, start: Start) -> None:
+        """Register the sandbox and start its clock."""
+        self.start = start
+        self.engine.boxes[self.sandbox_id] = self
+        self.machine.on_end.append(lambda reason: self._ended())
+        if self.spec.limits.time is not None:
+            self._time_end = time.monotonic() + self.spec.limits.time
+        self.set_timeout(self.spec.timeout_s)
+        self._sampler = asyncio.ensure_future(self._sample())
+        self._space_watch = asyncio.ensure_future(self._watch_space())
 
     @property
     def channel(self) -> Channel:
@@ -274,7 +278,7 @@ class Box:
             template=self.spec.template,
             started_at=datetime.fromtimestamp(self.started_at, UTC),
             end_at=None if end is None else datetime.fromtimestamp(end, UTC),
-            limits=dataclasses.asdict(self.spec.limits),
+            limits=msgspec.structs.asdict(self.spec.limits),
             enforcement=dict(self.machine.enforcement),
             metadata=dict(self.spec.metadata),
             hostname=self.sandbox_id,
@@ -332,14 +336,15 @@ class Box:
         self, driver: ContainerDriver, base: str, name: str, worlds: dict[str, World]
     ) -> Box:
         layers = self.layers
-        spec = dataclasses.replace(self.spec, snapshot=None)
+        spec = msgspec.structs.replace(self.spec, snapshot=None)
         kept = base if layers.is_copy_on_write else None
         async with driver.prepared(name, base=kept):
             path = await offload(layers.fork, base, name, spec.limits.disk)
             await offload(renew_work, path)
             start = Start(kept) if kept else Start(None, stamps_of(path))
             machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
-        box = Box._begin(self.engine, spec, machine, self.passage.policy, start)
+        box = Box(self.engine, spec, machine, self.passage.policy)
+        box._begin(start)
         box.parent_id = self.sandbox_id
         box.world = worlds.pop(name, None)
         box.passage.go_on_from(self.passage)

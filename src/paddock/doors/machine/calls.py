@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import Content, FileCore, OpenFile
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
@@ -23,7 +25,6 @@ from paddock.model.errors import InvalidInput
 from paddock.model.results import CommandResult, EntryInfo, ProcessInfo, WatchEvent
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs, sandbox_path, text_bytes
-from paddock.model.values import dataclass
 
 COMMAND_TIMEOUT_S = 60.0
 Timeout = float | str | None  # seconds, or text such as "5m"; None and 0 mean: without end
@@ -42,8 +43,7 @@ class DefaultTimeout(enum.Enum):
         return f"<{self.value:g} s, without end in the background>"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOptions:
+class CommandOptions(msgspec.Struct, frozen=True):
     """How a command is run, as its caller said it."""
 
     envs: Mapping[str, str] | None = None

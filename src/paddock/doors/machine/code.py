@@ -10,6 +10,8 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.doors.machine.processes import start_error
 from paddock.fence.channel import Data, End, Stream
 from paddock.fence.offload import offload
@@ -23,7 +25,6 @@ from paddock.model.code import (
 )
 from paddock.model.errors import HostCannot, InvalidInput, NotFound, SandboxError
 from paddock.model.spec import HOME, sandbox_path
-from paddock.model.values import dataclass
 from paddock.state.home import new_id
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ _PYTHONS = "for p in /usr/local/bin/python3 /usr/bin/python3; do [ -x $p ] && ex
 _SCRIPT = "/.paddock/kernel/kernel.py"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeContext:
+class CodeContext(msgspec.Struct, frozen=True):
     """A named interpreter state."""
 
     id: str
@@ -44,8 +44,7 @@ class CodeContext:
     language: str = "python"
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
+class Listeners(msgspec.Struct, frozen=True):
     """What is told while a cell runs."""
 
     on_stdout: Callable[[Any], Awaitable[None]] | None = None

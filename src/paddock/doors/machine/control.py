@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import socket
 from typing import Any
+
+import msgspec
 
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
@@ -159,7 +160,7 @@ class _Client(asyncio.Protocol):
         elif op == "host.snapshot":
             return {"id": await box.snapshot(ask.get("name"))}
         elif op == "host.metrics":
-            return {"metrics": dataclasses.asdict(await box.metrics())}
+            return {"metrics": msgspec.structs.asdict(await box.metrics())}
         elif op == "host.hits":
             return {"hits": box.machine.hits()}
         elif op == "host.info":
@@ -191,7 +192,7 @@ def _refusal(error: PaddockError) -> dict[str, Any]:
 
 
 def _plain(box: Box) -> dict[str, Any]:
-    info = dataclasses.asdict(box.info())
+    info = msgspec.structs.asdict(box.info())
     for name in ("started_at", "end_at"):
         info[name] = info[name].isoformat() if info[name] is not None else None
     return info

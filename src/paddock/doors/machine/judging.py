@@ -9,6 +9,8 @@ import errno
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from paddock.doors.machine.commanding import Commanders
 from paddock.doors.machine.exec_actions import exec_action, named_action
 from paddock.doors.machine.killing import Killer
@@ -16,7 +18,7 @@ from paddock.fence.container.driver import PATH
 from paddock.fence.container.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
-from paddock.model.values import dataclass
+from paddock.model.events import ProgramRefused
 from paddock.policy.rules import Match
 
 if TYPE_CHECKING:
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 _MAX_HELD = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(msgspec.Struct, frozen=True):
     """An attempt that is judged, or was."""
 
     key: tuple[object, ...]
@@ -126,17 +127,16 @@ class ExecJudge:
     def _unreadable(self, attempt: Attempt, error: Exception) -> int:
         """Refuse what cannot be looked at, and write that down."""
         event = attempt.event
-        self.note_refusal(event.program, event.argv, error, self._passage.step_of(event))
+        self.record_refusal(event.program, event.argv, error, self._passage.step_of(event))
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code > 0 else errno.EACCES
 
-    def note_refusal(
+    def record_refusal(
         self, program: str, argv: Sequence[str], error: Exception, step: int | None
     ) -> None:
-        """Write down that a program was refused because it could not be told what it would run."""
-        body = {"what": "exec refused", "program": program, "argv": list(argv)}
+        """Record that a program was refused because it could not be told what it would run."""
         with contextlib.suppress(Exception):
-            self._passage.gate.note({**body, "error": str(error)}, step)
+            self._passage.gate.record(ProgramRefused(program, list(argv), str(error)), step)
 
     async def _judge_command(self, actions: list[Action], attempt: Attempt) -> int:
         code = errno.EACCES

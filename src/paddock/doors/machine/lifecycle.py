@@ -11,11 +11,12 @@ from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
 from paddock.doors.machine.records import code_record
 from paddock.doors.machine.remote import RemoteBox
 from paddock.fence.offload import offload
-from paddock.gate.alerts import Alert
+from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done
 from paddock.model.action import Action
 from paddock.model.code import Execution
 from paddock.model.errors import InvalidInput
+from paddock.model.events import WorldReset
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs
@@ -121,7 +122,7 @@ class BoxCalls:
                 words[name] = list(words[name])
         await self.box.network.update(network_of(words))
 
-    async def alerts(self) -> list[Alert]:
+    async def alerts(self) -> list[RaisedAlert]:
         """Lists what somebody should look at, oldest first: attempts that were stopped."""
         return self.box.passage.alerts()
 
@@ -140,7 +141,7 @@ class BoxCalls:
     async def reset_world(self) -> None:
         """Puts every stand-in back to its beginning, exactly."""
         await self._world.reset()
-        self.box.passage.gate.note({"what": "world reset"})
+        self.box.passage.gate.record(WorldReset())
 
     @property
     def _world(self) -> World:

@@ -6,11 +6,13 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from paddock.doors.machine.box import Box, Prepare
+from paddock.doors.machine.box import DEFAULT_OPENING, DEFAULT_SOURCES, Box
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.laying import snapshots_of
+from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.pool import Pool
+from paddock.doors.machine.sources import BoxSources
 from paddock.fence.offload import offload
 from paddock.model.errors import OutOfSpace, SandboxError
 from paddock.model.results import SandboxInfo
@@ -24,16 +26,20 @@ if TYPE_CHECKING:
 
 
 async def create_box(
-    engine: Engine, spec: Spec, policy: Policy, prepare: Prepare | None = None
+    engine: Engine,
+    spec: Spec,
+    policy: Policy,
+    sources: BoxSources = DEFAULT_SOURCES,
+    opening: Opening = DEFAULT_OPENING,
 ) -> Box:
-    """A new sandbox on this engine. Raises OutOfSpace when its home is full, or nearly so."""
+    """Create a sandbox on this engine. Raises OutOfSpace when its home is full, or nearly so."""
     home = engine.home.root
     check_space(home)
     try:
         with telling_full_disk(home):
             engine_pool(engine)
             await _open_control(engine)
-            return await Box.create(engine, spec, policy, prepare)
+            return await Box.create(engine, spec, policy, sources, opening)
     except (OutOfSpace, asyncio.CancelledError):
         raise
     except Exception:

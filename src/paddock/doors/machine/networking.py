@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.absent_network import AbsentNetwork
+from paddock.doors.machine.sources import SecretSource
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.plural import many
-from paddock.policy.network import Mode, NetworkTerms, SecretTerms, plain_network
+from paddock.policy.network import Mode, NetworkTerms, plain_network
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -35,18 +34,15 @@ _SPARE_S = 0.1  # the new sandbox goes first
 class BoxNetwork:
     """None of it exists before the first terms that have a network; loading it takes a while."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, secrets: SecretSource) -> None:
         self._box = box
+        self._secrets = secrets
         self._door: NetworkDoor | None = None
         self._keeper: SecretKeeper | None = None
         self._inside: InsideDoor | None = None
         self._absent = AbsentNetwork(box)
-        self._rehearsed: frozenset[str] = frozenset()  # secrets without a value
+        self._without_value: frozenset[str] = frozenset()  # secrets that are placeholders only
         self.environment: dict[str, str] = {}
-        # Of a run that is lived through again: the chance in its placeholders, by secret.
-        self.tokens: Mapping[str, str] = {}
-        self.live_policy: Policy | None = None  # that holds where a past is over: its secrets count
-        self.is_dry = False  # no value of a secret is needed, because nothing goes out
 
     @property
     def is_open(self) -> bool:
@@ -139,32 +135,19 @@ class BoxNetwork:
     def _check_values(self, policy: Policy) -> None:
         """What only stand-ins were to get was not loaded, and cannot be now: it may take seconds,
         or a person. Raises InvalidInput."""
-        for name in sorted(self._rehearsed & policy.real_secrets.keys()):
+        for name in sorted(self._without_value & policy.real_secrets.keys()):
             raise InvalidInput(
                 f"the secret {name} has no value here: only stand-ins were to get it",
                 hint="allow its real hosts when the sandbox is made",
             )
 
     async def _load_secrets(self, parent: BoxNetwork | None) -> None:
-        from paddock.doors.network.secrets import SecretKeeper
-
-        past = self._box.passage.policy
-        live = self.live_policy or past
-        terms, without = _with_values(live, {**past.secrets, **live.secrets})
         if parent is not None and parent._keeper is not None:
-            self._keeper, self._rehearsed = parent._keeper.fork(), parent._rehearsed
-            without = {}
-        elif self.is_dry and (terms or without):
-            every = {**terms, **without}
-            self._keeper = SecretKeeper.without_values(self._box.engine.home, every, self.tokens)
-        elif terms or without:
-            home = self._box.engine.home
-            base = live.terms.base
-            loading = partial(SecretKeeper.load, tokens=self.tokens, without=without, base=base)
-            self._keeper = await offload(loading, home, terms)
+            self._keeper, self._without_value = parent._keeper.fork(), parent._without_value
         else:
-            self._keeper = SecretKeeper(self._box.engine.home)
-        self._rehearsed |= without.keys() & live.secrets.keys()
+            home, policy = self._box.engine.home, self._box.passage.policy
+            self._keeper, without_value = await self._secrets.load(home, policy)
+            self._without_value |= without_value
         self._keeper.enlist(self._box.sandbox_id)
 
     async def _open(self, network: NetworkTerms) -> None:
@@ -283,18 +266,6 @@ def _made() -> Credentials:
 
 def wants_network(network: NetworkTerms | None) -> bool:
     return network is not None and network.mode is not Mode.NONE
-
-
-def _with_values(
-    live: Policy, every: Mapping[str, SecretTerms]
-) -> tuple[dict[str, SecretTerms], dict[str, SecretTerms]]:
-    """Secrets whose values are loaded, and those that are placeholders only. What only stand-ins
-    get needs no value; one that is at hand is kept off the journal all the same."""
-    from paddock.doors.network.secret_sources import is_at_hand
-
-    real = live.real_secrets
-    loaded = {n: one for n, one in live.secrets.items() if n in real or is_at_hand(one)}
-    return loaded, {name: one for name, one in every.items() if name not in loaded}
 
 
 def _enforced(network: NetworkTerms) -> str:

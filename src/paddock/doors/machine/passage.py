@@ -9,9 +9,10 @@ import contextlib
 import errno
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from paddock.doors.machine.commanding import Commanders
 from paddock.doors.machine.exec_actions import file_arguments, named_action
@@ -20,18 +21,18 @@ from paddock.doors.machine.killing import Killer
 from paddock.fence.container.driver import PATH
 from paddock.fence.container.programs import ProgramFile, resolve_command
 from paddock.fence.offload import offload
-from paddock.gate.alerts import Alert
+from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate
 from paddock.gate.opening import approvers_for, open_gate
-from paddock.gate.past import Past
+from paddock.gate.recorded_answers import RecordedAnswers
 from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
 from paddock.model.errors import Blocked, FaultInjected, InvalidInput, OutOfSpace, SandboxError
+from paddock.model.events import Opened, ProgramEnded, ProgramStarted
 from paddock.model.results import ExecEvent
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.fields import READ_OPERATIONS
 from paddock.state.diskspace import full_disk
@@ -46,8 +47,7 @@ _FLUSH_S = 0.05  # how long an observation may wait for a record to go with
 Work = Callable[[Action], Awaitable[Done]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
+class _Expected(msgspec.Struct, frozen=True):
     """A command that the guest has been told to start."""
 
     step: int
@@ -59,24 +59,23 @@ def _nobody(gate: Gate) -> None:
     """Wants to know that the gate is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """How a run begins: what is said of it first, the record that it lives through, and who is to
-    know its gate before anything crosses."""
+class Opening(msgspec.Struct, frozen=True):
+    """How the journal of a sandbox begins, and where answers come from."""
 
-    about: Mapping[str, Any] = field(default_factory=dict)
-    past: Past | None = None
-    opened: Callable[[Gate], None] = _nobody
+    about: Opened | None = None  # of the run of an agent; the programs that it starts are steps
+    kind: str | None = None  # of any other sandbox: the command that made it
+    answers: RecordedAnswers | None = None
+    on_open: Callable[[Gate], None] = _nobody  # told of the gate before anything crosses
 
 
 class Passage:
     """One per sandbox; runs on the engine's loop."""
 
-    def __init__(self, box: Box, policy: Policy) -> None:
+    def __init__(self, box: Box, policy: Policy, opening: Opening) -> None:
         self.policy = policy
         self._box = box
         self._gate: Gate | None = None
-        self._counts: Mapping[str, Any] | None = None  # how often the parent met each fault
+        self._counts: Mapping[str, Any] | None = None  # how often the parent recorded each fault
         self._is_closed = False
         self._under_way = 0
         self._quiet = asyncio.Event()
@@ -88,34 +87,26 @@ class Passage:
         self._cells: list[int] = []  # steps of cells that run now
         self._killer = Killer(box)
         self._running: list[int] = []  # steps of commands and cells that run now
-        self._opening = Opening()
-        self._kind: str | None = None
-        self._judge = ExecJudge(self, self._killer, has_rules=self._has_exec_rules)
-        box.machine.execs.judge = self._judge if self._has_exec_rules else None
-        box.machine.execs.listeners.append(self._observed)
-
-    def begin_as(self, kind: str) -> None:
-        """Before the first action: which kind of run the journal says that it is."""
-        self._kind = kind
-
-    def begin(self, opening: Opening) -> None:
-        """Before the first action: what the journal begins with, and whose record comes first. The
-        programs that the first command starts are steps from now on."""
-        assert self._gate is None
         self._opening = opening
-        self._judge.commanders = Commanders()
-        self._box.machine.execs.judge = self._judge
+        self._judge = ExecJudge(self, self._killer, has_rules=self._has_exec_rules)
+        if self.is_run:
+            self._judge.commanders = Commanders()
+        is_judged = self.is_run or self._has_exec_rules
+        box.machine.execs.judge = self._judge if is_judged else None
+        box.machine.execs.listeners.append(self._observed)
 
     @property
     def is_run(self) -> bool:
-        """Whether an agent is at work, whose run can be lived through again."""
-        return bool(self._opening.about)
+        """Return whether an agent is at work, whose run can be replayed."""
+        return self._opening.about is not None
 
     @property
     def root(self) -> str:
         """The first run of its lineage; itself, if it is no fork and no replay."""
-        lineage = self._opening.about.get("lineage")
-        return str(lineage["root"]) if lineage else self._box.sandbox_id
+        about = self._opening.about
+        if about is None or about.lineage is None:
+            return self._box.sandbox_id
+        return about.lineage.root
 
     @property
     def search_path(self) -> str:
@@ -127,29 +118,35 @@ class Passage:
         """Opened when first needed. What cannot be recorded is not done, so this may raise."""
         if self._gate is None:
             box = self._box
-            about = {
-                "sandbox": box.sandbox_id,
-                "template": box.spec.template,
-                "enforcement": dict(box.machine.enforcement),
-                **({"parent": box.parent_id} if box.parent_id else {}),
-                **({"kind": self._kind} if self._kind else {}),
-                **self._opening.about,
-            }
             self._gate = open_gate(
                 box.engine.home,
                 box.sandbox_id,
                 self.policy,
-                about=about,
+                about=self._about(),
                 secrets=box.network.secret_values,
                 approvers=approvers_for(self.policy),
-                past=self._opening.past,
+                answers=self._opening.answers,
             )
             self._gate.writing.journal.failure_listeners.append(box.fail)
             self._gate.writing.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
-            self._opening.opened(self._gate)
+            self._opening.on_open(self._gate)
             if self._counts is not None and self._gate.faults is not None:
                 self._gate.faults.restore(self._counts)
         return self._gate
+
+    def _about(self) -> Opened:
+        """Return what the first record says about the run."""
+        box = self._box
+        run = self._opening.about or Opened(
+            box.sandbox_id, self.policy.agent, kind=self._opening.kind
+        )
+        return msgspec.structs.replace(
+            run,
+            sandbox=box.sandbox_id,
+            template=box.spec.template,
+            enforcement=dict(box.machine.enforcement),
+            parent=box.parent_id,
+        )
 
     def go_on_from(self, parent: Passage) -> None:
         """A fork counts faults from where its parent was."""
@@ -255,7 +252,7 @@ class Passage:
         if self._gate is not None:
             self._gate.writing.journal.budget.add(size)
 
-    def alerts(self) -> list[Alert]:
+    def alerts(self) -> list[RaisedAlert]:
         return [] if self._gate is None else self._gate.alerts.all()
 
     async def admit(self, ask: Mapping[str, Any]) -> None:
@@ -298,7 +295,7 @@ class Passage:
         gate, self._is_closed = self._gate, True
         if gate is not None:
             try:
-                await offload(gate.close, {"ended_by": why})
+                await offload(gate.close, why)
             except JournalBroken as failure:
                 self._box.failure = self._box.failure or failure
 
@@ -341,7 +338,7 @@ class Passage:
         except FileNotFoundError:
             return []
         except OSError as error:
-            self._judge.note_refusal(str(found["path"]), argv, error, None)
+            self._judge.record_refusal(str(found["path"]), argv, error, None)
             raise Blocked(f"{found['path']}: {error.strerror}") from error
 
     async def _cross_named_programs(self, files: list[ProgramFile], cwd: str, step: int) -> None:
@@ -387,15 +384,7 @@ class Passage:
         """Told once when a program starts, and once when it has ended."""
         if self._gate is None or self._is_closed:
             return
-        body: dict[str, Any] = {"what": "exec", "pid": event.pid, "parent": event.parent}
-        if event.duration_s is None:
-            body |= {"program": event.program, "argv": list(event.argv), "cwd": event.cwd}
-            if event.real_path not in (None, event.program):
-                body["real_path"] = event.real_path
-        else:
-            body |= {"what": "exit", "exit_code": event.exit_code}
-            body["duration_us"] = int(1e6 * event.duration_s)
-        self._gate.observe(body, self.step_of(event))
+        self._gate.observe(_observation(event), self.step_of(event))
         if self._flushing is None:
             self._flushing = self._box.engine.loop.call_later(_FLUSH_S, self._flush)
 
@@ -406,6 +395,21 @@ class Passage:
                 self._gate.flush()
             except JournalBroken:  # what cannot be recorded does not happen, inside either
                 self._box.machine.execs.judge = lambda attempt: errno.EACCES
+
+
+def _observation(event: ExecEvent) -> ProgramStarted | ProgramEnded:
+    if event.duration_s is not None:
+        duration_us = int(1e6 * event.duration_s)
+        return ProgramEnded(event.pid, event.parent, event.exit_code, duration_us)
+    is_elsewhere = event.real_path != event.program
+    return ProgramStarted(
+        program=event.program,
+        argv=list(event.argv),
+        cwd=event.cwd,
+        pid=event.pid,
+        parent=event.parent,
+        real_path=event.real_path if is_elsewhere else None,
+    )
 
 
 def value_of(receipt: Receipt) -> Any:

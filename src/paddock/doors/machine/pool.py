@@ -7,8 +7,9 @@ it cannot become (own mounts, a template, a snapshot) is started cold.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
+
+import msgspec
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.laying import place
@@ -83,7 +84,7 @@ class Pool:
         if driver is None or not spec.audit_files:
             return False
         if not driver.hierarchy.version or not driver.link.layers.has_hard_quota:
-            return dataclasses.replace(spec.limits, time=None, output=default.output) == default
+            return msgspec.structs.replace(spec.limits, time=None, output=default.output) == default
         return spec.limits.files == default.files
 
     def _count(self) -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.fence.channel import Data, End, Event, Stream
 from paddock.model.errors import (
     CommandExitException,
@@ -24,7 +26,6 @@ from paddock.model.errors import (
 )
 from paddock.model.results import CommandResult, ProcessInfo
 from paddock.model.spec import text_bytes
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -39,8 +40,7 @@ class CommandTimeout(CommandExitException, TimeoutError):
     """A command ran longer than its time-out and was stopped; what it printed is in `result`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """What to run and how."""
 
     argv: list[str]

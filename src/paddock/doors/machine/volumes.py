@@ -6,8 +6,10 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict
 
 from paddock.doors.machine.engine import Engine
 from paddock.fence.container.agreed import LAYER_OWNER
@@ -15,7 +17,6 @@ from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.state.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
@@ -23,8 +24,7 @@ from paddock.state.privilege import is_privileged
 DEFAULT_QUOTA = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(msgspec.Struct, frozen=True):
     """A persistent directory. Mount it by name: `{"volume": name, "target": "/data"}`."""
 
     name: str

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from paddock.doors.terms import governing_file
 from paddock.fence.container.sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
-from paddock.model.values import dataclass
 from paddock.state.apply import Applied, Consent, apply_changes
 from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
 from paddock.state.hiding import split_hidden
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """One change, with the path as the sandbox sees it."""
 
     path: str
@@ -35,8 +35,7 @@ class Changed:
         return f"{self.kind:8} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     """An overlay mount or the workspace: where its changed files lie, and where they would go."""
 
     target: str

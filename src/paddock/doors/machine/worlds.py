@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.fence.offload import offload
 from paddock.journal.errors import JournalBroken
+from paddock.model.events import WorldEnded
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.world.world import World
-
-
-async def open_world(box: Box) -> World | None:
-    """The world that the policy wants, seeded. Raises InvalidInput for what the file says
-    wrongly."""
-    terms = box.passage.policy.world
-    if terms is None or not terms.stand_ins:
-        return None
-    from paddock.world.world import World
-
-    directory = box.engine.home.worlds / box.sandbox_id
-    project = Path(box.passage.policy.terms.base or Path.cwd())
-    return await offload(World.open, directory, box.sandbox_id, terms, project)
 
 
 async def fork_worlds(parent: Box, names: Sequence[str]) -> dict[str, World]:
@@ -53,11 +40,11 @@ async def close_world(box: Box) -> None:
     if world is None:
         return
     try:
-        said = await offload(world.summary)
+        ended = await offload(world.summary)
     except (
         Exception
     ) as error:  # its files are gone, or a service is wrong: the journal ends all the same
-        said = {"error": f"{type(error).__name__}: {error}"}
+        ended = WorldEnded(error=f"{type(error).__name__}: {error}")
     with contextlib.suppress(JournalBroken, OSError):
-        box.passage.gate.note({"what": "world", **said})
+        box.passage.gate.record(ended)
     await world.close()

@@ -9,6 +9,8 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from paddock.doors.network import http1, http2
 from paddock.doors.network.answers import refused, say
 from paddock.doors.network.conn import Conn
@@ -28,8 +30,8 @@ from paddock.doors.network.services import DENIED, MALFORMED, MISMATCH, MISPLACE
 from paddock.doors.network.streams import connect_action, pass_through
 from paddock.model.action import Receipt
 from paddock.model.errors import InvalidInput
+from paddock.model.events import InternalError
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 from paddock.policy.network import Transport
 
 if TYPE_CHECKING:
@@ -45,8 +47,7 @@ _H2_PREFACE = b"PRI * HTTP/2.0\r\n"
 _SAY_TCP = "only HTTP and TLS pass here; write /tcp behind the port in network.allow for others"
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A connection as it came, and the step that made it."""
 
     door: NetworkDoor
@@ -150,8 +151,8 @@ class Arrival:
         """What was no request, or tried to be two, is an attempt; what failed here is our fault."""
         services = self.door.services
         if not isinstance(error, BadMessage):
-            said = f"{type(error).__name__}: {error}"
-            services.note({"what": "failed while handling a request", "error": said})
+            failure = f"{type(error).__name__}: {error}"
+            services.record(InternalError("handling a request", failure))
             return
         about = {"host": origin.host, "port": origin.port, "why": str(error)}
         action = connect_action(origin, origin.scheme)

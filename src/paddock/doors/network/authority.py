@@ -16,9 +16,10 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host, is_address
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -86,16 +87,14 @@ class Authority:
             return self._made
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """A context, and when its leaf was signed."""
 
     context: ssl.SSLContext
     made_at: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Issuer:
+class _Issuer(msgspec.Struct, frozen=True):
     """The keys of a run. All leaves share one, so that a new name costs one signature."""
 
     certificate: x509.Certificate
@@ -103,6 +102,8 @@ class _Issuer:
     leaf_key: EllipticCurvePublicKey
     leaf_key_pem: bytes
     ca_pem: bytes
+
+    __repr__ = object.__repr__  # it shows no key
 
     def chain_for(self, name: str, now: float) -> bytes:
         """The leaf for a name with its key, as PEM. The authority itself is not sent: a client

@@ -10,9 +10,10 @@ import contextlib
 import time
 from collections.abc import Awaitable
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.doors.network.answers import failed
 from paddock.doors.network.conn import ConnIdle, ConnLost

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+import msgspec
 
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.trust import bundle, java_truststore
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """For one run, and never for a second one."""
 
-    authority: Authority = field(repr=False)
-    bundle: bytes = field(repr=False)
-    ca: bytes = field(repr=False)
-    java: bytes | None = field(repr=False)  # without the system's roots
+    authority: Authority
+    bundle: bytes
+    ca: bytes
+    java: bytes | None  # without the system's roots
+
+    __repr__ = object.__repr__
 
     @classmethod
     def make(cls) -> Credentials:

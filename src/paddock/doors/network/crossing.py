@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from paddock.doors.network.again import Answering
+import msgspec
+from msgspec.structs import replace
+
 from paddock.doors.network.answers import refused, say, tell
 from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.conn import ConnLost
@@ -18,6 +19,7 @@ from paddock.doors.network.faulty import Faulty, Spoiling
 from paddock.doors.network.heavy_work import is_light
 from paddock.doors.network.held_bodies import HeldBody, NotHeld
 from paddock.doors.network.model_actions import as_model_action
+from paddock.doors.network.recorded_answer import RecordedAnswer
 from paddock.doors.network.requests import (
     BodyTerms,
     Origin,
@@ -34,13 +36,12 @@ from paddock.doors.network.services import DENIED, MISMATCH, MISPLACED, Services
 from paddock.doors.network.standing import Standing
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.gate.past import Met
+from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.journal.conversations import CONVERSATION
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 
 _TLS_PORT = 443
 
@@ -143,8 +144,7 @@ async def _cross_proposed(
     await tell(exchange, receipt)
 
 
-@dataclass(slots=True)
-class _Executors:
+class _Executors(msgspec.Struct):
     """Who carries a request out, who answers in place of the real server, and what may spoil it."""
 
     live: Carrying | Faulty
@@ -153,23 +153,23 @@ class _Executors:
     services: Services
     simulate: Standing | Faulty | None = None
     spoil: Spoiling | None = None
-    earlier: Answering | Faulty | None = None  # of a request that an earlier run made as well
+    earlier: RecordedAnswer | Faulty | None = None  # of a request that an earlier run made as well
 
     @property
     def is_answered(self) -> bool:
         known = (self.live, self.simulate, self.earlier)
         return any(one is not None and one.is_answered for one in known)
 
-    async def again(self, action: Action, met: Met) -> Done:
+    async def replay(self, action: Action, recorded: RecordedOutcome) -> Done:
         """Gives the answer of the earlier run."""
 
-        def answering(exchange: Exchange) -> Answering:
-            return Answering(exchange, self.proposal, met, self.services)
+        def answering(exchange: Exchange) -> RecordedAnswer:
+            return RecordedAnswer(exchange, self.proposal, recorded, self.services)
 
         if self.spoil is None:
             self.earlier = answering(self.exchange)
         else:
-            self.earlier = self.spoil.executor(answering, self.proposal, met.outcome)
+            self.earlier = self.spoil.executor(answering, self.proposal, recorded.outcome)
         return await self.earlier(action)
 
 
@@ -223,7 +223,7 @@ async def _decided(
     if (prompt := services.latest_prompt) is not None and model is not None:
         model = replace(model, context={**model.context, "prompt_version": prompt})
     means = partial(
-        gate.cross, simulate=executors.simulate, spoil=executors.spoil, again=executors.again
+        gate.cross, simulate=executors.simulate, spoil=executors.spoil, replay=executors.replay
     )
     if model is None:
         return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
@@ -238,7 +238,7 @@ async def _decided(
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
-    async def within_again(action: Action, met: Met) -> Done:
+    async def replay_inner(action: Action, recorded: RecordedOutcome) -> Done:
         return await within(action)
 
     outer = await gate.cross(
@@ -247,7 +247,7 @@ async def _decided(
         rebuild=_as_it_is,
         simulate=None if executors.simulate is None else within,
         spoil=executors.spoil,
-        again=within_again,
+        replay=replay_inner,
     )
     return inner[0] if inner else outer
 

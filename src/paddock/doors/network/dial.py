@@ -15,6 +15,8 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 
+import msgspec
+
 from paddock.doors.network.addresses import (
     IpAddress,
     address_from,
@@ -24,7 +26,6 @@ from paddock.doors.network.addresses import (
 )
 from paddock.doors.network.lookups import Busy, Lookups, Resolve, ask_host
 from paddock.model.hosts import is_address
-from paddock.model.values import dataclass
 from paddock.policy.network import Mode, NetworkTerms
 
 DIAL_S = 10.0  # for all addresses of a name together
@@ -74,8 +75,7 @@ class Refused(DialError):
         self.addresses = tuple(addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """Addresses that may be dialled, and what they are called in messages."""
 
     label: str

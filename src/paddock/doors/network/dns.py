@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.names import NameTable
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host, is_address
-from paddock.model.values import dataclass
 
 MAX_PACKET = 4096  # of a question, by UDP and by TCP; a real one has less than 400 bytes
 MAX_UNDER_WAY = 64  # more wait in the kernel's buffer, and clients ask again
@@ -47,8 +48,7 @@ class Code(enum.IntEnum):
     BAD_VERSION = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What a client asks, as it was sent."""
 
     labels: tuple[bytes, ...]  # without the root
@@ -59,8 +59,7 @@ class Question:
     message: Any  # of the library that read it, for the one that writes the answer
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What is said to a question: an address, a name (for PTR), or neither."""
 
     code: Code

@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.network.arrivals import Arrival
 from paddock.doors.network.authority import Authority
@@ -36,7 +38,7 @@ from paddock.fence.container.network import (
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Outcome, Receipt
-from paddock.model.values import dataclass
+from paddock.model.events import InternalError, SecretRevoked
 from paddock.policy.decide import Policy
 from paddock.policy.network import NetworkTerms
 from paddock.world.world import World
@@ -47,8 +49,7 @@ _PAUSE_S = 1.0
 _FAREWELL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What the door needs from the sandbox that it belongs to."""
 
     gate: Callable[[], Gate]
@@ -186,8 +187,8 @@ class NetworkDoor:
             conn.abort()
         except Exception as error:
             conn.abort()
-            said = f"{type(error).__name__}: {error}"
-            self.services.note({"what": "failed while serving a connection", "error": said})
+            failure = f"{type(error).__name__}: {error}"
+            self.services.record(InternalError("serving a connection", failure))
 
     def _straight_to_listener(self, conn: Conn) -> None:
         """Somebody inside found the port of the listener. There is nothing for them there."""
@@ -234,7 +235,7 @@ class NetworkDoor:
 
     def _revoked(self, name: str) -> None:
         """Connections that carried the secret are cut, kept and busy ones alike."""
-        self.services.note({"what": "secret revoked", "secret": name})
+        self.services.record(SecretRevoked(name))
         self.services.upstreams.drop(lambda host, _: self.services.custody.is_for(name, host))
         self.services.custody.cut(name)
 

@@ -3,8 +3,9 @@ answer. A write never comes here; what looks like a read and is none is not sent
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from paddock.doors.network.exchange import BadMessage, Response, values_of, without
 from paddock.doors.network.filtering import decoder_of

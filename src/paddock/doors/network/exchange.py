@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.model.values import dataclass
+import msgspec
 
 if TYPE_CHECKING:
     from paddock.doors.network.conn import Conn
@@ -91,8 +90,7 @@ class Buffered:
         return await self._rest.read() if self._rest is not None else b""
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """As a client sent it. `authority` is its Host, or h2's; which destination is meant is not
     for the request to say."""
 
@@ -102,13 +100,12 @@ class Request:
     target: str  # path and query, as sent
     headers: Headers
     version: str  # 1.0, 1.1 or 2
-    body: Body = field(default_factory=NoBody)
+    body: Body = msgspec.field(default_factory=NoBody)
     expects_continue: bool = False
     upgrade: str | None = None  # what the client wants to speak instead, e.g. websocket
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     """As a server sent it."""
 
     status: int

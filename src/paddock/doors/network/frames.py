@@ -9,16 +9,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.kept import Kept, Room, StoreBytes, StoreText
-from paddock.model.values import dataclass
 
 CLIENT, SERVER = "client", "server"
 TEXT, BINARY, CLOSE = "text", "binary", "close"
 Position = Callable[[], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One frame: who sent it, and what it says. `n` is the last record of the journal before it."""
 
     by: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from functools import cache
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAX_HELLO_BYTES = (16 << 10) + 4096  # a long one, and the headers of many small records
 _HANDSHAKE = b"\x16\x03"  # a handshake record, of any version since SSL 3
@@ -22,8 +22,7 @@ class BadHello(Exception):
     """It began like TLS and cannot be understood. It is not to be passed on as something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(msgspec.Struct, frozen=True):
     """A client's first message. The name is as it was sent: not canonical, not to be trusted.
 
     The protocols that it offers (ALPN) are not here: OpenSSL tells only what it picked, and picks

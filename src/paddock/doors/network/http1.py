@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import (
     BadMessage,
@@ -22,13 +24,11 @@ from paddock.doors.network.http1_messages import (
     same_authority,
     tokens,
 )
-from paddock.model.values import dataclass
 
 _TURN_REQUESTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
+class Forms(msgspec.Struct, frozen=True):
     """What a client may ask for here, besides paths of the host that it is connected to."""
 
     scheme: str
@@ -98,8 +98,7 @@ def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http
     return Http1Exchange(conn, head.request, body, keeps=head.keeps_alive)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct, frozen=True):
     """A request without its body, the announced length of that, and whether another may follow."""
 
     request: Request

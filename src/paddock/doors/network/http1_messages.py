@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
+import msgspec
 from httptools import (
     HttpParserError,
     HttpParserInvalidMethodError,
@@ -18,7 +19,6 @@ from httptools import (
 
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Headers, Request
-from paddock.model.values import dataclass
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200
@@ -153,8 +153,7 @@ class LastHead:
         return parsed
 
 
-@dataclass(slots=True)
-class RequestLine:
+class RequestLine(msgspec.Struct):
     method: str
     target: str
     authority: str | None  # of an absolute target, or of CONNECT

@@ -17,6 +17,7 @@ import h2.connection
 import h2.events
 import h2.exceptions
 import h2.settings
+import msgspec
 
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Headers
@@ -32,7 +33,6 @@ from paddock.doors.network.http2_streams import (
     Stream,
     wake,
 )
-from paddock.model.values import dataclass
 
 _FIRST_WINDOW = 65535  # of any connection; settings do not change it
 _MAX_REMOTE_SETTINGS = 64
@@ -53,8 +53,7 @@ class Side(Protocol):
     def peer_leaves(self, last_stream_id: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(msgspec.Struct, frozen=True):
     """Bytes that a peer may send before they are taken: on one stream, and on all together."""
 
     stream: int

@@ -12,15 +12,15 @@ import binascii
 import json
 import re
 from collections.abc import Callable
-from dataclasses import field
 from functools import lru_cache
 from typing import assert_never
 from urllib.parse import quote, quote_plus, unquote_plus
 
+import msgspec
+
 from paddock.doors.network.exchange import BadMessage, Headers, header, without
 from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 _MAX_GROWTH = 1 << 20  # bytes that a value may add to a request, in all places of its placeholder
 _MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
@@ -33,45 +33,42 @@ _FRAMING = frozenset(
 _PATH_SAFE = ":@!$&'()*+,;=~"
 
 
-@dataclass(frozen=True, slots=True)
-class Injected:
+class Injected(msgspec.Struct, frozen=True):
     """What is sent. It has real values in it and is for the server's eyes alone."""
 
-    headers: Headers = field(repr=False)
-    target: str = field(repr=False)
-    body: bytes | None = field(repr=False)
+    headers: Headers
+    target: str
+    body: bytes | None
     used: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Injected(used={self.used!r})"  # and no real value
 
-@dataclass(frozen=True, slots=True)
-class InHeader:
+
+class InHeader(msgspec.Struct, frozen=True):
     """`header:NAME=SCHEME`: the header is the scheme, a space and the value."""
 
     name: str
     scheme: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InBasic:
+class InBasic(msgspec.Struct, frozen=True):
     """`basic:USER`: the value is the password."""
 
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class InQuery:
+class InQuery(msgspec.Struct, frozen=True):
     """`query:NAME`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class InBody:
+class InBody(msgspec.Struct, frozen=True):
     """`body`: for the placeholder in a body of JSON or of a form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anywhere:
+class Anywhere(msgspec.Struct, frozen=True):
     """For the placeholder, in header values and in the address."""
 
 

@@ -1,4 +1,4 @@
-"""What programs inside tell Paddock through `paddock.inside`, on the host's side: notes in the
+"""What programs inside tell Paddock through `paddock.inside`, on the host's side: events in the
 journal, and values that are kept for the run.
 
 It is the agent's own report. It is bounded, and nothing is decided by it; nothing here reaches
@@ -33,6 +33,13 @@ from paddock.inside import (
     MAX_VALUE_BYTES,
 )
 from paddock.journal.errors import JournalBroken
+from paddock.model.events import (
+    AgentEvent,
+    Marked,
+    MemoryChanged,
+    PromptReported,
+    ReportsDropped,
+)
 
 MAX_A_MINUTE, MAX_A_RUN = 1000, 20_000  # calls that change anything
 MAX_RUN_BYTES = 128 << 20  # of all of them together: what the journal may grow by
@@ -81,7 +88,7 @@ class InsideCalls:
         self._values = {name: _encoded(value) for name, value in state.memory.items()}
         self._allowance = Allowance()
         self._last_prompt: tuple[str, str | None] | None = None
-        self._is_excess_noted = False
+        self._has_dropped_reports = False
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -100,7 +107,7 @@ class InsideCalls:
             status, said = 200, self._answered(request.method, request.target, raw, step)
         except Unwanted as error:
             status, said = error.status, _encoded({"error": str(error)})
-            self._note_excess(status, step)
+            self._record_excess(status, step)
         except (JournalBroken, OSError):
             status, said = 503, _encoded({"error": "it could not be recorded"})
         headers = [(b"content-type", b"application/json")]
@@ -130,25 +137,23 @@ class InsideCalls:
         return b"{}"
 
     def _prompt(self, said: Mapping[str, Any], size_bytes: int, step: int | None) -> None:
-        version, text = _text(said, "version", MAX_NAME), said.get("text")
-        body = {"what": "prompt", "version": version}
-        digest = None
-        if text is not None:
-            body["text"] = _text(said, "text", MAX_PROMPT_BYTES)
-            body["sha256"] = digest = hashlib.sha256(text.encode()).hexdigest()
+        version = _text(said, "version", MAX_NAME)
+        text, digest = None, None
+        if said.get("text") is not None:
+            text = _text(said, "text", MAX_PROMPT_BYTES)
+            digest = hashlib.sha256(text.encode()).hexdigest()
         if (version, digest) != self._last_prompt:
-            self._note(body, size_bytes, step)
+            self._record(PromptReported(version, text, digest), size_bytes, step)
         self._last_prompt = (version, digest)
         self.latest_prompt = version
 
     def _mark(self, said: Mapping[str, Any], size_bytes: int, step: int | None) -> None:
-        body: dict[str, Any] = {"what": "mark", "text": _text(said, "text", MAX_MARK)}
-        data = said.get("data")
-        if data is not None:
-            if not isinstance(data, dict) or len(_encoded(data)) > MAX_DATA_BYTES:
-                raise Unwanted(413, f"data is an object of at most {MAX_DATA_BYTES} bytes")
-            body["data"] = data
-        self._note(body, size_bytes, step)
+        text, data = _text(said, "text", MAX_MARK), said.get("data")
+        if data is not None and (
+            not isinstance(data, dict) or len(_encoded(data)) > MAX_DATA_BYTES
+        ):
+            raise Unwanted(413, f"data is an object of at most {MAX_DATA_BYTES} bytes")
+        self._record(Marked(text, data), size_bytes, step)
 
     def _keep(self, said: Mapping[str, Any], size_bytes: int, step: int | None) -> None:
         name = _text(said, "name", MAX_NAME)
@@ -161,13 +166,12 @@ class InsideCalls:
             raise Unwanted(409, f"memory has {MAX_NAMES} names, and no more")
         if self._values.get(name) != raw:
             digest = hashlib.sha256(raw).hexdigest()
-            body = {"what": "memory", "name": name, "value": said["value"], "sha256": digest}
-            self._note(body, size_bytes, step)
+            self._record(MemoryChanged(name, said["value"], digest), size_bytes, step)
         self._values[name] = raw
 
     def _forget(self, name: str, step: int | None) -> None:
         _ = self._value(name)
-        self._note({"what": "memory", "name": name, "is_removed": True}, len(name), step)
+        self._record(MemoryChanged(name, is_removed=True), len(name), step)
         del self._values[name]
 
     def _value(self, name: str) -> bytes:
@@ -175,18 +179,18 @@ class InsideCalls:
             raise Unwanted(404, "there is no value of that name")
         return self._values[name]
 
-    def _note(self, body: Mapping[str, Any], size_bytes: int, step: int | None) -> None:
+    def _record(self, event: AgentEvent, size_bytes: int, step: int | None) -> None:
         """Raises Unwanted; JournalBroken and OSError where it cannot be recorded."""
         self._allowance.spend(size_bytes)
-        self._gate().note(body, step)
+        self._gate().record(event, step)
 
-    def _note_excess(self, status: int, step: int | None) -> None:
+    def _record_excess(self, status: int, step: int | None) -> None:
         """Once: that something is missing must be seen, and must not fill the journal itself."""
-        if status != 429 or self._is_excess_noted:
+        if status != 429 or self._has_dropped_reports:
             return
-        self._is_excess_noted = True
+        self._has_dropped_reports = True
         with contextlib.suppress(JournalBroken, OSError):
-            self._gate().note({"what": "reports of the agent were refused: too many"}, step)
+            self._gate().record(ReportsDropped(), step)
 
 
 async def _read(exchange: Exchange) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from paddock.doors.network.stable_digests import StableDigest
 from paddock.fence.offload import offload_to_the_end
-from paddock.journal.bodies import StoredBytes
+from paddock.journal.plain_values import StoredBytes
 
 MAX_KEPT = 256 << 10  # of one body that is not needed whole: enough for a person to read
 # Of one answer that is one value of its record. A longer one is stored in pieces while it passes.

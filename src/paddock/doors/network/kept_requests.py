@@ -8,10 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody, Request
 from paddock.doors.network.http1_messages import head_bytes, request_line
@@ -21,7 +23,6 @@ from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 from paddock.policy.network import SecretTerms
 
 Spell = Callable[[Any], bytes]
@@ -37,8 +38,7 @@ _HIDDEN = re.compile(r"(?:([A-Za-z]{1,19}) )?\*\*\*")
 _PLACEHOLDER = re.compile(r"paddock_([A-Za-z_][A-Za-z0-9_]{0,254}?)_[0-9a-f]{24}(?![0-9A-Za-z])")
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRequest:
+class KeptRequest(msgspec.Struct, frozen=True):
     """All that is known of it."""
 
     origin: Origin

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.doors.network.exchange import header
 from paddock.doors.network.model_wire.answer import ToolCall

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.custody import Custody, Watch
 from paddock.doors.network.exchange import (
     BadMessage,
@@ -25,14 +27,12 @@ from paddock.doors.network.scrub import ask_for_plain
 from paddock.doors.network.stable_digests import stable_digest
 from paddock.doors.network.upstreams import Place
 from paddock.model.action import Action, Kind
-from paddock.model.values import dataclass
 
 _RANGES = (b"range", b"if-range", b"x-ms-range")  # the last one is Azure's
 _NOT_SENT = (b"host", b"expect", b"content-length", b"x-paddock")
 
 
-@dataclass(slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct):
     """One request, ready to be sent."""
 
     action: Action

@@ -12,10 +12,12 @@ import json
 import re
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.network import held_bodies
 from paddock.doors.network.exchange import (
@@ -41,7 +43,6 @@ from paddock.journal.secret_search import is_oddly_escaped
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 from paddock.policy.graphql import (
     GraphqlEndpoint,
     effect_of,
@@ -81,8 +82,7 @@ _TYPE = re.compile(rb"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CHARSETS = (b"charset=utf-8", b'charset="utf-8"', b"charset=utf8", b"charset=us-ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where the connection that a request came on leads to."""
 
     scheme: str
@@ -106,8 +106,7 @@ class Origin:
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-@dataclass(slots=True)
-class Proposal:
+class Proposal(msgspec.Struct):
     """A request that waits for its decision."""
 
     action: Action
@@ -127,8 +126,7 @@ class Proposal:
 _claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they share the memory
 
 
-@dataclass(frozen=True, slots=True)
-class BodyTerms:
+class BodyTerms(msgspec.Struct, frozen=True):
     """How bodies of a sandbox are read before the decision."""
 
     held: HeldBody | None = None  # counts what is in memory

@@ -9,6 +9,8 @@ import asyncio
 import json
 from urllib.parse import urlsplit
 
+import msgspec
+
 from paddock.doors.network.crossing import refusal_by_door
 from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody
 from paddock.doors.network.http1 import Forms, parse_head
@@ -18,13 +20,11 @@ from paddock.doors.network.requests import BodyTerms, Endpoints, Origin, decided
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.model.values import dataclass
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "expect"})
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRequest:
+class SampleRequest(msgspec.Struct, frozen=True):
     """A method, an absolute URL, headers and a body, as one would tell them to curl."""
 
     method: str
@@ -33,8 +33,7 @@ class SampleRequest:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleActions:
+class SampleActions(msgspec.Struct, frozen=True):
     """The actions that the door proposes for a sample: the request, and a model call if it is one.
     `refusal` says who refuses it before any rule is asked, and why."""
 

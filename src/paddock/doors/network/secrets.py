@@ -11,11 +11,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from paddock.doors.network.scrub import Scrubber
 from paddock.doors.network.secret_sources import checked, load
 from paddock.journal.secret_search import Needle
 from paddock.model.errors import InvalidInput, SandboxError
-from paddock.model.values import dataclass
 from paddock.policy.network import SecretTerms
 from paddock.state import revocations
 from paddock.state.home import Home
@@ -51,8 +52,7 @@ class _Value:
         return self._text
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(msgspec.Struct, frozen=True):
     """One secret and what stands for it inside."""
 
     terms: SecretTerms

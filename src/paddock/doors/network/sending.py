@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.conn import Conn
@@ -31,7 +33,6 @@ from paddock.gate.gate import Gate
 from paddock.gate.sending import Uncertain
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.decide import Policy
 from paddock.policy.network import Mode, NetworkTerms
 from paddock.state.home import Home
@@ -48,8 +49,7 @@ def for_real(policy: Policy) -> Policy:
     return Policy.of(replace(policy.terms, world=None, faults=()))
 
 
-@dataclass(frozen=True, slots=True)
-class Remade:
+class Remade(msgspec.Struct, frozen=True):
     """A kept request that can be sent: nothing has happened yet."""
 
     action: Action

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.heavy_work import HeavyWork
@@ -20,7 +21,7 @@ from paddock.journal.errors import JournalBroken
 from paddock.journal.keyed import Keyed
 from paddock.journal.sealing import Sealer
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
-from paddock.model.values import dataclass
+from paddock.model.events import AnyEvent
 from paddock.policy.decide import Policy
 from paddock.policy.graphql import GraphqlEndpoint
 from paddock.world.world import StandIn, World
@@ -40,8 +41,7 @@ EXHAUSTED = "door.exhausted"
 STAND_IN = "world.failed"
 
 
-@dataclass(slots=True)
-class Services:
+class Services(msgspec.Struct):
     """One per door."""
 
     open_gate: Callable[[], Gate]
@@ -50,12 +50,12 @@ class Services:
     policy: Callable[[], Policy]
     world: World | None = None
     pacer: Pacer | None = None  # without one, answers go out as they come
-    stale: StaleAnswers = field(default_factory=StaleAnswers)
+    stale: StaleAnswers = msgspec.field(default_factory=StaleAnswers)
     inside: InsideCalls | None = None  # what programs report, in a run
-    room: Room = field(default_factory=Room)  # for what answers say
+    room: Room = msgspec.field(default_factory=Room)  # for what answers say
     sealer: Sealer | None = None  # without one, credentials of answers are not kept
     sealed_for: str | None = None  # the run for which seals hold; this one where nothing is said
-    held: HeldBodies = field(default_factory=HeldBodies)  # of requests
+    held: HeldBodies = msgspec.field(default_factory=HeldBodies)  # of requests
     keyed: Keyed | None = None  # without one, credentials of requests cannot be compared
 
     @property
@@ -119,6 +119,7 @@ class Services:
         """Whether the file says where this name is dialled; what is between is its author's."""
         return host in self.upstreams.dialer.network.hosts
 
-    def note(self, body: Mapping[str, Any], step: int | None = None) -> None:
+    def record(self, event: AnyEvent, step: int | None = None) -> None:
+        """Record an event if that is possible; nothing depends on it."""
         with contextlib.suppress(JournalBroken, OSError):
-            self.gate().note(body, step)
+            self.gate().record(event, step)

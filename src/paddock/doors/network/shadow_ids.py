@@ -7,16 +7,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.reader import Reader
-from paddock.model.action import Kind
+from paddock.journal.log import RunLog
+from paddock.model.action import Kind, Outcome
 from paddock.model.errors import InvalidInput, PaddockError
-from paddock.model.values import dataclass
+from paddock.model.events import Settled
 from paddock.state.home import Home
 from paddock.world.overlay.ids import is_marked
 
@@ -35,11 +36,10 @@ Pointer = tuple[str | int, ...]
 _SPOKEN = ("path", "query", "headers", "body")
 
 
-@dataclass(frozen=True, slots=True)
-class RealIds:
+class RealIds(msgspec.Struct, frozen=True):
     """By shadow's id."""
 
-    found: Mapping[str, str | int] = field(default_factory=dict)
+    found: Mapping[str, str | int] = {}
 
     def value(self, value: Any) -> Any:
         """A text or a number of a body or a header; a text stays a text."""
@@ -103,10 +103,10 @@ def _real_answer(maker: Draft, home: Home) -> dict[Pointer, Any]:
             continue
     for _, path in sorted(made, reverse=True):
         try:
-            is_it = Reader(path).opened().body.get("draft") == maker.draft_id
+            is_it = RunLog(path).opened.draft == maker.draft_id
         except (PaddockError, OSError):
             continue
-        said = _answer(home, path.name, maker.sent_step or 0, "done") if is_it else {}
+        said = _answer(home, path.name, maker.sent_step or 0, Outcome.DONE) if is_it else {}
         if said:
             return said
     return {}
@@ -115,15 +115,18 @@ def _real_answer(maker: Draft, home: Home) -> dict[Pointer, Any]:
 def _is_stood_in(draft: Draft, home: Home) -> bool:
     """Whether a stand-in answered it. Not known means yes: then ids that look so are taken for
     shadows."""
-    result = _settled(home, draft.run, draft.step).get("result")
+    settled = _settled(home, draft.run, draft.step)
+    result = None if settled is None else settled.result
     return not isinstance(result, Mapping) or result.get("stand_in") == _STAND_IN
 
 
-def _answer(home: Home, run: str, step: int, outcome: str | None = None) -> dict[Pointer, Any]:
-    """Where the answer to a step has which value."""
+def _answer(home: Home, run: str, step: int, outcome: Outcome | None = None) -> dict[Pointer, Any]:
+    """Return which value the answer to a step has where."""
     settled = _settled(home, run, step)
-    result = settled.get("result")
-    if not isinstance(result, Mapping) or outcome not in (None, settled.get("outcome")):
+    if settled is None or outcome not in (None, settled.outcome):
+        return {}
+    result = settled.result
+    if not isinstance(result, Mapping):
         return {}
     said: dict[Pointer, Any] = {}
     for at, value in _leaves(_parsed(result.get("body")), ()):
@@ -138,14 +141,15 @@ def _answer(home: Home, run: str, step: int, outcome: str | None = None) -> dict
     return said
 
 
-def _settled(home: Home, run: str, step: int) -> dict[str, Any]:
+def _settled(home: Home, run: str, step: int) -> Settled | None:
     try:
         # A real id goes into a request that is sent: only what this home has signed says one.
-        reader = Reader(home.runs / run, check_trusted(home.runs / run, home))
-        settled = reader.step(step).settled
-        return {} if settled is None else reader.body(settled)
+        log = RunLog(home.runs / run, check_trusted(home.runs / run, home))
+        record = log.step(step).record(Settled)
+        event = None if record is None else log.whole(record).event
     except (PaddockError, OSError):
-        return {}
+        return None
+    return event if isinstance(event, Settled) else None
 
 
 def _parsed(body: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from paddock.doors.network.exchange import Exchange, Headers, Request, values_of, without
 from paddock.doors.network.spoiling import Layer
-from paddock.model.values import dataclass
 
 MAX_ANSWERS = 200
 MAX_ANSWER_BYTES = 256 << 10
@@ -17,8 +18,7 @@ _WHOLE = frozenset({200, 203, 404, 410})  # a "not found" of yesterday is a stal
 Key = tuple[str, str, str, tuple[bytes, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class KeptAnswer(msgspec.Struct, frozen=True):
     """An answer as the client got it."""
 
     status: int

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from paddock.doors.network.carrying import Carrying
 from paddock.doors.network.conn import Conn, ConnIdle, ConnLost

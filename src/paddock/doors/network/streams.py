@@ -18,7 +18,7 @@ from paddock.doors.network.dial import DialError, Refused
 from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, MISPLACED, REBINDING, Services
 from paddock.gate.executors import Done
-from paddock.gate.past import Met
+from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome
 
@@ -60,7 +60,7 @@ async def pass_through(
         return await stand_in(services, client, origin, secured, action.step)
 
     try:
-        receipt = await services.gate().cross(action, live, simulate=simulate, again=_unkept)
+        receipt = await services.gate().cross(action, live, simulate=simulate, replay=_unkept)
     except (JournalBroken, OSError):
         client.abort()
         return
@@ -70,8 +70,10 @@ async def pass_through(
         services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
 
 
-async def _unkept(action: Action, met: Met) -> Done:
-    raise met.departed(None, "a connection that was passed through: its bytes are not kept", None)
+async def _unkept(action: Action, recorded: RecordedOutcome) -> Done:
+    raise recorded.diverged(
+        None, "a connection that was passed through: its bytes are not kept", None
+    )
 
 
 async def _carry(services: Services, client: Conn, origin: Origin, action: Action) -> Done:

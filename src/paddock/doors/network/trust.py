@@ -18,9 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.fence.guest import agreed
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -65,8 +66,7 @@ _ADDED = (
 _PROXIED = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
 
 
-@dataclass(frozen=True, slots=True)
-class TrustPaths:
+class TrustPaths(msgspec.Struct, frozen=True):
     """Where the files are, as the sandbox sees them."""
 
     bundle: str = agreed.CERTIFICATES  # of `bundle`; where the system looks, too

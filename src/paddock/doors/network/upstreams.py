@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.dial import Dialer
 from paddock.doors.network.http1_client import Http1Upstream
@@ -16,7 +18,6 @@ from paddock.doors.network.http2_client import Http2Upstream
 from paddock.doors.network.upstream_tls import client_context, why_not
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 IDLE_S = 600.0  # a model may think for minutes before it says anything
 KEPT_S = 30.0
@@ -43,8 +44,7 @@ class Place(NamedTuple):
     is_h2: bool = False  # whether the client speaks it; the server may still not
 
 
-@dataclass(slots=True)
-class Line:
+class Line(msgspec.Struct):
     """One connection to a server, as it is lent out."""
 
     place: Place

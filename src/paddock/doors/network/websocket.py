@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.doors.network.conn import READ_BYTES, Conn, ConnIdle, ConnLost
 from paddock.doors.network.frames import BINARY, CLIENT, CLOSE, SERVER, TEXT, FrameLog
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from wsproto.connection import Connection
@@ -26,8 +27,7 @@ Inspect = Callable[[bytes], Awaitable[bool]]
 Scrub = Callable[[bytes], Awaitable[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """What went over a WebSocket; `out` is what the client sent."""
 
     messages_in: int

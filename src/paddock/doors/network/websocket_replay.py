@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.conn import READ_BYTES, Conn, ConnIdle, ConnLost
 from paddock.doors.network.frames import BINARY, CLIENT, CLOSE, SERVER, TEXT, Frame, FrameLog
-from paddock.gate.past import Met
-from paddock.model.values import dataclass
+from paddock.gate.recorded_answers import RecordedOutcome
 
 _MAX_SHOWN = 1 << 20  # bytes of a message that rules are tried on; a longer one has its digest
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
@@ -32,8 +33,7 @@ def accept_of(key: bytes) -> bytes:
     return base64.b64encode(hashlib.sha1(key.strip() + _GUID, usedforsecurity=False).digest())
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """A message of the client, or its farewell. None: it is gone without one."""
 
     kind: str
@@ -135,65 +135,67 @@ class _Client:
 async def replay_frames(
     conn: Conn,
     frames: Callable[[], Awaitable[Frame | None]],
-    met: Met,
+    outcome: RecordedOutcome,
     log: FrameLog,
     ended_by: str,
 ) -> None:
-    """Walk through the frames to their end, and log them. Raises Departed for a difference."""
+    """Walk through the frames to their end, and log them. Raises ReplayDiverged."""
     client, pending, number = _Client(conn), _Message(), 0
     closed_by = ""
     while (frame := await frames()) is not None:
         match frame.by, frame.kind:
             case "server", ("text" | "binary" | "close"):
-                await met.until(frame.n)
+                await outcome.until(frame.n)
                 await client.send(frame)
             case "client", ("text" | "binary"):
                 pending.add(frame.data)
                 if frame.is_last:
                     number += 1
-                    await _expect(client, pending.said(frame.kind), number, met)
+                    await _expect(client, pending.said(frame.kind), number, outcome)
                     pending = _Message()
             case "client", "close":
                 digest = hashlib.sha256(frame.data).hexdigest()
                 farewell = Said(CLOSE, len(frame.data), digest, None, frame.code)
                 # Two farewells may cross: whoever was told first answers with the same code.
                 if not closed_by:
-                    await _expect(client, farewell, number + 1, met)
+                    await _expect(client, farewell, number + 1, outcome)
         if frame.kind == CLOSE:
             closed_by = closed_by or frame.by
         await log.add(frame.by, frame.kind, frame.data, is_last=frame.is_last, code=frame.code)
     is_dropped = not closed_by and ended_by != CLIENT  # by the server, without a farewell
     if closed_by != CLIENT and not is_dropped:
-        await _expect_end(client, number + 1, met, is_over=closed_by == SERVER)
+        await _expect_end(client, number + 1, outcome, is_over=closed_by == SERVER)
 
 
-async def _expect(client: _Client, recorded: Said, number: int, met: Met) -> None:
+async def _expect(client: _Client, recorded: Said, number: int, outcome: RecordedOutcome) -> None:
     at = f"websocket message {number}"
     try:
-        async with asyncio.timeout(met.wait_s):
+        async with asyncio.timeout(outcome.wait_s):
             came = await client.next()
     except TimeoutError:
-        raise met.departed(at, recorded.shown(), "nothing came") from None
+        raise outcome.diverged(at, recorded.shown(), "nothing came") from None
     if came is None:
-        raise met.departed(at, recorded.shown(), "the connection ended")
+        raise outcome.diverged(at, recorded.shown(), "the connection ended")
     is_same = (came.kind, came.code) == (recorded.kind, recorded.code)
     if is_same and came.sha256 == recorded.sha256:
         return
     has_texts = recorded.text is not None and came.text is not None
-    if is_same and has_texts and met.is_same_text(str(recorded.text), str(came.text)):
+    if is_same and has_texts and outcome.is_same_text(str(recorded.text), str(came.text)):
         return
-    raise met.departed(at, recorded.shown(), came.shown())
+    raise outcome.diverged(at, recorded.shown(), came.shown())
 
 
-async def _expect_end(client: _Client, number: int, met: Met, *, is_over: bool) -> None:
+async def _expect_end(
+    client: _Client, number: int, outcome: RecordedOutcome, *, is_over: bool
+) -> None:
     """Check that a client says nothing more whose connection ended without a close frame."""
     try:
-        async with asyncio.timeout(_CLOSING_S if is_over else met.wait_s):
+        async with asyncio.timeout(_CLOSING_S if is_over else outcome.wait_s):
             while (came := await client.next()) is not None:
                 if is_over and came.kind == CLOSE:
                     return
                 if not is_over:
                     at = f"websocket message {number}"
-                    raise met.departed(at, "nothing more", came.shown())
+                    raise outcome.diverged(at, "nothing more", came.shown())
     except TimeoutError:
         return

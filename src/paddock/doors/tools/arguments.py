@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -126,8 +127,7 @@ def _unordered(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaReader:
+class SchemaReader(msgspec.Struct, frozen=True):
     """For a tool that comes with a JSON Schema and checks its arguments itself. Here only missing
     and unknown ones are found, and defaults filled in, so that rules see them."""
 
@@ -158,8 +158,7 @@ class SchemaReader:
         return found if isinstance(found, Mapping) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReader:
+class ModelReader(msgspec.Struct, frozen=True):
     """For a tool whose arguments a pydantic model describes, as generously as it reads them."""
 
     model: type[BaseModel]

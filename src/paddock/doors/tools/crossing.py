@@ -7,25 +7,26 @@ import contextvars
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.doors.tools.plain import said
 from paddock.doors.tools.result import ToolResult, invalid, of_receipt
 from paddock.gate.executors import Done, Live, Preview
 from paddock.gate.gate import Gate
-from paddock.journal.bodies import as_json
 from paddock.journal.errors import JournalBroken
+from paddock.journal.plain_values import as_json
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
+from paddock.model.events import InvalidCall
 from paddock.policy.decide import Policy
 from paddock.policy.effects import STRICTNESS
 from paddock.policy.rules import Tool as Declared
 
 MAX_NESTING = 16  # tools that call tools; each level may hold a thread
-_MAX_NOTED = 2000
+_MAX_RECORDED = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A tool as it goes to the gate: declared in the file, and in code not looser than there."""
 
     name: str
@@ -33,8 +34,7 @@ class Entry:
     is_reversible: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
+class _Inside(msgspec.Struct, frozen=True):
     """The call that is carried out. It links steps; nothing is decided by it."""
 
     run: str
@@ -114,15 +114,11 @@ async def cross(
     return of_receipt(entry.name, receipt, changed)
 
 
-def note_invalid(gate: Gate, result: ToolResult, context: Mapping[str, Any] | None) -> ToolResult:
-    """Writes down a call that could not become an action, because that is evidence too."""
-    body = {
-        "invalid_call": result.name[:200],
-        "why": result.text[:_MAX_NOTED],
-        "context": dict(context or {}),
-    }
+def record_invalid(gate: Gate, result: ToolResult, context: Mapping[str, Any] | None) -> ToolResult:
+    """Record a call that could not become an action, because that is evidence too."""
+    event = InvalidCall(result.name[:200], result.text[:_MAX_RECORDED], dict(context or {}))
     with contextlib.suppress(JournalBroken):  # nothing happens either way
-        gate.note(body)
+        gate.record(event)
     return result
 
 

@@ -8,30 +8,36 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from typing import Any, NoReturn, overload
+
+import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.tools import docstrings
 from paddock.doors.tools.parameters import Parameters
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all model vendors take
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, eq=False):
     """A function that an agent may want to call. Effect and reversibility are None where the code
     leaves them to the paddock file."""
 
     name: str
     description: str
-    parameters: Parameters = field(repr=False)
-    function: Callable[..., Any] = field(repr=False)
+    parameters: Parameters
+    function: Callable[..., Any]
     effect: Effect | None = None
     is_reversible: bool | None = None
-    preview: Callable[..., Any] | None = field(default=None, repr=False)
+    preview: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Tool(name={self.name!r}, description={self.description!r}, "
+            f"effect={self.effect!r}, is_reversible={self.is_reversible!r})"
+        )
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -102,8 +108,7 @@ def tool(
     return words.made
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(msgspec.Struct, frozen=True):
     """What the decorator was given."""
 
     name: str | None

@@ -10,17 +10,17 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from paddock.doors.tools.crossing import note_invalid
+import msgspec
+
+from paddock.doors.tools.crossing import record_invalid
 from paddock.doors.tools.result import ToolResult, invalid
 from paddock.doors.tools.toolset import Tools
-from paddock.model.values import dataclass
 
 MAX_CALLS = 128  # of one message; the vendors' own bound on parallel calls
 _MAX_ID = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """One call that a model asks for. A problem stands in for what is wrong with it."""
 
     call_id: str
@@ -29,8 +29,7 @@ class ToolCall:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A call and what came of it."""
 
     call: ToolCall
@@ -114,7 +113,7 @@ def _with(call: ToolCall, problem: str) -> ToolCall:
 
 def _refused(tools: Tools, call: ToolCall, context: Mapping[str, Any]) -> ToolResult:
     result = invalid(call.name, f"Not done. {call.problem}")
-    return note_invalid(tools.gate, result, _context(call, context))
+    return record_invalid(tools.gate, result, _context(call, context))
 
 
 def _context(call: ToolCall, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import field
 
-from paddock.model.values import dataclass
+import msgspec
 
 _GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
 _GOOGLE_OTHER = re.compile(
@@ -21,12 +20,11 @@ _SPHINX_ITEM = re.compile(
 _SPHINX_OTHER = re.compile(r":\w+[^:]*:.*")
 
 
-@dataclass(slots=True)
-class Docstring:
+class Docstring(msgspec.Struct):
     """The summary, and what each parameter is for."""
 
     summary: str = ""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = {}
 
 
 def parse(text: str | None) -> Docstring:

@@ -14,8 +14,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from paddock.doors.tools.arguments import ModelReader, SchemaReader
-from paddock.doors.tools.crossing import Entry, cross, entry, note_invalid
+from paddock.doors.tools.crossing import Entry, cross, entry, record_invalid
 from paddock.doors.tools.definition import effect_of
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.result import ToolResult, invalid
@@ -25,7 +27,6 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 T = TypeVar("T")
 _FROM_THE_HOST = frozenset({"run_manager", "config", "callbacks"})
@@ -54,8 +55,7 @@ def from_langchain(
     return changed  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(msgspec.Struct, frozen=True):
     """What the tool takes from the agent, and what from the host."""
 
     names: tuple[str, ...]
@@ -63,8 +63,7 @@ class _Shape:
     reader: ModelReader | SchemaReader
 
 
-@dataclass(frozen=True, slots=True)
-class _Gated:
+class _Gated(msgspec.Struct, frozen=True):
     """One tool, and the gate before it."""
 
     gate: Gate
@@ -97,7 +96,7 @@ class _Gated:
                 raise InvalidArguments("The arguments do not fit the tool's parameters.")
             arguments = reader.read({**dict(zip(by_place, args, strict=True)), **given})
         except InvalidArguments as error:
-            return note_invalid(self.gate, invalid(self.entry.name, error.message), about)
+            return record_invalid(self.gate, invalid(self.entry.name, error.message), about)
 
         async def live(action: Action) -> Done:
             try:

@@ -8,8 +8,10 @@ import dataclasses
 import json
 from typing import Any, TypeVar
 
+import msgspec
+
 from paddock.doors.tools.arguments import SchemaReader
-from paddock.doors.tools.crossing import Entry, cross, entry, note_invalid
+from paddock.doors.tools.crossing import Entry, cross, entry, record_invalid
 from paddock.doors.tools.definition import effect_of
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.result import ToolResult, invalid
@@ -40,8 +42,7 @@ def from_openai_agents(
     return changed  # type: ignore[no-any-return]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Gated:
+class _Gated(msgspec.Struct, frozen=True):
     """One tool, and the gate before it."""
 
     gate: Gate
@@ -62,7 +63,7 @@ class _Gated:
         try:
             arguments = reader.read(text)
         except InvalidArguments as error:
-            return note_invalid(self.gate, invalid(self.entry.name, error.message), about)
+            return record_invalid(self.gate, invalid(self.entry.name, error.message), about)
 
         async def live(action: Action) -> Done:
             try:

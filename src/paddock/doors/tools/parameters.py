@@ -12,12 +12,13 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from paddock.doors.tools.annotations import described, readable
 from paddock.doors.tools.arguments import made_from, normal_form
 from paddock.doors.tools.errors import InvalidArguments
 from paddock.doors.tools.plain import said
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -25,16 +26,14 @@ if TYPE_CHECKING:
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What a function is called with."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """What a function takes."""
 
     signature: inspect.Signature
@@ -93,8 +92,7 @@ class Parameters:
         return made.model_dump_json(by_alias=True, exclude=left_out, warnings="none")
 
 
-@dataclass(frozen=True, slots=True)
-class _Offered:
+class _Offered(msgspec.Struct, frozen=True):
     """A parameter that the agent may set."""
 
     name: str

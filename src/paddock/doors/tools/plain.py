@@ -6,21 +6,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 _MAX_ERROR = 4000
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON. Models, dataclasses, dates and the like as what they say; what has no
-    JSON as its representation."""
+    """The value as JSON. Models, dataclasses, structs, dates and the like as what they say; what
+    has no JSON as its representation."""
     if value is None or type(value) in (str, bool, int):
         return value
     from pydantic_core import to_json
 
     try:
-        text = to_json(value, fallback=shown, bytes_mode="base64", inf_nan_mode="strings")
+        text = to_json(value, fallback=_unknown, bytes_mode="base64", inf_nan_mode="strings")
         return json.loads(text)
     except Exception:  # a cycle, half of a surrogate pair, a serializer that fails
         return shown(value)
+
+
+def _unknown(value: Any) -> Any:
+    """Return a struct as its fields, and the representation of anything else that Pydantic does not
+    know."""
+    return msgspec.structs.asdict(value) if isinstance(value, msgspec.Struct) else shown(value)
 
 
 def rendered(value: Any) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, assert_never
+
+import msgspec
 
 from paddock.doors.tools.errors import InvalidArguments, ToolDrafted, ToolError, ToolRefused
 from paddock.doors.tools.plain import rendered
 from paddock.model.action import Outcome, Receipt
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True):
     """The answer to one call. Without an outcome it never became an action."""
 
     name: str
@@ -25,7 +24,15 @@ class ToolResult:
     why: str | None = None
     step: int | None = None
     draft_id: str | None = None
-    cause: BaseException | None = field(default=None, compare=False, repr=False)
+    cause: BaseException | None = None
+
+    def __repr__(self) -> str:
+        # Without the cause: nothing has masked what it says.
+        return (
+            f"ToolResult(name={self.name!r}, text={self.text!r}, is_error={self.is_error!r}, "
+            f"outcome={self.outcome!r}, value={self.value!r}, why={self.why!r}, "
+            f"step={self.step!r}, draft_id={self.draft_id!r})"
+        )
 
     def unwrap(self) -> Any:
         """The value, for a caller in Python; raises a ToolError where there is none."""

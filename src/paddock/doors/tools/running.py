@@ -15,15 +15,15 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar
 
+import msgspec
+
 from paddock.fence.offload import offload
-from paddock.model.values import dataclass
 
 T = TypeVar("T")
 MAX_ITEMS = 100_000  # of a generator; one that goes on for ever must not take the host with it
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     """What a function returned, or what it raised."""
 
     value: Any = None

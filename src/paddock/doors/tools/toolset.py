@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from paddock.doors.tools.crossing import Entry, cross, entry, note_invalid
+from paddock.doors.tools.crossing import Entry, cross, entry, record_invalid
 from paddock.doors.tools.definition import Tool, ToolMethod, tool
 from paddock.doors.tools.errors import InvalidArguments, ToolError
 from paddock.doors.tools.plain import plain, said
@@ -77,7 +77,7 @@ class Tools:
         try:
             form = self._known(name).parameters.read({} if arguments is None else arguments)
         except InvalidArguments as error:
-            return note_invalid(self.gate, invalid(str(name), error.message), context)
+            return record_invalid(self.gate, invalid(str(name), error.message), context)
         live = self._live(name, is_here=is_here)
         preview = self._preview(name, is_here=is_here)
         return await cross(self.gate, self._entries[name], form, live, preview, context)

@@ -15,10 +15,11 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
+import msgspec
+
 from paddock.fence.container.mount_table import mount_number
 from paddock.fence.container.notifier import inner_pids
 from paddock.model.results import FileEvent
-from paddock.model.values import dataclass
 
 _CLOEXEC, _NONBLOCK, _UNLIMITED_MARKS = 0x1, 0x2, 0x20
 _MARK_ADD, _MARK_MOUNT = 0x1, 0x10
@@ -56,8 +57,7 @@ class FileLog:
             self._closers.pop()()  # type: ignore[operator]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(msgspec.Struct, frozen=True):
     log: FileLog
     target: str
 
@@ -137,10 +137,11 @@ class Auditor:
         if mark is None or pid == os.getpid():
             return
         path = os.readlink(f"/proc/self/fd/{fd}")
-        try:
-            inner = inner_pids(pid)[0]
-        except OSError:
-            inner = mark.log.pids.get(pid, 0)  # it has ended meanwhile
+        inner = 0
+        with contextlib.suppress(OSError):
+            inner = inner_pids(pid)[0]  # 0 of a process that has ended and is not gone yet
+        if not inner:
+            inner = mark.log.pids.get(pid, 0)
         access = "write" if mask & _CLOSE_WRITE else "read"
         mark.log.add(FileEvent(_inner_path(mark.target, path), access, inner, time.time()))
 

@@ -11,19 +11,19 @@ import socket
 import stat
 from collections.abc import Sequence
 
+import msgspec
+
 from paddock.fence.container import bubblewrap
 from paddock.fence.container.network import NamespaceSockets
 from paddock.fence.container.plan import NOTHING_TO_RUN
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 
 BOOT_TIMEOUT_S = 30.0
 _MAX_FDS = 1 + len(agreed.SOCKETS)
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(msgspec.Struct, frozen=True):
     """What a guest hands over when it has booted."""
 
     listener: int

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from paddock.model.spec import Limits
-from paddock.model.values import dataclass
+if TYPE_CHECKING:
+    from paddock.model.spec import Limits
 
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
@@ -22,8 +21,7 @@ _PERIOD_US = 100_000
 GROUP = "paddock"
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(NamedTuple):
     """What the kernel counted for one group since it was made."""
 
     cpu_s: float = 0.0
@@ -51,12 +49,11 @@ class Group(Protocol):
     def hits(self) -> dict[str, int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """Where groups can be made here, or why they cannot."""
 
     version: int  # 0: none
-    bases: Mapping[str, Path] = field(default_factory=dict)
+    bases: Mapping[str, Path] = {}
     why_not: str | None = None
     fix: str | None = None
 
@@ -108,8 +105,7 @@ def remove(paths: list[str]) -> list[str]:
     return left
 
 
-@dataclass(frozen=True, slots=True)
-class GroupV2:
+class GroupV2(NamedTuple):
     """One directory has it all."""
 
     path: Path
@@ -149,8 +145,7 @@ class GroupV2:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GroupV1:
+class GroupV1(NamedTuple):
     """One directory for each controller."""
 
     by_controller: Mapping[str, Path]

@@ -14,6 +14,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
 from paddock.fence.container import bubblewrap, cgroups, rootfs, seccomp
@@ -27,7 +29,6 @@ from paddock.fence.guest import agreed, wire
 from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, MountMode, Spec
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 
@@ -46,8 +47,7 @@ BASE_ENV = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Enforcing:
+class _Enforcing(msgspec.Struct, frozen=True):
     """How each limit will be kept for one spec on this host."""
 
     by: dict[str, str]

@@ -4,6 +4,8 @@ It prepares a sandbox's mounts, has its nursery fork the guest, sees its end, an
 it left. When its host process ends, by whatever cause, the keeper sees its socket close, ends every
 sandbox, cleans up and goes. When the keeper itself is killed, nursery and guests die with it and
 the next keeper sweeps. So a start costs the same however large the host process is.
+
+It runs without the packages around Paddock: what it imports uses the standard library alone.
 """
 
 from __future__ import annotations
@@ -167,10 +169,8 @@ class Keeper:
     def _ready(self, ask: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         box = self._boxes[ask["id"]]
         assert box.record is not None
-        fields = {name: getattr(box.record, name) for name in Record.__slots__}
         started = _start_time(box.pid)
-        fields.update(init_pid=box.pid, init_started=started, info=ask["info"])
-        box.record = Record(**fields)
+        box.record = box.record._replace(init_pid=box.pid, init_started=started, info=ask["info"])
         box.record.write(self._home.sandboxes / ask["id"])
         return {}
 

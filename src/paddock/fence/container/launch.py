@@ -7,15 +7,13 @@ needs no right to the original path. An ordinary user's own paths are opened and
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.fence.container import mounts
 from paddock.fence.container.sources import open_source
-from paddock.model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """A detached mount, or (of an ordinary user) an open path, by its number in the plan."""
 
     number: int

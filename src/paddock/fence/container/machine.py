@@ -7,8 +7,9 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from paddock.fence.channel import Channel
 from paddock.fence.container import socket_memory
@@ -21,14 +22,12 @@ from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
-from paddock.model.values import dataclass
 
 DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
 _CALL_S = 10.0
 
 
-@dataclass(slots=True)
-class Parts:
+class Parts(msgspec.Struct):
     """What the driver hands over when a machine has booted."""
 
     machine_id: str
@@ -236,7 +235,7 @@ class ContainerMachine:
         usage = self._usage
         io = {"read_bytes": usage["read"], "written_bytes": usage["written"]}
         if self._parts.group is not None:
-            return replace(self._parts.group.counters(), **io)
+            return self._parts.group.counters()._replace(**io)
         counted = {"cpu_s": usage["cpu"], "memory_bytes": usage["memory"], "pids": usage["pids"]}
         return Counters(**counted, **io)
 

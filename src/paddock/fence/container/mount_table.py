@@ -6,13 +6,12 @@ import os
 import re
 import stat
 
-from paddock.model.values import dataclass
+import msgspec
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """One line of mountinfo: what part of which file system is where, and whether to be written."""
 
     number: int
@@ -22,8 +21,7 @@ class Mount:
     is_readonly: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MountTable:
+class MountTable(msgspec.Struct, frozen=True):
     """The mounts of one sandbox. They never change: nothing inside can mount."""
 
     mounts: tuple[Mount, ...]

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+import msgspec
+
 from paddock.fence.container import expressions as ex
 from paddock.fence.container.netlink import (
     ACK,
@@ -29,7 +31,6 @@ from paddock.fence.container.netlink import (
     nested,
     text,
 )
-from paddock.model.values import dataclass
 
 TABLE = "paddock"
 LOG_GROUP = 1
@@ -55,8 +56,7 @@ _MESSAGE_HEADER = 4
 _LOGGED_PAYLOAD = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(msgspec.Struct, frozen=True):
     """Where on loopback the host listens, for one family of addresses."""
 
     family: int

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from paddock.model.values import dataclass
+import msgspec
 
 REQUEST, ACK, DUMP, REPLACE, EXCL, CREATE, APPEND = 0x1, 0x4, 0x300, 0x100, 0x200, 0x400, 0x800
 _ERROR, _DONE = 2, 3
@@ -34,8 +34,7 @@ class Refused(OSError):
         self.what = what
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """One message without its number, which the exchange gives it."""
 
     what: str  # for people, should the kernel refuse it
@@ -44,8 +43,7 @@ class Message:
     flags: int = REQUEST | ACK
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """One message from the kernel."""
 
     kind: int

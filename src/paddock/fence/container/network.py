@@ -16,10 +16,11 @@ import socket
 import struct
 from collections.abc import Iterator
 
+import msgspec
+
 from paddock.fence.container import netfilter, netlink
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
-from paddock.model.values import dataclass
 
 _BACKLOG = 512
 _PROBED = ("192.0.2.1", 9)  # of a range that is nobody's
@@ -80,8 +81,7 @@ class NamespaceSockets:
             sock.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """A packet that was refused."""
 
     protocol: str  # udp, icmp ..., or the number
@@ -90,8 +90,7 @@ class Attempt:
     dns_name: str | None = None  # that a DNS query asks for
 
 
-@dataclass(frozen=True, slots=True)
-class DoorSockets:
+class DoorSockets(msgspec.Struct, frozen=True):
     """What the network door serves, all non-blocking. The IPv6 ones are None on a host without."""
 
     tcp4: socket.socket

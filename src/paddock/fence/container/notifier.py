@@ -18,7 +18,8 @@ import struct
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from paddock.fence.container import kernel, locks
 from paddock.fence.container.programs import Attempt, absolute_path

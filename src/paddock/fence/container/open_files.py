@@ -15,8 +15,9 @@ import os
 import stat
 from collections.abc import Iterator
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.state.trees.held import HeldFiles, MappedFiles
 
 _DELETED = " (deleted)"
@@ -125,8 +126,7 @@ def _processes(init_pid: int) -> Iterator[int]:
                 pending += map(int, file.read().split())
 
 
-@dataclass(frozen=True, slots=True)
-class _Map:
+class _Map(msgspec.Struct, frozen=True):
     """A mapped file. The kernel prints a newline in a name as \\012 and a backslash as it is, so
     there may be two paths that it can mean."""
 

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable
 from functools import cache
 
+import msgspec
+
 from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
-from paddock.model.values import dataclass
 
 INSIDE = "/.paddock"
 _SHM_BYTES = 64 << 20
@@ -32,8 +33,7 @@ class Kind(enum.Enum):
     OVERLAY = "overlay"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A tree of the host: a path, or a layer by name (and a directory in it)."""
 
     path: str = ""
@@ -44,8 +44,7 @@ class Source:
     identity: tuple[int, int] | None = None  # of a caller's own path: checked when it is opened
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """One tree at one place. `below` is a path within the source; `upper` and `hiding`, which
     takes names away from what is below it, are within the own layer."""
 
@@ -57,8 +56,7 @@ class Bind:
     hiding: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Everything bubblewrap needs to know."""
 
     layer: Source

@@ -27,13 +27,13 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import field
+
+import msgspec
 
 from paddock.fence.container import kernel
 from paddock.fence.container.mount_table import MountTable
 from paddock.fence.elf import Elf, read_elf_descriptor
 from paddock.model.results import ExecEvent
-from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 
 _SHEBANG_BYTES = 256  # what the kernel reads of a script's first line
@@ -65,8 +65,7 @@ _LOADER_OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """One exec before it happens.
 
     `is_first` marks the guest's own child, which the guest waits for: it is answered at once.
@@ -82,8 +81,7 @@ class Attempt:
     argv: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramFile:
+class ProgramFile(msgspec.Struct, frozen=True):
     """One file that an exec would run, and the arguments that it would get."""
 
     called: str
@@ -93,8 +91,7 @@ class ProgramFile:
     is_writable: bool = False  # by the agent
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(msgspec.Struct, frozen=True):
     """The facts about a program's file that do not depend on its name."""
 
     elf: Elf | None
@@ -102,16 +99,15 @@ class _Facts:
     is_writable: bool
 
 
-@dataclass(slots=True)
-class KnownPrograms:
+class KnownPrograms(msgspec.Struct):
     """Programs that rules name, by size and content, so that a copy is recognised."""
 
     root_pid: int
     mounts: MountTable
-    by_size: dict[int, list[str]] = field(default_factory=dict)
+    by_size: dict[int, list[str]] = {}
     # What is known of files that the agent cannot write. Of one that it can write, nothing is
     # remembered: a file can change through memory without a trace in its times.
-    _facts: dict[tuple[int, int], _Facts] = field(default_factory=dict)
+    _facts: dict[tuple[int, int], _Facts] = {}
 
     @classmethod
     def find(cls, root_pid: int, patterns: Iterable[str], search: str) -> KnownPrograms:
@@ -190,8 +186,7 @@ def resolve_command(
     return _Resolver(caller, known, is_cut=False).resolve(caller.open(program), program, words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+class _Caller(msgspec.Struct, frozen=True):
     """The thread that makes the call: names mean what they mean to it."""
 
     pid: int
@@ -225,8 +220,7 @@ class _Caller:
         return _open_in_root(self.pid, os.path.join(self.cwd, path))
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedProgram:
+class _NamedProgram(msgspec.Struct, frozen=True):
     """A program that a program file names, with the arguments that it would get."""
 
     path: bytes
@@ -234,8 +228,7 @@ class _NamedProgram:
     is_loaded: bool = False  # by a loader, after the call
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolver:
+class _Resolver(msgspec.Struct, frozen=True):
     """Follows the names in program files from one exec on."""
 
     caller: _Caller

@@ -6,9 +6,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from paddock.fence.base import Place
 from paddock.fence.container import inside, kernel

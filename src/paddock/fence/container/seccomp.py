@@ -12,8 +12,9 @@ import errno
 import os
 from functools import cache
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 
 _ALLOW = 0x7FFF0000
 _NOTIFY = 0x7FC00000
@@ -24,8 +25,7 @@ _SET_ID = 0o6000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Calls that fail with `code`, and why."""
 
     calls: tuple[str, ...]
@@ -44,8 +44,7 @@ class Condition(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentRefusal:
+class ArgumentRefusal(msgspec.Struct, frozen=True):
     """A call that fails with `code`, or does nothing where that is 0, if all of these arguments
     (position, mask, value) are so, and why."""
 

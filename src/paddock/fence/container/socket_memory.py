@@ -22,8 +22,9 @@ import socket
 import struct
 from collections.abc import Iterable
 
+import msgspec
+
 from paddock.fence.container import netlink
-from paddock.model.values import dataclass
 
 WATCH_S = 0.25  # between two looks
 NEAR_S = 0.05  # between two looks when much is held
@@ -40,8 +41,7 @@ _RECEIVED, _SENT, _QUEUED, _BACKLOG = 0, 2, 5, 7
 _COUNTERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SocketKind:
+class SocketKind(msgspec.Struct, frozen=True):
     """One kind of sockets: how to ask for all of them, and where an answer has its counters."""
 
     name: str

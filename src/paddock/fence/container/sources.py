@@ -7,13 +7,15 @@ and from then on it is opened by a path without links and compared.
 
 from __future__ import annotations
 
-import dataclasses
 import os
+from typing import TYPE_CHECKING
 
 from paddock.fence.container import kernel
 from paddock.model.errors import Conflict, InvalidInput
-from paddock.model.spec import Mount, Spec
 from paddock.state.home import Home
+
+if TYPE_CHECKING:
+    from paddock.model.spec import Mount, Spec
 
 # Not files of the caller's but windows into the kernel and into other processes.
 _NEVER = ("/proc", "/sys", "/dev")
@@ -21,8 +23,10 @@ _NEVER = ("/proc", "/sys", "/dev")
 
 def resolved(home: Home, spec: Spec) -> Spec:
     """The spec with every source as a real path and an identity."""
+    from msgspec.structs import replace  # not above: the keeper has the standard library alone
+
     own = os.path.realpath(home.root)
-    return dataclasses.replace(spec, mounts=tuple(_resolve(m, own) for m in spec.mounts))
+    return replace(spec, mounts=tuple(_resolve(m, own) for m in spec.mounts))
 
 
 def open_source(path: str, identity: tuple[int, int]) -> int:
@@ -41,6 +45,8 @@ def open_source(path: str, identity: tuple[int, int]) -> int:
 
 
 def _resolve(mount: Mount, own: str) -> Mount:
+    from msgspec.structs import replace
+
     if mount.source is None:
         return mount
     path = os.path.realpath(os.path.expanduser(mount.source))
@@ -52,7 +58,7 @@ def _resolve(mount: Mount, own: str) -> Mount:
             hint=f"looked for {path}",
         ) from None
     _check_allowed(mount.source, path, own)
-    return dataclasses.replace(mount, source=path, identity=(info.st_dev, info.st_ino))
+    return replace(mount, source=path, identity=(info.st_dev, info.st_ino))
 
 
 def _check_allowed(written: str, path: str, own: str) -> None:

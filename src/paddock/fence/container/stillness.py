@@ -16,14 +16,12 @@ _TURN_NS = 5_000_000  # on a core: enough to take an answer
 _BUSY_S = 0.3  # that a busy machine is waited for
 MANY, ONE = 3, 1  # looks in a row: of several threads one may be between two waits
 _MAX_TASKS = 4096
-_AT_WORK = b"RD"
-# Functions of the kernel in which a process waits for a child, or for what that writes to a pipe.
-# The second line is vfork and posix_spawn, by the kernel's version: the parent stands still until
-# the child has executed its program, and that is when a fork of a run goes live at a program.
-_WAITS = (
-    b"do_wait", b"pipe_read", b"anon_pipe_read", b"pipe_wait",
-    b"kernel_clone", b"_do_fork", b"wait_for_vfork_done",
-)  # fmt: skip
+# Functions of the kernel in which the parent of vfork and posix_spawn stands still, by the kernel's
+# version, until the child has executed its program. That is when a fork of a run goes live at a
+# program. The state of the parent is D meanwhile, which is otherwise that of a thread at work.
+_VFORK_WAITS = (b"kernel_clone", b"_do_fork", b"wait_for_vfork_done")
+# Those and functions in which a process waits for a child, or for what that writes to a pipe.
+_WAITS = (b"do_wait", b"pipe_read", b"anon_pipe_read", b"pipe_wait", *_VFORK_WAITS)
 
 
 async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
@@ -44,10 +42,8 @@ async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -
 
 
 def is_at_work(init_pid: int) -> bool:
-    """Whether some thread of a descendant of the process runs, or could run."""
-    return any(
-        state in _AT_WORK for pid, tasks in _below(init_pid) for state in _states(pid, tasks)
-    )
+    """Return whether some thread of a descendant of the process runs, or could run."""
+    return any(_is_busy(pid, task) for pid, tasks in _below(init_pid) for task in tasks)
 
 
 def work_of(init_pid: int) -> int:
@@ -66,9 +62,7 @@ def _waits_for_child(pid: int, tasks: list[str]) -> bool:
     work."""
     if len(tasks) != 1 or not _children(pid):
         return False
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan", "rb") as file:
-        return file.read() in _WAITS
-    return False
+    return _wait_function(pid, tasks[0]) in _WAITS
 
 
 def _below(init_pid: int) -> Iterator[tuple[int, list[str]]]:
@@ -101,14 +95,22 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _states(pid: int, tasks: list[str]) -> bytes:
-    found = b""
-    for task in tasks:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
-            line = file.read()
-            # Behind the name, which may hold anything, and ends with the last bracket.
-            found += line[line.rindex(b")") + 2 :][:1]
-    return found
+def _is_busy(pid: int, task: str) -> bool:
+    state = b""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+        line = file.read()
+        # Behind the name, which may hold anything, and ends with the last bracket.
+        state = line[line.rindex(b")") + 2 :][:1]
+    if state == b"D":
+        return _wait_function(pid, task) not in _VFORK_WAITS
+    return state == b"R"
+
+
+def _wait_function(pid: int, task: str) -> bytes:
+    """Return the function of the kernel in which a thread waits; empty where that is not told."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/wchan", "rb") as file:
+        return file.read()
+    return b""
 
 
 def _tasks(pid: int) -> list[str]:

@@ -169,13 +169,30 @@ class Process:
         stream.on_room = self._resume
 
     def signal(self, number):
-        """To the program, its session, and whatever descends from it in another one."""
+        """Signal the program, its session, and whatever descends from it in another session."""
+        if number == _signal.SIGKILL:
+            self._kill_family()
+            return
+        for pid in _family(self.pid, self._orphans):
+            _kill(os.kill, pid, number)
+
+    def _kill_family(self):
+        """Stop the whole family, then kill it.
+
+        A process in a session of its own is found through its parent only. If its parent forked
+        it after /proc was read and was killed before the next read, it would escape. A stopped
+        process forks nothing, so reading /proc until nothing new appears finds every child.
+        """
         for _ in range(KILL_PASSES):
-            found = _family(self.pid, self._orphans)
-            for pid in found:
-                _kill(os.kill, pid, number)
-            if number != _signal.SIGKILL or not found.keys() - {self.pid}:
-                return  # a fork bomb needs more than one pass, a signal to handle just one
+            stopped = set()
+            while new := _family(self.pid, self._orphans).keys() - stopped:
+                for pid in new:
+                    _kill(os.kill, pid, _signal.SIGSTOP)
+                stopped |= new
+            for pid in stopped:
+                _kill(os.kill, pid, _signal.SIGKILL)
+            if not stopped - {self.pid}:
+                return
 
     def stop(self, grace_s, limit):
         """SIGTERM, a moment to tidy up, then SIGKILL to all that is left of it. What descends from

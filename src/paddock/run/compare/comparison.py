@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict
+
+from paddock.journal.index_terms import MAX_WORDS, changed_terms
+from paddock.journal.plain_values import as_json
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
-from paddock.run.compare.conditions import origin, otherwise
+from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.ends import Ends, ends, money_moved
-from paddock.run.compare.moves import Move
 from paddock.run.compare.pairing import Pair, Pairing, pair
 from paddock.run.compare.trail import Trail, read_trail
 
@@ -22,8 +24,7 @@ MAX_RUNS = 200
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One run of a comparison."""
 
     trail: Trail
@@ -38,7 +39,7 @@ class Column:
             "run": report.run,
             "directory": str(self.trail.directory),
             "kind": report.kind,
-            "lineage": report.lineage,
+            "lineage": None if report.lineage is None else as_json(report.lineage),
             "otherwise": list(self.otherwise),
             "agent": report.agent,
             "stage": report.stage,
@@ -60,12 +61,11 @@ class Column:
             "faults": dict(report.faults),
             "judgements": dict(self.trail.verdicts.counts),
             "broken": broken(self.trail),
-            "divergence": report.divergence,
+            "divergence": report.divergence_json,
         }
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, dict=True):
     """All of it. The first run is what the others are held against."""
 
     columns: tuple[Column, ...]
@@ -75,17 +75,17 @@ class Comparison:
     @cached_property
     def groups(self) -> tuple[tuple[Column, ...], ...]:
         """Runs that did the same, together, in the order in which they were given."""
-        found: dict[str, list[Column]] = {}
+        groups_by_sameness: dict[str, list[Column]] = {}
         for column in self.columns:
-            found.setdefault(column.sameness, []).append(column)
-        return tuple(map(tuple, found.values()))
+            groups_by_sameness.setdefault(column.sameness, []).append(column)
+        return tuple(map(tuple, groups_by_sameness.values()))
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing is otherwise, in any step or at the end."""
-        return all(one.first is None for one in self.pairings) and not any(
-            one.world or one.files.is_same is False for one in self.ends
-        )
+        """Return whether nothing is otherwise, in any step or at the end."""
+        has_same_steps = all(pairing.first is None for pairing in self.pairings)
+        is_end_other = any(end.world or end.files.is_same is False for end in self.ends)
+        return has_same_steps and not is_end_other
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -106,29 +106,46 @@ def compare(directories: Sequence[Path], *, is_full: bool = False) -> Comparison
     trails = [read_trail(directory) for directory in directories]
     first, others = trails[0], trails[1:]
     return Comparison(
-        tuple(_column(one, first) for one in trails),
-        tuple(pair(first, one, is_full=is_full) for one in others),
-        tuple(ends(first, one) for one in others),
+        tuple(_column(trail, first) for trail in trails),
+        tuple(pair(first, trail, is_full=is_full) for trail in others),
+        tuple(ends(first, trail) for trail in others),
     )
 
 
 def broken(trail: Trail) -> dict[str, list[str]]:
     """Invariants of stand-ins that do not hold at the end."""
     world = trail.report.world
-    return {} if world is None else {name: list(said) for name, said in world.broken.items()}
+    if world is None:
+        return {}
+    return {name: list(invariants) for name, invariants in world.broken.items()}
 
 
 def _column(trail: Trail, first: Trail) -> Column:
-    different = () if trail is first else otherwise(trail, first)
-    return Column(trail, origin(trail, first), different, money_moved(trail), _sameness(trail))
+    # In words: `stage narrow`, `seed 7`, `fault timeout`.
+    otherwise = changed_terms(trail.terms, first.terms)
+    return Column(trail, _origin(trail, first), otherwise, money_moved(trail), _sameness(trail))
+
+
+def _origin(trail: Trail, first: Trail) -> str:
+    """Return where a run comes from: empty, `fork of R at 7`, `replay of R`. The first run of a
+    comparison is not named."""
+    lineage = trail.opened.lineage
+    if lineage is None:
+        return ""
+    of = "" if lineage.run == first.run else f" of {lineage.run}"
+    place = "" if lineage.at is None else f" at {lineage.at}"
+    return f"{trail.report.kind}{of}{place}"[:MAX_WORDS]
 
 
 def _sameness(trail: Trail) -> str:
     """What was wanted, of which sort, what was decided and what came of it, in order; and how it
     ended. Not the words: two runs of a model hardly ever have the same."""
-    deeds = [(one.key, one.verdict, one.outcome, one.status) for one in trail.moves]
+    steps = [
+        (step.key, step.verdict, step.recorded.outcome, step.recorded.status)
+        for step in trail.steps
+    ]
     end = [trail.report.exit_code, trail.report.state, dict(trail.verdicts.counts), broken(trail)]
-    text = json.dumps([deeds, end], sort_keys=True)
+    text = json.dumps([steps, end], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -139,33 +156,34 @@ def _against(pairing: Pairing, end: Ends) -> dict[str, Any]:
         "shared_before": pairing.shared_before,
         "counts": pairing.counts,
         "first_divergence": None if pairing.first is None else pairing.first.as_json(),
-        "steps": [_row(one) for one in pairing.pairs],
+        "steps": [_row(pair) for pair in pairing.pairs],
         **end.as_json(),
     }
 
 
-def _row(one: Pair) -> dict[str, Any]:
+def _row(pair: Pair) -> dict[str, Any]:
     return {
-        "what": one.what,
-        "parts": [part.value for part in one.parts],
-        "a": _side(one.here),
-        "b": _side(one.there),
+        "what": pair.what,
+        "parts": [part.value for part in pair.parts],
+        "a": _side(pair.here),
+        "b": _side(pair.there),
     }
 
 
-def _side(move: Move | None) -> dict[str, Any] | None:
-    if move is None:
+def _side(step: ComparedStep | None) -> dict[str, Any] | None:
+    if step is None:
         return None
+    recorded = step.recorded
     return {
-        "step": move.step,
-        "kind": move.kind,
-        "call": move.call,
-        "says": list(move.says),
-        "verdict": move.verdict,
-        "decided_by": move.decided_by,
-        "outcome": move.outcome,
-        "status": move.status,
-        "exit_code": move.exit_code,
-        "duration_us": move.duration_us,
-        "again": move.is_again,
+        "step": recorded.number,
+        "kind": recorded.kind,
+        "call": step.call,
+        "says": list(step.says),
+        "verdict": recorded.verdict,
+        "decided_by": recorded.decided_by,
+        "outcome": recorded.outcome,
+        "status": recorded.status,
+        "exit_code": recorded.exit_code,
+        "duration_us": recorded.duration_us,
+        "again": recorded.is_replayed,
     }

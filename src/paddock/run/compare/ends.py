@@ -9,11 +9,12 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.model.errors import NotFound, PaddockError
-from paddock.model.values import dataclass
 from paddock.run.compare.fields import FieldDifference, differences
 from paddock.run.compare.trail import Trail
 from paddock.state.home import Home
@@ -29,8 +30,7 @@ _WHAT = {"added": "only in B", "deleted": "only in A", "modified": "changed"}
 _NOT_MOVED = frozenset({"canceled", "failed", "pending", "requires_action"})
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentDifference:
+class DocumentDifference(msgspec.Struct, frozen=True):
     """A document of a stand-in that is not the same at both ends."""
 
     kind: str
@@ -43,34 +43,28 @@ class DocumentDifference:
         return {"kind": self.kind, "id": self.id, "what": self.what, "fields": fields}
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceDifference:
+class ServiceDifference(msgspec.Struct, frozen=True):
     """One stand-in at both ends. `why` says that it could not be compared, and why not."""
 
     name: str
     count: int = 0
     documents: tuple[DocumentDifference, ...] = ()
     why: str | None = None
-    inner: Mapping[str, str] = field(default_factory=dict)  # kinds that are its own memory only
+    inner: Mapping[str, str] = {}  # kinds that are its own memory only
 
     def as_json(self) -> dict[str, Any]:
         told = [one.as_json() for one in self.documents]
         return {"service": self.name, "count": self.count, "documents": told, "why": self.why}
 
 
-@dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(msgspec.Struct, frozen=True):
     """A file that is not the same at both ends."""
 
     path: str
     what: str
 
-    def as_json(self) -> dict[str, Any]:
-        return {"path": self.path, "what": self.what}
 
-
-@dataclass(frozen=True, slots=True)
-class FilesEnd:
+class FilesEnd(msgspec.Struct, frozen=True):
     """The writable files of both. `is_same` is None when one has no record of them."""
 
     is_same: bool | None
@@ -85,12 +79,11 @@ class FilesEnd:
             "a": self.here,
             "b": self.there,
             "count": self.count,
-            "differences": [one.as_json() for one in self.files],
+            "differences": [asdict(one) for one in self.files],
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(msgspec.Struct, frozen=True):
     """Both ends of a pairing."""
 
     files: FilesEnd

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
+from paddock.run.matching.rows import ABSENT
 
 MAX_FIELDS = 200
 MAX_VALUE = 2000  # characters of one value; whole ones are asked for with `full`
@@ -15,15 +17,7 @@ _MAX_DEPTH = 12  # below it values are compared as a whole
 _MAX_PARSED = 1 << 20  # of a text that looks like JSON
 
 
-class _Absent:
-    """In place of a value that is not there."""
-
-
-ABSENT = _Absent()
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(msgspec.Struct, frozen=True):
     """One value that differs. What is not there is ABSENT."""
 
     at: str

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
+from msgspec.structs import asdict
+
 from paddock.model.plural import many
+from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
-from paddock.run.compare.fields import ABSENT, FieldDifference
-from paddock.run.compare.moves import Move
-from paddock.run.compare.page_steps import OUTCOMES, VERDICTS, matrix, steps
-from paddock.run.compare.pairing import Pairing
+from paddock.run.compare.fields import FieldDifference
+from paddock.run.compare.pairing import Pair, Pairing, Part
 from paddock.run.compare.trail import Trail
 from paddock.run.compare.words import (
     counts_text,
@@ -21,11 +21,13 @@ from paddock.run.compare.words import (
     ended_text,
     moved_text,
     parting_text,
+    said_lines,
     spent_text,
     took_text,
 )
 from paddock.run.html import (
     Markup,
+    Row,
     Tone,
     badge,
     beside,
@@ -39,7 +41,18 @@ from paddock.run.html import (
     section,
     table,
 )
+from paddock.run.matching.rows import ABSENT
 
+_MAX_ROWS = 1000  # of steps in one table: a page must stay one that opens
+_MAX_EACH = 100  # of each of many runs
+_MAX_GLANCE = 300
+_VERDICTS: Mapping[str, Tone] = {
+    "allow": "good", "simulate": "info", "fault": "warn", "ask": "warn", "block": "bad",
+}  # fmt: skip
+_OUTCOMES: Mapping[str, Tone] = {
+    "done": "good", "simulated": "info", "drafted": "info", "failed": "bad", "refused": "bad",
+    "faulted": "warn",
+}  # fmt: skip
 _MAX_FIELDS = 40
 _FEW = 3  # runs that fit beside each other
 _MAX_LISTED = 100
@@ -62,7 +75,7 @@ def _parts(comparison: Comparison) -> Iterator[Markup]:
     yield _verdict(comparison)
     yield section("The runs", _runs(comparison), *_groups(comparison))
     if len(comparison.columns) > 2:
-        yield section("Step by step", matrix(comparison))
+        yield section("Step by step", _matrix(comparison))
     for pairing, end in zip(comparison.pairings, comparison.ends, strict=True):
         yield from _against(pairing, end, is_alone=len(comparison.pairings) == 1)
 
@@ -70,7 +83,7 @@ def _parts(comparison: Comparison) -> Iterator[Markup]:
 def _verdict(comparison: Comparison) -> Markup:
     if comparison.is_same:
         return paragraph("They did the same and ended the same.", tone="good")
-    others = [one for one in comparison.pairings if one.first is not None]
+    others = [pairing for pairing in comparison.pairings if pairing.first is not None]
     if not others:
         return paragraph("Their steps are the same; they ended differently.", tone="warn")
     if len(comparison.pairings) == 1:
@@ -81,16 +94,16 @@ def _verdict(comparison: Comparison) -> Markup:
 
 def _runs(comparison: Comparison) -> Markup:
     """A few runs stand side by side, many below each other. What none of them has is left out."""
-    told = [
+    facts = [
         _facts(column, pairing)
         for column, pairing in zip(comparison.columns, [None, *comparison.pairings], strict=True)
     ]
-    names = [name for name in told[0] if any(one[name] not in ("", "-") for one in told)]
-    if len(told) <= _FEW:
-        header = [joined([letter, one["Run"]]) for letter, one in zip("ABC", told, strict=False)]
+    names = [name for name in facts[0] if any(run[name] not in ("", "-") for run in facts)]
+    if len(facts) <= _FEW:
+        header = [joined([letter, run["Run"]]) for letter, run in zip("ABC", facts, strict=False)]
         rest = [name for name in names if name not in ("Run", "Parts at")]
-        return table(("", *header), [(name, *(one[name] for one in told)) for name in rest])
-    return table(names, [[one[name] for name in names] for one in told])
+        return table(("", *header), [(name, *(run[name] for run in facts)) for name in rest])
+    return table(names, [[run[name] for name in names] for run in facts])
 
 
 def _facts(column: Column, pairing: Pairing | None) -> dict[str, Markup | str]:
@@ -102,12 +115,12 @@ def _facts(column: Column, pairing: Pairing | None) -> dict[str, Markup | str]:
         "Ended": badge(ended_text(report), "good" if report.exit_code == 0 else "warn"),
         "Parts at": "" if pairing is None else parting_text(pairing),
         "Steps": str(report.steps),
-        "Decisions": _badges(report.verdicts, VERDICTS),
-        "Outcomes": _badges(report.outcomes, OUTCOMES),
+        "Decisions": _badges(report.verdicts, _VERDICTS),
+        "Outcomes": _badges(report.outcomes, _OUTCOMES),
         "Faults": _badges(report.faults, {}),
         "Verdicts": _judgements(column),
         "Broken": _broken(column),
-        "Alerts": counts_text({one.name: one.times for one in report.alerts}),
+        "Alerts": counts_text({alert.name: alert.times for alert in report.alerts}),
         "Asked": counts_text(asdict(report.answers)),
         "Drafts": str(report.drafted or ""),
         "Money moved": moved_text(column.money),
@@ -123,18 +136,21 @@ def _badges(counts: Mapping[str, int], tones: Mapping[str, Tone]) -> Markup:
 
 
 def _judgements(column: Column) -> Markup:
-    found = column.trail.verdicts
-    bad = {one.judgement.value for one in found.verdicts if one.judgement.is_bad}
+    report = column.trail.verdicts
+    bad = {verdict.judgement.value for verdict in report.verdicts if verdict.judgement.is_bad}
     return joined(
         badge(f"{name} {count}", "bad" if name in bad else "good")
-        for name, count in found.counts.items()
+        for name, count in report.counts.items()
     )
 
 
 def _broken(column: Column) -> Markup:
-    said = [f"{name}: {one}" for name, some in broken(column.trail).items() for one in some]
-    lines = [f'<span class="bad">{escaped(one)}</span>' for one in said[:_MAX_LISTED]]
-    return Markup("<br>".join(lines))
+    lines = [
+        f'<span class="bad">{escaped(f"{name}: {invariant}")}</span>'
+        for name, invariants in broken(column.trail).items()
+        for invariant in invariants
+    ]
+    return Markup("<br>".join(lines[:_MAX_LISTED]))
 
 
 def _groups(comparison: Comparison) -> Iterator[Markup]:
@@ -146,7 +162,7 @@ def _groups(comparison: Comparison) -> Iterator[Markup]:
         (
             str(len(group)),
             ended_text(group[0].trail.report),
-            joined([code(one.trail.run, 60) for one in group]),
+            joined([code(column.trail.run, 60) for column in group]),
         )
         for group in groups
     ]
@@ -154,7 +170,7 @@ def _groups(comparison: Comparison) -> Iterator[Markup]:
 
 
 def _against(pairing: Pairing, end: Ends, *, is_alone: bool) -> Iterator[Markup]:
-    parts = [*_first(pairing), steps(pairing, is_alone=is_alone), *_ends(end)]
+    parts = [*_first(pairing), _steps(pairing, is_alone=is_alone), *_ends(end)]
     if is_alone:
         yield section("Where they part", *parts[:1])
         yield section("Step by step", *parts[1:2])
@@ -172,8 +188,8 @@ def _first(pairing: Pairing) -> Iterator[Markup]:
         yield paragraph("They do not: every step is the same.", tone="good")
         return
     sides = [
-        _side(trail, move, told)
-        for trail, move, told in (
+        _side(trail, step, content)
+        for trail, step, content in (
             (pairing.here, first.pair.here, first.here),
             (pairing.there, first.pair.there, first.there),
         )
@@ -182,21 +198,25 @@ def _first(pairing: Pairing) -> Iterator[Markup]:
     yield Markup(f"{fields}\n{beside(*sides)}")
 
 
-def _side(trail: Trail, move: Move | None, told: Mapping[str, Any] | None) -> Markup:
-    if move is None or told is None:
+def _side(trail: Trail, step: ComparedStep | None, content: Mapping[str, Any] | None) -> Markup:
+    if step is None or content is None:
         return paragraph(code(trail.run, 60), "does not have this step.")
-    head = paragraph(code(trail.run, 60), f"step {move.step}:", code(move.call))
-    return Markup(f"{head}{block(told)}")
+    head = paragraph(code(trail.run, 60), f"step {step.step}:", code(step.call))
+    return Markup(f"{head}{block(content)}")
 
 
 def _field_table(fields: tuple[FieldDifference, ...], most: int = _MAX_FIELDS) -> Markup:
     rows = [
-        (code(one.at or "(all of it)", 200), _value(one.here), _value(one.there))
-        for one in fields[:most]
+        (
+            code(difference.at or "(all of it)", 200),
+            _value(difference.here),
+            _value(difference.there),
+        )
+        for difference in fields[:most]
     ]
     more = len(fields) - most
-    said = paragraph(f"and {more} more", tone="quiet") if more > 0 else ""
-    return Markup(f"{table(('Where', 'A', 'B'), rows)}{said}")
+    left_out = paragraph(f"and {more} more", tone="quiet") if more > 0 else ""
+    return Markup(f"{table(('Where', 'A', 'B'), rows)}{left_out}")
 
 
 def _value(value: Any) -> Markup:
@@ -215,10 +235,10 @@ def _ends(end: Ends) -> Iterator[Markup]:
     files = end.files
     if files.is_same is False:
         count = "some" if files.count is None else str(files.count)
-        rows = [(code(one.path), one.what) for one in files.files[:_MAX_LISTED]]
-        said = f"Files: {count} differ."
+        rows = [(code(file.path), file.what) for file in files.files[:_MAX_LISTED]]
+        summary = f"Files: {count} differ."
         listed = table(("File", "What"), rows)
-        yield details(said, listed, is_open=True) if rows else paragraph(said)
+        yield details(summary, listed, is_open=True) if rows else paragraph(summary)
     for service in end.world:
         yield _service(service)
 
@@ -226,18 +246,100 @@ def _ends(end: Ends) -> Iterator[Markup]:
 def _service(service: ServiceDifference) -> Markup:
     if service.why is not None:
         return paragraph(code(service.name), f": {service.why}")
-    said = [
+    documents = [
         details(
-            joined([code(f"{one.kind} {one.id}"), badge(one.what, "info")]),
-            _field_table(one.fields, _MAX_OF_DOCUMENT),
+            joined([code(f"{document.kind} {document.id}"), badge(document.what, "info")]),
+            _field_table(document.fields, _MAX_OF_DOCUMENT),
         )
-        for one in service.documents[:_MAX_DOCUMENTS]
+        for document in service.documents[:_MAX_DOCUMENTS]
     ]
-    more = service.count - len(said)
+    more = service.count - len(documents)
     left = [paragraph(f"and {more} more", tone="quiet")] if more > 0 else []
     return details(
         f"{service.name}: {many(service.count, 'document differs', 'documents differ')}",
-        *said,
+        *documents,
         *left,
         is_open=True,
     )
+
+
+def _matrix(comparison: Comparison) -> Markup:
+    """The steps of the first run, and what each other run made of them."""
+    first = comparison.columns[0].trail
+    made = [_made(pairing) for pairing in comparison.pairings]
+    rows = [
+        (str(step.step), code(step.call), *(_mark(pairs.get(step.step)) for pairs in made))
+        for step in first.steps[:_MAX_GLANCE]
+    ]
+    pairings = comparison.pairings
+    own_steps = [sum(pair.here is None for pair in pairing.pairs) for pairing in pairings]
+    names = [code(pairing.there.run, 60) for pairing in pairings]
+    left = len(first.steps) - len(rows)
+    left_out = paragraph(f"Not shown: {many(left, 'more step')}.") if left > 0 else Markup("")
+    last = ("", "steps of its own", *(str(count or "") for count in own_steps))
+    return Markup(f"{table(('', first.run, *names), [*rows, last])}{left_out}")
+
+
+def _made(pairing: Pairing) -> dict[int, Pair]:
+    return {pair.here.step: pair for pair in pairing.pairs if pair.here is not None}
+
+
+def _mark(pair: Pair | None) -> Markup | str:
+    if pair is None or not pair.parts:
+        return ""
+    return badge("not there", "info") if pair.there is None else badge(pair.parts[0], _tone(pair))
+
+
+def _steps(pairing: Pairing, *, is_alone: bool) -> Markup:
+    """Step by step. Of many runs, or long ones, only what differs."""
+    most = _MAX_ROWS if is_alone else _MAX_EACH
+    pairs = pairing.pairs
+    is_short = len(pairs) <= most
+    rows = [_step_row(pair) for pair in pairs if is_short or pair.parts][:most]
+    counts = counts_text(pairing.counts)
+    left = len(pairing.pairs) - len(rows)
+    left_out = (
+        [paragraph(f"Not shown here: {many(left, 'more pair')}; --json has all.")]
+        if left > 0
+        else []
+    )
+    header = ("A", "B", "Kind", "What", "Decided", "Came of it", "")
+    return details(counts or "no steps", table(header, rows), *left_out, is_open=is_alone)
+
+
+def _step_row(pair: Pair) -> Row | tuple[Markup | str, ...]:
+    here, there = pair.here, pair.there
+    cells = (
+        "" if here is None else str(here.step),
+        "" if there is None else str(there.step),
+        pair.one.recorded.kind or "",
+        _call(pair),
+        _both(here, there, "verdict", _VERDICTS),
+        _both(here, there, "result", _OUTCOMES),
+        "" if not pair.parts else badge(pair.what, _tone(pair)),
+    )
+    return Row(cells, _tone(pair)) if pair.parts else cells
+
+
+def _call(pair: Pair) -> Markup:
+    """Return what was wanted, in both runs where that differs, and what a model answered."""
+    calls = [step.call for step in (pair.here, pair.there) if step is not None]
+    lines = [*dict.fromkeys(calls), *said_lines(pair)]
+    return Markup("<br>".join(code(line) for line in lines))
+
+
+def _both(
+    here: ComparedStep | None, there: ComparedStep | None, name: str, tones: Mapping[str, Tone]
+) -> Markup:
+    """Return one badge where both say the same, else two with an arrow."""
+    texts = [getattr(side, name) or "-" for side in (here, there) if side is not None]
+    badges = [
+        badge(text, tones.get(text.partition(" ")[0], "quiet")) for text in dict.fromkeys(texts)
+    ]
+    return joined(badges, " \u2192 ")
+
+
+def _tone(pair: Pair) -> Tone:
+    if pair.here is None or pair.there is None:
+        return "info"
+    return "bad" if Part.DECISION in pair.parts or Part.OUTCOME in pair.parts else "warn"

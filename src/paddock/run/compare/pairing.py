@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.journal.reader import Reader, Spot
-from paddock.journal.traffic import mapping
-from paddock.model.values import dataclass
+import msgspec
+
+from paddock.model.events import JsonObject, Proposed, Settled
+from paddock.model.steps import Step
 from paddock.run.compare.aligning import Row, Sign, align
+from paddock.run.compare.compared_step import MAX_NAME, ComparedStep, answer_of, without_varying
 from paddock.run.compare.fields import FieldDifference, differences, shortened
-from paddock.run.compare.moves import Move, answer_of, without_varying
-from paddock.run.compare.trail import Trail, shared_before, whole_body
+from paddock.run.compare.trail import Trail, shared_before, whole_record
 
 
 class Part(enum.StrEnum):
@@ -26,12 +28,11 @@ class Part(enum.StrEnum):
     ANSWER = "answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A step of the first run, of the other, or of both."""
 
-    here: Move | None
-    there: Move | None
+    here: ComparedStep | None
+    there: ComparedStep | None
     parts: tuple[Part, ...] = ()  # that differ
 
     @property
@@ -44,16 +45,15 @@ class Pair:
         return "only in B" if self.here is None else f"{self.parts[0]} changed"
 
     @property
-    def one(self) -> Move:
+    def one(self) -> ComparedStep:
         """Whichever there is."""
-        found = self.here or self.there
-        assert found is not None
-        return found
+        step = self.here or self.there
+        assert step is not None
+        return step
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
-    """Where two runs part first, and in what."""
+class FirstDifference(msgspec.Struct, frozen=True):
+    """The step at which two runs part first, and in what."""
 
     pair: Pair
     part: Part
@@ -73,14 +73,13 @@ class Divergence:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(msgspec.Struct, frozen=True):
     """The first run against another."""
 
     here: Trail
     there: Trail
     pairs: tuple[Pair, ...]
-    first: Divergence | None
+    first: FirstDifference | None
     shared_before: int | None  # their past up to here is one and the same; 0: none is; None: all
 
     @property
@@ -92,42 +91,45 @@ class Pairing:
 
 
 def pair(here: Trail, there: Trail, *, is_full: bool = False) -> Pairing:
-    """Both must have been read. Bodies of the step where they part are read here."""
+    """Return two runs step by step. Large values are read only of the step where they part."""
     shared = shared_before(here, there)
-    mine, yours = here.moves, there.moves
-    known = _same_steps(mine, yours, shared)
-    rows = align([_sign(one) for one in mine], [_sign(one) for one in yours], known)
+    mine, yours = here.steps, there.steps
+    certain = _same_steps(mine, yours, shared)
+    rows = align([_sign(step) for step in mine], [_sign(step) for step in yours], certain)
     pairs = tuple(_pair(row, mine, yours) for row in rows)
     return Pairing(here, there, pairs, _first(here, there, pairs, is_full=is_full), shared)
 
 
 def details(
     here: Trail, there: Trail, of: Pair, part: Part, *, is_full: bool = False
-) -> Divergence:
+) -> FirstDifference:
     """One part of a pair in both runs, read from their journals."""
-    mine, yours = _told(here, of.here, part), _told(there, of.there, part)
+    mine, yours = _part_of(here, of.here, part), _part_of(there, of.there, part)
     fields = differences(mine, yours, is_full=is_full) if mine and yours else []
     if not is_full:
         mine, yours = _shortened(mine), _shortened(yours)
-    return Divergence(of, part, mine, yours, tuple(fields))
+    return FirstDifference(of, part, mine, yours, tuple(fields))
 
 
-def _same_steps(mine: tuple[Move, ...], yours: tuple[Move, ...], shared: int | None) -> list[Row]:
-    """In a common past steps have the same numbers. What a journal claims must fit all the same."""
-    theirs = {move.step: (place, move.key) for place, move in enumerate(yours)}
+def _same_steps(
+    mine: tuple[ComparedStep, ...], yours: tuple[ComparedStep, ...], shared: int | None
+) -> list[Row]:
+    """Return the pairs of a common past, in which steps have the same numbers. What a journal
+    claims must fit all the same."""
+    theirs = {step.step: (place, step.key) for place, step in enumerate(yours)}
     rows: list[Row] = []
-    for place, move in enumerate(mine):
-        other, key = theirs.get(move.step, (0, None))
-        if key == move.key and (shared is None or move.step < shared):
+    for place, step in enumerate(mine):
+        other, key = theirs.get(step.step, (0, None))
+        if key == step.key and (shared is None or step.step < shared):
             rows.append((place, other))
     return rows
 
 
-def _sign(move: Move) -> Sign:
-    return Sign(move.proposal, move.key, (move.kind, move.place))
+def _sign(step: ComparedStep) -> Sign:
+    return Sign(step.proposal, step.key, (step.recorded.kind, step.place))
 
 
-def _pair(row: Row, mine: tuple[Move, ...], yours: tuple[Move, ...]) -> Pair:
+def _pair(row: Row, mine: tuple[ComparedStep, ...], yours: tuple[ComparedStep, ...]) -> Pair:
     a, b = row
     here, there = None if a is None else mine[a], None if b is None else yours[b]
     if here is None or there is None:
@@ -135,29 +137,30 @@ def _pair(row: Row, mine: tuple[Move, ...], yours: tuple[Move, ...]) -> Pair:
     return Pair(here, there, _parts(here, there))
 
 
-def _parts(here: Move, there: Move) -> tuple[Part, ...]:
+def _parts(here: ComparedStep, there: ComparedStep) -> tuple[Part, ...]:
     differs = {
         Part.PROPOSAL: here.proposal != there.proposal,
-        Part.DECISION: _decision(here) != _decision(there),
-        Part.OUTCOME: here.outcome != there.outcome,
+        Part.DECISION: _decision(here.recorded) != _decision(there.recorded),
+        Part.OUTCOME: here.recorded.outcome != there.recorded.outcome,
         Part.ANSWER: here.answer != there.answer,
     }
     return tuple(part for part, is_other in differs.items() if is_other)
 
 
-def _decision(move: Move) -> tuple[Any, ...]:
-    return move.verdict, move.decided_by, dict(move.fault)
+def _decision(step: Step) -> tuple[Any, ...]:
+    return step.verdict, step.decided_by, dict(step.fault)
 
 
 def _first(
     here: Trail, there: Trail, pairs: tuple[Pair, ...], *, is_full: bool
-) -> Divergence | None:
+) -> FirstDifference | None:
     """The first in time: the answer to the agent's own command is the last thing that happens in
     a run, although the command is its first step."""
     found: tuple[float, int, Pair, Part] | None = None
-    before = -1.0  # the record of the pair before, for steps that the first run does not have
+    # The record of the pair before, for steps that the first run does not have.
+    before = -1.0
     for number, one in enumerate(pairs):
-        before = one.here.n if one.here is not None else before + 0.5
+        before = _number(one.here, Proposed) if one.here is not None else before + 0.5
         for part in one.parts:
             moment = _moment(one, part, before)
             if found is None or (moment, number) < found[:2]:
@@ -167,34 +170,38 @@ def _first(
 
 def _moment(one: Pair, part: Part, before: float) -> float:
     is_late = part in (Part.OUTCOME, Part.ANSWER)
-    if one.here is None or not is_late:
-        return before
-    return float("inf") if one.here.ended_n is None else one.here.ended_n
+    return _number(one.here, Settled) if one.here is not None and is_late else before
 
 
-def _told(trail: Trail, move: Move | None, part: Part) -> dict[str, Any] | None:
-    if move is None:
+def _number(step: ComparedStep, event: type[Proposed] | type[Settled]) -> float:
+    """Return the number of the record of an event; later than any if it did not come."""
+    record = step.recorded.record(event)
+    return math.inf if record is None else record.n
+
+
+def _part_of(trail: Trail, step: ComparedStep | None, part: Part) -> JsonObject | None:
+    if step is None:
         return None
+    recorded = step.recorded
     match part:
         case Part.DECISION:
-            fault = {"fault": dict(move.fault)} if move.fault else {}
-            words = {"verdict": move.verdict, "decided_by": move.decided_by, "why": move.why}
-            return {**words, **fault}
+            fault = {"fault": dict(recorded.fault)} if recorded.fault else {}
+            decision = {"verdict": recorded.verdict, "decided_by": recorded.decided_by}
+            return {**decision, "why": recorded.why, **fault}
         case Part.OUTCOME:
-            return {"outcome": move.outcome, "status": move.status, "exit_code": move.exit_code}
+            status, exit_code = recorded.status, recorded.exit_code
+            return {"outcome": recorded.outcome, "status": status, "exit_code": exit_code}
         case Part.ANSWER:
-            settled = {} if move.settled is None else _body(trail, move.settled)
-            return answer_of(settled)
+            return answer_of(_whole(trail, recorded).settled)
         case Part.STEP | Part.PROPOSAL:
-            body = _body(trail, move.spot)
-            given = without_varying(mapping(body.get("arguments")))
-            return {"kind": move.kind, "name": move.name, "arguments": given}
+            arguments = without_varying(_whole(trail, recorded).arguments)
+            name = recorded.name[:MAX_NAME]
+            return {"kind": recorded.kind, "name": name, "arguments": arguments}
 
 
-def _body(trail: Trail, spot: Spot) -> Mapping[str, Any]:
-    reader = Reader(trail.directory)
-    return whole_body(reader, reader.record_at(spot))
+def _whole(trail: Trail, step: Step) -> Step:
+    return Step(step.number, [whole_record(trail.log, record) for record in step.records])
 
 
-def _shortened(told: dict[str, Any] | None) -> dict[str, Any] | None:
+def _shortened(told: JsonObject | None) -> JsonObject | None:
     return None if told is None else {key: shortened(value) for key, value in told.items()}

@@ -1,150 +1,174 @@
-"""What one run did, as far as comparing needs it, read from its journal alone."""
+"""What one run did, as far as comparing needs it, read from its journal alone in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from paddock.journal.index_terms import run_terms
+from paddock.journal.log import RunLog
 from paddock.journal.places import is_held
-from paddock.journal.reader import Reader, Spot
-from paddock.journal.records import Record
+from paddock.model.action import Kind, Verdict
 from paddock.model.errors import PaddockError
-from paddock.model.values import dataclass
-from paddock.run.account import Account
-from paddock.run.compare.moves import Move, add_decided, add_exit, add_settled, proposed_move
-from paddock.run.report import Report
+from paddock.model.events import (
+    Configured,
+    Decided,
+    Lineage,
+    Opened,
+    ProgramEnded,
+    ProgramStarted,
+    Proposed,
+    Record,
+    RefusedAgain,
+    Settled,
+)
+from paddock.model.steps import Step
+from paddock.run.compare.compared_step import ComparedStep
+from paddock.run.report import Report, ReportFold
 from paddock.world.verdicts import Report as Verdicts
 from paddock.world.verdicts import judge_run
 
 MAX_ANCESTORS = 100
-_EXIT = b'"what":"exit"'
-_PARTS = frozenset({b"proposed", b"decided", b"settled"})
+_LET_PASS = (Verdict.ALLOW, Verdict.SIMULATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Ancestor:
+class Ancestor(msgspec.Struct, frozen=True):
     """A run whose steps before `before` are the same steps. None: all of them may be."""
 
     run: str
     before: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
+class Trail(msgspec.Struct, frozen=True):
     """One run: what it came to, its steps in order, and where it comes from."""
 
-    directory: Path
+    log: RunLog
     report: Report
-    moves: tuple[Move, ...]
+    steps: tuple[ComparedStep, ...]
     verdicts: Verdicts
-    opened: Mapping[str, Any] = field(default_factory=dict)
-    setting: Mapping[str, Any] = field(default_factory=dict)
+    opened: Opened
+    configured: Configured = Configured()
     ancestors: tuple[Ancestor, ...] = ()
 
     @property
     def run(self) -> str:
         return self.report.run
 
+    @property
+    def directory(self) -> Path:
+        return self.log.directory
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The terms that the run was made under, by name."""
+        return run_terms(self.opened, self.configured)
+
 
 def read_trail(directory: Path) -> Trail:
-    """Raises NotFound and IntegrityError, as a reader does."""
-    reader, account = Reader(directory), Account()
+    """Return the trail of a run. Raises NotFound and IntegrityError, as a log does."""
+    log, fold = RunLog(directory), ReportFold()
     is_alive = is_held(directory)
-    moves: dict[int, Move] = {}
-    setting: Mapping[str, Any] = {}
-    for spot, line, back in reader.scan(Spot(1, 0)):
-        account.take_line(line, back)
-        _, step, kind = back
-        if step is not None and kind in _PARTS:
-            _take(moves, spot, kind, Record.parse(line))
-        elif kind == b"observed" and step in moves and _EXIT in line:
-            add_exit(moves[step], Record.parse(line).body)
-        elif kind == b"noted" and not setting and b'"what":"setting"' in line:
-            setting = whole_body(reader, Record.parse(line))
-    report = account.report(is_alive=is_alive)
-    for number, again in report.repeats.items():
-        if number in moves:
-            moves[number].repeats = again.count
+    records: dict[int, list[Record]] = {}
+    configured: Configured | None = None
+    for record in log.events():
+        fold.take(record)
+        if isinstance(record.event, Configured) and configured is None:
+            whole = whole_record(log, record).event
+            configured = whole if isinstance(whole, Configured) else record.event
+        if record.step is not None and _is_compared(record, records.get(record.step, ())):
+            records.setdefault(record.step, []).append(record)
+    steps = {number: Step(number, records[number]) for number in sorted(records)}
+    report = fold.report(is_alive=is_alive)
     return Trail(
-        directory=directory,
+        log=log,
         report=report,
-        moves=tuple(moves[step] for step in sorted(moves) if not _only_carries(moves[step], moves)),
-        verdicts=_verdicts(reader, report),
-        opened=account.opened,
-        setting=setting,
-        ancestors=_ancestors(directory, account.opened),
+        steps=tuple(
+            ComparedStep(step) for step in steps.values() if not _only_carries(step, steps)
+        ),
+        verdicts=_verdicts(log, report),
+        opened=fold.opened,
+        configured=configured or Configured(),
+        ancestors=_ancestors(directory, fold.opened),
     )
 
 
-def _verdicts(reader: Reader, report: Report) -> Verdicts:
-    """Most runs meet no fault: they are not read again for it."""
+def whole_record(log: RunLog, record: Record) -> Record:
+    """Return the record with its large values; a blob that is gone or damaged leaves the
+    preview."""
+    try:
+        return log.whole(record)
+    except (PaddockError, OSError):
+        return record
+
+
+def _is_compared(record: Record, before: Sequence[Record]) -> bool:
+    """Return whether comparing needs a record. `before` are the records of its step so far. Of
+    programs only the one that the step itself is matters: the agent's own step may have started any
+    number."""
+    match record.event:
+        case Proposed():
+            return True
+        case _ if not before:  # of an action that was never proposed
+            return False
+        case Decided() | Settled() | RefusedAgain():
+            return True
+        case ProgramStarted(pid=pid) | ProgramEnded(pid=pid):
+            proposed = before[0].event
+            assert isinstance(proposed, Proposed)
+            return pid is not None and proposed.arguments.get("pid") == pid
+    return False
+
+
+def _verdicts(log: RunLog, report: Report) -> Verdicts:
+    """Return the verdicts on a run. Most runs meet no fault: they are not read again for it."""
     is_hurt = report.faults or (report.world is not None and report.world.broken)
-    return judge_run(reader) if is_hurt else Verdicts(())
+    return judge_run(log) if is_hurt else Verdicts(())
 
 
-def _only_carries(move: Move, moves: Mapping[int, Move]) -> bool:
+def _only_carries(step: Step, steps: Mapping[int, Step]) -> bool:
     """Return whether a step is nothing but the request around a question to a model. That is a step
     of its own only where a rule or a limit concerns requests, so another run that asked the same
     may not have it. One that was not simply let pass is compared like any other."""
-    question = moves.get(move.carries or 0)
-    if question is None or question.kind != "model":
+    question = steps.get(step.model_step or 0)
+    if question is None or question.kind is not Kind.MODEL:
         return False
-    return move.verdict in ("allow", "simulate") and not move.fault
+    return step.verdict in _LET_PASS and not step.fault
 
 
-def whole_body(reader: Reader, record: Record) -> Mapping[str, Any]:
-    """With its large values; a blob that is gone or damaged leaves the preview."""
-    try:
-        return reader.body(record)
-    except (PaddockError, OSError):
-        return record.body
+def _ancestors(directory: Path, opened: Opened) -> tuple[Ancestor, ...]:
+    """Return the run itself, and those it was forked from, as far as they are beside it."""
+    ancestors: dict[str, Ancestor] = {}
+    run, before, lineage = opened.run, None, opened.lineage
+    ancestors[run] = Ancestor(run, before)
+    while lineage is not None and lineage.run not in ancestors and len(ancestors) < MAX_ANCESTORS:
+        run, before = lineage.run, _nearer(before, lineage.at)
+        ancestors[run] = Ancestor(run, before)
+        lineage = _lineage_of(directory.parent, run)
+    return tuple(ancestors.values())
 
 
-def _take(moves: dict[int, Move], spot: Spot, kind: bytes, record: Record) -> None:
-    step = record.step
-    assert step is not None
-    if kind == b"proposed":
-        moves.setdefault(step, proposed_move(record, spot))
-    elif move := moves.get(step):
-        if kind == b"decided":
-            add_decided(move, record)
-        else:
-            add_settled(move, record, spot)
-
-
-def _ancestors(directory: Path, opened: Mapping[str, Any]) -> tuple[Ancestor, ...]:
-    """Itself, and those it was forked from, as far as they are beside it."""
-    found: dict[str, Ancestor] = {}
-    run, before = str(opened.get("run")), None
-    while run not in found and len(found) < MAX_ANCESTORS:
-        found[run] = Ancestor(run, before)
-        lineage = opened.get("lineage")
-        if not isinstance(lineage, Mapping) or not isinstance(lineage.get("run"), str):
-            break
-        run, at = lineage["run"], lineage.get("at")
-        if type(at) is int:
-            before = at if before is None else min(at, before)
-        opened = _opened(directory.parent, run)
-    return tuple(found.values())
-
-
-def _opened(runs: Path, run: str) -> Mapping[str, Any]:
-    """Nothing for a run that is gone, and for a name that leads elsewhere."""
+def _lineage_of(runs: Path, run: str) -> Lineage | None:
+    """Return where a run comes from; None for one that is gone, and for a name that leads
+    elsewhere."""
     if not run or "/" in run or "\0" in run or run in (".", ".."):
-        return {}
+        return None
     try:
-        return Reader(runs / run).opened().body
+        return RunLog(runs / run).opened.lineage
     except (PaddockError, OSError):
-        return {}
+        return None
 
 
 def shared_before(here: Trail, there: Trail) -> int | None:
     """Up to which step (without it) both have the same past; 0: they are strangers; None: one may
     be the other from beginning to end."""
-    known = {one.run: one.before for one in there.ancestors}
-    ends = [_nearer(one.before, known[one.run]) for one in here.ancestors if one.run in known]
+    theirs = {ancestor.run: ancestor.before for ancestor in there.ancestors}
+    ends = [
+        _nearer(ancestor.before, theirs[ancestor.run])
+        for ancestor in here.ancestors
+        if ancestor.run in theirs
+    ]
     if not ends:
         return 0
     return None if None in ends else max(end for end in ends if end is not None)

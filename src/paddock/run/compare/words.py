@@ -18,16 +18,16 @@ def divergence_text(pairing: Pairing) -> str:
         return "the same steps"
     here, there = first.pair.here, first.pair.there
     if here is None or there is None:
-        trail, move = (pairing.here, here) if there is None else (pairing.there, there)
-        assert move is not None
-        return f"step {move.step}: only {trail.run} has it ({move.call[:_MAX_CALL]})"
+        trail, step = (pairing.here, here) if there is None else (pairing.there, there)
+        assert step is not None
+        return f"step {step.step}: only {trail.run} has it ({step.call[:_MAX_CALL]})"
     steps = str(here.step) if here.step == there.step else f"{here.step}/{there.step}"
     call = here.call[:_MAX_CALL]
     match first.part:
         case Part.DECISION:
-            sides = [f"{one.verdict} by {one.decided_by}" for one in (here, there)]
+            sides = [f"{step.verdict} by {step.recorded.decided_by}" for step in (here, there)]
         case Part.OUTCOME:
-            sides = [one.result for one in (here, there)]
+            sides = [step.result for step in (here, there)]
         case _:
             sides = []
     said = f" ({sides[0]}, then {sides[1]})" if sides else ""
@@ -83,7 +83,7 @@ def _moved(name: str, amount: int) -> str:
 
 def said_lines(one: Pair) -> list[str]:
     """Return what a model answered at a step, in each run where that is not the same."""
-    here, there = (() if move is None else move.says for move in (one.here, one.there))
+    here, there = (() if step is None else step.says for step in (one.here, one.there))
     if one.here is None or one.there is None or here == there:
         return list(here or there)
     return [f"{name}: {line}" for name, said in (("A", here), ("B", there)) for line in said]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from paddock.gate.past import is_same_body
+from msgspec.structs import replace
+
+from paddock.gate.recorded_answers import is_same_body
 from paddock.model.action import Kind
 from paddock.run.matching.bindings import Bindings, Id
 from paddock.run.matching.compare import Comparison, headers_left_out
-from paddock.run.matching.rows import Difference, Row, View
+from paddock.run.matching.rows import Difference, RecordedStep, View
 from paddock.run.matching.rules import Rules
 from paddock.run.matching.sequence import Turns
 from paddock.run.matching.view import row_view
@@ -29,7 +30,7 @@ class Equal(NamedTuple):
     """A recorded step that a proposed action is, the pairs of ids that this makes, and what was
     different and let vary."""
 
-    row: Row
+    row: RecordedStep
     pairs: Pairs
     varied: tuple[str, ...]
 
@@ -37,21 +38,21 @@ class Equal(NamedTuple):
 class Candidates:
     """Rows by what is in them. `turns` tells which ones are taken already."""
 
-    def __init__(self, rows: Sequence[Row], rules: Rules, turns: Turns) -> None:
+    def __init__(self, rows: Sequence[RecordedStep], rules: Rules, turns: Turns) -> None:
         self._rules = rules
         self._turns = turns
         self._is_deep = any(one.is_at(("path",)) for one in rules.vary)
         self._has_come = turns.has_come
-        self._views = {row.step: row_view(row) for row in rows}
-        self._exact: dict[bytes, deque[Row]] = {}
-        self._near: dict[tuple[Any, ...], deque[Row]] = {}
+        self._views = {row.number: row_view(row) for row in rows}
+        self._exact: dict[bytes, deque[RecordedStep]] = {}
+        self._near: dict[tuple[Any, ...], deque[RecordedStep]] = {}
         for row in sorted(rows, key=lambda row: row.proposed_n):
-            view = self._views[row.step]
+            view = self._views[row.number]
             self._exact.setdefault(view.digest, deque()).append(row)
             self._near.setdefault(self._neighbourhood(view), deque()).append(row)
 
-    def view(self, row: Row) -> View:
-        return self._views[row.step]
+    def view(self, row: RecordedStep) -> View:
+        return self._views[row.number]
 
     def equal(self, view: View, bindings: Bindings) -> Equal | None:
         """The earliest that is equal and has not come. One that is equal in every part goes before
@@ -72,26 +73,28 @@ class Candidates:
             if row is exact or count >= MAX_LOOKED_AT:
                 break
             comparison = Comparison(self._rules, bindings, limit=1)
-            recorded = self._views[row.step]
+            recorded = self._views[row.number]
             if not comparison.run(recorded, view):
                 return Equal(row, comparison.pairs, comparison.varied(recorded, view))
         return None if exact is None else self._exactly(exact, view)
 
-    def _exactly(self, row: Row, view: View) -> Equal:
-        return Equal(row, {}, tuple(headers_left_out(self._views[row.step], view)))
+    def _exactly(self, row: RecordedStep, view: View) -> Equal:
+        return Equal(row, {}, tuple(headers_left_out(self._views[row.number], view)))
 
     def closest(
-        self, view: View, rows: Sequence[Row], bindings: Bindings
-    ) -> tuple[Row, tuple[Difference, ...]]:
+        self, view: View, rows: Sequence[RecordedStep], bindings: Bindings
+    ) -> tuple[RecordedStep, tuple[Difference, ...]]:
         """The most similar of some rows, the earliest of those, and how it differs."""
 
-        def similarity(found: tuple[Row, tuple[Difference, ...]]) -> tuple[int, int]:
-            return _similarity(self._views[found[0].step], view, found[1])
+        def similarity(found: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
+            return _similarity(self._views[found[0].number], view, found[1])
 
         return max(((row, self._differences(row, view, bindings)) for row in rows), key=similarity)
 
-    def _differences(self, row: Row, view: View, bindings: Bindings) -> tuple[Difference, ...]:
-        return Comparison(self._rules, bindings).run(self._views[row.step], view)
+    def _differences(
+        self, row: RecordedStep, view: View, bindings: Bindings
+    ) -> tuple[Difference, ...]:
+        return Comparison(self._rules, bindings).run(self._views[row.number], view)
 
     def _neighbourhood(self, view: View) -> tuple[Any, ...]:
         """What is never let vary, so that equal ones have it in common."""
@@ -103,8 +106,8 @@ class Candidates:
         return (*common, path.count("/"))
 
     def _open(
-        self, rows_by: dict[Any, deque[Row]], key: Any, sent: Mapping[str, Any] | None
-    ) -> Iterator[Row]:
+        self, rows_by: dict[Any, deque[RecordedStep]], key: Any, sent: Mapping[str, Any] | None
+    ) -> Iterator[RecordedStep]:
         rows = rows_by.get(key)
         if rows is None:
             return
@@ -115,10 +118,10 @@ class Candidates:
                 yield row
 
 
-def told_by_body(rows: Iterable[Row]) -> list[Row]:
+def told_by_body(rows: Iterable[RecordedStep]) -> list[RecordedStep]:
     """The rows that others are equal to in all that their proposals tell, but not in their bodies,
     which streamed by."""
-    alike: dict[bytes, list[Row]] = {}
+    alike: dict[bytes, list[RecordedStep]] = {}
     for row in rows:
         if row.sent is not None:
             alike.setdefault(row_view(row).digest, []).append(row)
@@ -126,11 +129,11 @@ def told_by_body(rows: Iterable[Row]) -> list[Row]:
     return [row for group in several for row in group]
 
 
-def _have_one_body(rows: Sequence[Row]) -> bool:
+def _have_one_body(rows: Sequence[RecordedStep]) -> bool:
     return all(_may_have_sent(row, rows[0].sent) for row in rows)
 
 
-def _may_have_sent(row: Row, sent: Mapping[str, Any] | None) -> bool:
+def _may_have_sent(row: RecordedStep, sent: Mapping[str, Any] | None) -> bool:
     """Return whether a body that is not known may be the row's, or one that is known is."""
     if row.sent is None or sent is None or is_same_body(row.sent, sent):
         return True

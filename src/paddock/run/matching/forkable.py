@@ -5,81 +5,63 @@ what it asks for later.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from paddock.run.matching.rows import NotForkable, Row
+import msgspec
+
+from paddock.run.matching.rows import RecordedStep
 
 _MAX_STEPS = 20  # that are named
 
 
-def check_forkable(rows: Sequence[Row], k: int) -> NotForkable | None:
-    """Why a fork cannot begin at step k; None if it can. The step after the last one is a place to
-    begin as well."""
-    ordered = sorted(rows, key=lambda row: row.step)
-    places = _places(ordered)
-    if k in places:
+class NotForkable(msgspec.Struct, frozen=True):
+    """Why a fork cannot begin at a step, and at which ones nearby it can."""
+
+    why: str
+    instead: tuple[int, ...]  # the nearest before and after, where there are any
+
+
+def check_forkable(rows: Sequence[RecordedStep], k: int) -> NotForkable | None:
+    """Return why a fork cannot begin at step k; None if it can. The step after the last one is a
+    place to begin as well."""
+    forkable = places(rows)
+    if k in forkable:
         return None
-    before = [step for step in places if step < k]
-    after = [step for step in places if step > k]
-    why, steps = _reason(ordered, k)
-    return NotForkable(k, why, steps[:_MAX_STEPS], (*before[-1:], *after[:1]))
+    before = [step for step in forkable if step < k]
+    after = [step for step in forkable if step > k]
+    return NotForkable(_reason(_ordered(rows), k), (*before[-1:], *after[:1]))
 
 
-def places(rows: Sequence[Row]) -> list[int]:
-    """All steps at which a second future can begin."""
-    return _places(sorted(rows, key=lambda row: row.step))
-
-
-def last_place(rows: Sequence[Row]) -> int:
-    """The last step at which a second future can begin."""
-    return places(rows)[-1]
-
-
-def together_with(rows: Sequence[Row], k: int) -> tuple[Row, ...]:
-    """The steps that were in flight when k was. Programs, which are carried out again, are not
-    counted: the agent itself is one."""
-    at = next((row for row in rows if row.step == k), None)
-    if at is None:
-        return ()
-    others = (row for row in rows if row.step != k and _is_answered_by_record(row))
-    return tuple(row for row in others if _overlap(row, at))
-
-
-def _places(ordered: Sequence[Row]) -> list[int]:
-    """All steps before which everything has its answer, in order."""
-    found = []
+def places(rows: Sequence[RecordedStep]) -> list[int]:
+    """Return all steps before which everything has its answer, in order."""
+    ordered = _ordered(rows)
+    numbers = []
     for row in ordered:
-        if row.is_within is None:
-            found.append(row.step)
+        if row.within is None:
+            numbers.append(row.number)
         if _is_answered_by_record(row) and not row.is_answerable:
-            return found
-    return [*found, ordered[-1].step + 1 if ordered else 1]
+            return numbers
+    return [*numbers, ordered[-1].number + 1 if ordered else 1]
 
 
-def _reason(ordered: Sequence[Row], k: int) -> tuple[str, tuple[int, ...]]:
-    last = ordered[-1].step if ordered else 0
+def _ordered(rows: Sequence[RecordedStep]) -> list[RecordedStep]:
+    return sorted(rows, key=lambda row: row.number)
+
+
+def _reason(ordered: Sequence[RecordedStep], k: int) -> str:
+    last = ordered[-1].number if ordered else 0
     if not 1 <= k <= last + 1:
-        return f"the record has steps 1 to {last}", ()
-    at = next((row for row in ordered if row.step == k), None)
-    if at is not None and at.is_within is not None:
-        return f"step {k} is part of the answer of step {at.is_within}", (at.is_within,)
-    past = [row for row in ordered if row.step < k and _is_answered_by_record(row)]
-    unkept = tuple(row.step for row in past if not row.is_answerable)
-    if unkept:
-        return f"the journal does not have the answer of {_named(unkept)}", unkept
-    return f"the record has no step {k}", ()
+        return f"the record has steps 1 to {last}"
+    at = next((row for row in ordered if row.number == k), None)
+    if at is not None and at.within is not None:
+        return f"step {k} is part of the answer of step {at.within}"
+    past = [row for row in ordered if row.number < k and _is_answered_by_record(row)]
+    unkept = [row.number for row in past if not row.is_answerable]
+    if not unkept:
+        return f"the record has no step {k}"
+    names = ", ".join(map(str, unkept[:_MAX_STEPS]))
+    return f"the journal does not have the answer of step{'' if len(unkept) == 1 else 's'} {names}"
 
 
-def _is_answered_by_record(row: Row) -> bool:
+def _is_answered_by_record(row: RecordedStep) -> bool:
     return row.is_candidate and not row.is_contained
-
-
-def _overlap(one: Row, other: Row) -> bool:
-    ends = [math.inf if row.settled_n is None else row.settled_n for row in (one, other)]
-    return one.proposed_n < ends[1] and other.proposed_n < ends[0]
-
-
-def _named(steps: Sequence[int]) -> str:
-    shown = ", ".join(str(step) for step in steps[:_MAX_STEPS])
-    return f"step {shown}" if len(steps) == 1 else f"steps {shown}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 Window = tuple[float, float]  # seconds since 1970
 
@@ -44,8 +44,7 @@ _TICKS_BEFORE_1970 = 0x01B21DD213814000  # of 100 ns, from the beginning of UUID
 _SCALES = {10: 1.0, 13: 1e3, 16: 1e6, 19: 1e9}
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(msgspec.Struct, frozen=True):
     """What times of the record may be, and what they may be in the replay."""
 
     recorded: Window
@@ -104,8 +103,7 @@ def is_unix(value: Any) -> bool:
     return re.fullmatch(_UNIX, text[:64]) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(msgspec.Struct, frozen=True):
     """A stretch of text, or a time in it: from when to when it may mean, and how it is spelled."""
 
     text: str

@@ -1,67 +1,117 @@
-"""One recorded step as a replay needs it, and what a matching can end in. Values only."""
+"""One recorded step as a replay needs it, and what a matching can end in."""
 
 from __future__ import annotations
 
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from copy import copy
 from typing import Any
 
-from paddock.model.action import Kind
-from paddock.model.values import dataclass
+import msgspec
 
+from paddock.model.action import Kind
+from paddock.model.events import Proposed, Settled
+from paddock.model.steps import Step
+
+_DOORS = ("protocol", "mismatch", "secrets")  # who refused, in journals that do not say by_door
 BEYOND_BUDGET = "the budget of the recorded run was used up (record: {budget: ...})"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One recorded step. It was in flight from record `proposed_n` to record `settled_n`; what an
-    agent does next may follow from its answer from `begun_n` on."""
+class RecordedStep:
+    """A step of the recorded run, as matching needs it: the step, and how it stands to the others.
 
-    step: int
-    kind: Kind
-    name: str
-    arguments: Mapping[str, Any]  # as journalled: masked, and whole
-    context: Mapping[str, Any]
-    keyed: Mapping[str, str]  # for each value that is not shown, its keyed hash
-    parent: int | None
-    proposed_n: int
-    settled_n: int | None  # None: the journal ends before it was settled
-    is_refused_by_door: bool = False  # its door refused it by itself; nothing was decided
-    is_within: int | None = None  # the step inside whose answer it was proposed
-    is_contained: bool = False  # stays inside the fence: carried out again, not answered
-    is_kept: bool = True  # whether the journal has all of its answer
-    unkept: str = ""  # why it does not
-    begun_n: int | None = None  # the last record before its answer began; None: when it settled
-    beside: str | None = None  # the rule by which it goes on beside what the agent does
-    is_silent: bool = False  # nothing of its answer reached the agent: it only has to come
-    repeats: int = 0  # how often it was refused again, without a step for each
-    is_whole: bool = True  # whether the journal has all of what was proposed
-    sent: Mapping[str, Any] | None = None  # of a body that its proposal does not tell: its digests
+    It was in flight from record `proposed_n` to record `settled_n`; what an agent does next may
+    follow from its answer from `begun_n` on. A step that an approver edited ends with the step that
+    was made of it, which is `last`. Everything is computed once: matching looks at each step often.
+    """
 
-    @property
-    def answer_n(self) -> float:
-        """When the agent could first act on its answer; infinite, if it never could. Half a record
-        later than the last one before it, so that no two steps have the same place."""
-        if self.settled_n is None:
-            return math.inf
-        return self.settled_n if self.begun_n is None else min(self.begun_n + 0.5, self.settled_n)
+    __slots__ = (
+        "answer_n", "arguments", "background", "begun_n", "is_candidate", "is_contained",
+        "is_refused_by_door", "is_unseen", "is_whole", "keyed", "kind", "last", "name", "number",
+        "proposed_n", "repeats", "sent", "settled_n", "step", "unkept", "within",
+    )  # fmt: skip
 
-    @property
-    def is_candidate(self) -> bool:
-        """Whether an agent proposes it by itself, as a part of what it does, and its door lets it
-        come to the gate."""
-        return not self.is_refused_by_door and self.is_within is None and self.beside is None
+    def __init__(
+        self,
+        step: Step,
+        arguments: Mapping[str, Any],
+        *,
+        last: Step | None = None,
+        within: int | None = None,
+        unkept: str = "",
+        begun_n: int | None = None,
+        is_unseen: bool = False,
+    ) -> None:
+        """`arguments` are those of the action as they are compared: masked, and whole. `within` is
+        the step as a part of whose answer this one was proposed. `unkept` says why the journal does
+        not have all of its answer. `begun_n` is the last record before its answer began; None if it
+        began when the step settled. Of an unseen step nothing of the answer reached the agent: it
+        only has to come."""
+        proposal, settlement = step.record(Proposed), (last or step).record(Settled)
+        proposed, decided = step.proposed, step.decided
+        assert proposal is not None and proposed is not None
+        self.step = step
+        self.arguments = arguments
+        self.last = last or step
+        self.within = within
+        self.unkept = unkept
+        self.begun_n = begun_n
+        self.is_unseen = is_unseen
+        self.background: str | None = None  # the rule that makes it background traffic
+        self.number = step.number
+        self.kind = proposed.kind
+        self.name = proposed.name
+        # For each value that is not shown, its keyed hash.
+        self.keyed: Mapping[str, str] = {**proposed.keyed, **(proposed.context.get("keyed") or {})}
+        self.proposed_n = proposal.n
+        self.settled_n = None if settlement is None else settlement.n
+        self.is_contained = proposed.is_contained  # it is carried out again, not answered
+        self.is_whole = proposal.is_whole  # whether the journal has all of what was proposed
+        # Its door refused it by itself; nothing was decided.
+        self.is_refused_by_door = decided is not None and (
+            decided.by_door or decided.decided_by in _DOORS
+        )
+        self.repeats = 0 if step.repeats is None else step.repeats.count
+        self.sent = _sent_digests(proposed, self.last)
+        self.answer_n = _answer_n(self.settled_n, begun_n)
+        self.is_candidate = self._is_candidate()
+
+    def as_background(self, rule: str | None) -> RecordedStep:
+        """Return the same step as background traffic by this rule."""
+        step = copy(self)
+        step.background = rule
+        step.is_candidate = step._is_candidate()
+        return step
+
+    def _is_candidate(self) -> bool:
+        """Return whether an agent proposes it by itself, as a part of what it does, and its door
+        lets it pass."""
+        return not self.is_refused_by_door and self.within is None and self.background is None
 
     @property
     def is_answerable(self) -> bool:
-        """Whether it can be given again what it was given. A contained one gets it by itself."""
-        return self.is_contained or (self.settled_n is not None and self.is_kept)
+        """Return whether it can be answered from the record. A contained one needs no answer."""
+        return self.is_contained or (self.settled_n is not None and not self.unkept)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+def _sent_digests(proposed: Proposed, last: Step) -> Mapping[str, Any] | None:
+    """Return the digests of a body that streamed by, whose request was decided on by its head."""
+    if "body_sha256" in proposed.arguments:
+        return None
+    sent = last.result.get("sent")
+    return sent if isinstance(sent, Mapping) and not sent.get("is_part") else None
+
+
+def _answer_n(settled_n: int | None, begun_n: int | None) -> float:
+    """Return when the agent could first act on an answer; infinite, if it never could. Half a
+    record later than the last one before it, so that no two steps have the same place."""
+    if settled_n is None:
+        return math.inf
+    return settled_n if begun_n is None else min(begun_n + 0.5, settled_n)
+
+
+class Difference(msgspec.Struct, frozen=True):
     """One place where the proposed is not what was recorded. ABSENT where there is nothing."""
 
     at: str
@@ -91,75 +141,60 @@ class DivergedBy(enum.StrEnum):
     UNKEPT = "unkept"  # a recorded step whose answer the journal does not have
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The proposed is this recorded step. `is_again`: a question for a name that came before, or
-    one of the refusals that were only counted."""
+class Match(msgspec.Struct, frozen=True):
+    """The proposed action is this recorded step. `is_repeat`: a DNS query that came before, or one
+    of the refusals that were only counted."""
 
-    row: Row
-    is_again: bool = False
+    row: RecordedStep
+    is_repeat: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The proposed goes on beside what the agent does. It gets the answer of `row`, which has come
-    already if it `is_again`; None: the record has no answer for it."""
+class Background(msgspec.Struct, frozen=True):
+    """The proposed action is background traffic. It gets the answer of `row`, which has come
+    already if it `is_repeat`; None: the record has no answer for it."""
 
     rule: str
-    row: Row | None
-    is_again: bool = False
+    row: RecordedStep | None
+    is_repeat: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Early:
-    """The proposed is a recorded step (or, with `row` None, what follows the past), and those it
-    waits for are still out. The caller holds it and proposes it again when one was answered."""
+class Early(msgspec.Struct, frozen=True):
+    """The proposed action is a recorded step (or, with `row` None, what follows the past), and
+    steps that come before it are not answered yet. The caller holds it and proposes it again when
+    one of them was answered."""
 
-    row: Row | None
-    waits_for: tuple[Row, ...]
+    row: RecordedStep | None
+    waits_for: tuple[RecordedStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Diverged:
-    """The replay has left the record. `row` is the step it is held against, if there is one."""
+class Mismatch(msgspec.Struct, frozen=True):
+    """The replay has left the record. `row` is the step it is compared with, if there is one."""
 
     kind: DivergedBy
-    row: Row | None
+    row: RecordedStep | None
     differences: tuple[Difference, ...] = ()
 
     @property
     def step(self) -> int | None:
-        return None if self.row is None else self.row.step
+        return None if self.row is None else self.row.number
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """The past is over: this is to be decided on and carried out anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotForkable:
-    """Why a fork cannot begin at a step, and at which ones nearby it can."""
-
-    at: int
-    why: str
-    steps: tuple[int, ...]  # those that are in the way
-    instead: tuple[int, ...]  # the nearest before and after, where there are any
+MatchResult = Match | Background | Early | Mismatch | Live
 
 
-Proposed = Match | Beside | Early | Diverged | Live
-
-
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """An action as what is compared: JSON parts by name, without what may differ anyway."""
 
     kind: Kind
     name: str
     parts: Mapping[str, Any]
-    keyed: Mapping[str, str] = field(default_factory=dict)  # by place: `headers.authorization`
+    keyed: Mapping[str, str] = {}  # by place: `headers.authorization`
     place: tuple[Any, ...] = ()  # kind, host, method and such: what similar ones have in common
     digest: bytes = b""  # equal ones are the same in every part
-    left_out: Mapping[str, str] = field(default_factory=dict)  # headers that are not compared
+    left_out: Mapping[str, str] = {}  # headers that are not compared
     has_ids: bool = False  # among its headers: they must fit those of other requests
     sent: Mapping[str, Any] | None = None  # as of a row; None where it is not known yet

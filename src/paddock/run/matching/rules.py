@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.beside import BesideRule
 from paddock.run.matching.moments import Moments, is_moment, is_unix
 
@@ -24,8 +25,7 @@ _ROOTS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Vary:
+class Vary(msgspec.Struct, frozen=True):
     """A place, as the words that lead there, and what may vary there. `*` is any one word."""
 
     at: str
@@ -57,8 +57,7 @@ class Vary:
         return _SHAPES[self.as_](value)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """What may vary in one replay. `moments` None: not even the present moment. `beside`: what is
     no part of what the agent does."""
 

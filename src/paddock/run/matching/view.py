@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from paddock.doors.network.stable_digests import STABLE
-from paddock.journal.bodies import as_json
+from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind
-from paddock.run.matching.headers import compared, left_out
-from paddock.run.matching.rows import Row, View
-from paddock.run.matching.volatile import has_ids
+from paddock.run.matching.rows import RecordedStep, View
+from paddock.run.matching.volatile import dropped, has_ids
 
 MAX_PAIRS = 2000  # of a query; a longer one is compared as one text
 _MAX_WHOLE = 1e21  # from here on canonical JSON writes whole doubles with an exponent
@@ -36,6 +36,8 @@ _SENT = ("messages", "model", "system", "tools")
 _TOLD_BY_BODY = _OF_CONVERSATION | _OF_REQUEST | {*_SENT}
 # What is said of a body. Equal digests of the sent bytes say that all of it is equal.
 OF_BODY = _TOLD_BY_BODY | {"body", "body_bytes", "body_sha256", STABLE}
+# A client makes a boundary up for each body, and no server acts upon which one it is.
+_BOUNDARY = re.compile(r'(;\s*boundary=)("[^"]*"|[^;,\s]+)', re.IGNORECASE)
 _ODD = frozenset('.[]"*= ')  # in a key: it is quoted
 _NAMED = frozenset({Kind.TOOL, Kind.FILE, Kind.CODE})
 _ADDRESSED = frozenset({Kind.HTTP, Kind.MODEL})
@@ -59,14 +61,14 @@ def view_of(
     return _view(kind, name, as_json(arguments), keyed or {})
 
 
-def row_view(row: Row) -> View:
+def row_view(row: RecordedStep) -> View:
     """The view of a recorded step."""
     return _view(row.kind, row.name, row.arguments, row.keyed)
 
 
 def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]) -> View:
-    dropped = _BY_KIND.get(kind, frozenset())
-    said = {key: value for key, value in arguments.items() if key not in dropped}
+    left = _BY_KIND.get(kind, frozenset())
+    said = {key: value for key, value in arguments.items() if key not in left}
     if kind in _ADDRESSED:
         parts = _request(_whole(said) if kind is Kind.MODEL else said)
     elif kind in _NAMED:
@@ -87,7 +89,7 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
         places,
         common,
         digest,
-        left_out=left_out(headers),
+        left_out={name: value for name, value in headers.items() if dropped(name) is not None},
         has_ids=has_ids(parts["headers"]),
     )
 
@@ -109,10 +111,20 @@ def _whole(said: dict[str, Any]) -> dict[str, Any]:
 def _request(said: Mapping[str, Any]) -> dict[str, Any]:
     parts = {key: _plain(value) for key, value in said.items()}
     if isinstance(parts.get("headers"), dict):
-        parts["headers"] = compared(parts["headers"])
+        parts["headers"] = _compared_headers(parts["headers"])
     if isinstance(parts.get("query"), str):
         parts["query"] = _pairs(parts["query"])
     return parts
+
+
+def _compared_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers as they are compared, without those that the transport or a library makes
+    up and no server acts upon."""
+    compared = {name: value for name, value in headers.items() if dropped(name) is None}
+    kind = compared.get("content-type", "")
+    if kind.lower().startswith("multipart/"):
+        compared["content-type"] = _BOUNDARY.sub(r"\1*", kind)
+    return compared
 
 
 def _pairs(query: str) -> list[list[str]] | str:

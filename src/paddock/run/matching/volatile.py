@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+import msgspec
+
 from paddock.doors.network.signatures import stable_jwt
-from paddock.model.values import dataclass
 
 # Not of versions 3, 5 and 8: those may be computed from a name, and then say something by being
 # equal. Some SDKs set no version at all.
@@ -29,8 +30,7 @@ BODY = "body"
 CREDENTIAL = "credential"
 
 
-@dataclass(frozen=True, slots=True)
-class Volatile:
+class Volatile(msgspec.Struct, frozen=True):
     """One entry. `where` is header or query; a name in lower case that ends in `*` stands for all
     that begin so."""
 

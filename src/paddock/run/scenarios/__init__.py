@@ -4,7 +4,6 @@ written in Python, run many at a time, and judged by what their journals say.
 
 from __future__ import annotations
 
-from paddock.run.scenarios.declaring import scenario
-from paddock.run.scenarios.scenario import Scenario
+from paddock.run.scenarios.scenario import Scenario, scenario
 
 __all__ = ["Scenario", "scenario"]

@@ -11,19 +11,26 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import replace
+
+from paddock.doors.trust import Trust
 from paddock.gate.run_keys import CARRIED, run_key
+from paddock.journal.log import RunLog
 from paddock.model.errors import InvalidInput, NotFound, PaddockError
-from paddock.model.values import dataclass
+from paddock.policy.problems import suggest
+from paddock.run.order import Order
+from paddock.run.scenarios.fixtures import bounded, checked_target, in_project
+from paddock.run.scenarios.preparation import USUAL_SEED, order_in_world
 from paddock.run.scenarios.result import RunResult
+from paddock.run.scenarios.scenario import fault_list
 from paddock.state.home import Home
 
 if TYPE_CHECKING:
-    from paddock.run.order import Order
-    from paddock.run.running import Ended
+    from paddock.run.session import FinishedRun
 
 DIRECTORY = "paddock_runs"
 JOURNAL = "journal"
@@ -34,6 +41,8 @@ CREDENTIALS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "
 USUAL_VARY = tuple(f"headers.{name}=any" for name in CREDENTIALS)
 _PLAIN = re.compile(r"[^A-Za-z0-9_.=-]+")
 _MAX_NAME = 100
+_ORDER_WORDS = ("stage", "sets", "envs", "timeout", "stdin")
+WORDS = (*_ORDER_WORDS, "file", "world", "faults", "seed", "cwd", "files", "vary", "trust")
 _LEFT_OUT = ("lock",)  # of a journal: who writes it
 
 
@@ -49,13 +58,43 @@ class LeftRecord(PaddockError):
     """The agent did something else than what was recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedRun(msgspec.Struct, frozen=True):
     """One run that a test asks for."""
 
     order: Order
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = {}
     vary: tuple[str, ...] = ()
+
+
+def requested_run(
+    command: tuple[str, ...], directory: Path, words: Mapping[str, Any]
+) -> RequestedRun:
+    """Return the run that the keywords of `paddock.run` describe. Paths start at the directory.
+    Raises InvalidInput."""
+    for word in words:
+        if word not in WORDS:
+            raise InvalidInput(f"paddock.run takes no {word}", hint=suggest(word, WORDS))
+    options = {name: words[name] for name in _ORDER_WORDS if words.get(name) is not None}
+    options["cwd"] = directory / (words.get("cwd") or ".")
+    options["seed"] = USUAL_SEED if words.get("seed") is None else words["seed"]
+    options["faults"] = fault_list(words.get("faults"))
+    if words.get("file") is not None:
+        options["file"] = directory / words["file"]
+    options["trust"] = Trust(is_given=bool(words.get("trust")))
+    if isinstance(options.get("stdin"), str):
+        options["stdin"] = options["stdin"].encode()
+    order = order_in_world(command, options, words.get("world"))
+    return RequestedRun(order, _files(words.get("files") or {}), tuple(words.get("vary") or ()))
+
+
+def _files(files: Mapping[str, Any]) -> Mapping[str, bytes]:
+    """Return the content of the files, which are texts, bytes, and paths of files to copy."""
+    contents: dict[str, bytes] = {}
+    for target, content in files.items():
+        if isinstance(content, Path):
+            content = content.read_bytes()
+        contents[checked_target(target)] = content.encode() if isinstance(content, str) else content
+    return bounded(contents)
 
 
 class Cassettes:
@@ -66,7 +105,7 @@ class Cassettes:
         self._mode = mode
         self._asked = 0
 
-    def run(self, wanted: Wanted) -> RunResult:
+    def run(self, request: RequestedRun) -> RunResult:
         """Recorded or replayed, as the mode says. Raises LeftRecord, and NotFound where there is
         no record and none may be made."""
         self._asked += 1
@@ -74,11 +113,11 @@ class Cassettes:
             shutil.rmtree(self._directory, ignore_errors=True)
         place = self._directory / str(self._asked)
         if self._mode is Mode.ALL or (self._mode is Mode.ONCE and not is_record(place)):
-            return _recorded(place, wanted)
+            return _recorded(place, request)
         if not is_record(place):
             hint = "run it once with --paddock-record=once, where the network and the keys are"
             raise NotFound(f"there is no recorded run at {place}", hint=hint)
-        return _replayed(place, wanted)
+        return _replayed(place, request)
 
 
 def is_record(place: Path) -> bool:
@@ -86,7 +125,7 @@ def is_record(place: Path) -> bool:
 
 
 def place_of(test_file: Path, test_name: str) -> Path:
-    """Where the records of a test lie: beside its file."""
+    """Return where the records of a test lie: beside its file."""
     return test_file.parent / DIRECTORY / _name(test_file.stem) / _name(test_name)
 
 
@@ -107,53 +146,58 @@ def keep(result: RunResult, place: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _recorded(place: Path, wanted: Wanted) -> RunResult:
-    from paddock.run.scenarios.furnishing import run_with_files
+def _recorded(place: Path, request: RequestedRun) -> RunResult:
+    from paddock.run.session import RunMode, run
 
-    ended = run_with_files(wanted.order, wanted.files)
+    ended = run(request.order, mode=RunMode(in_project(request.order.cwd, request.files)))
     result = RunResult(ended.directory)
     if ended.exit_code is not None:  # what was cut off is no record of how it goes
         keep(result, place)
     return result
 
 
-def _replayed(place: Path, wanted: Wanted) -> RunResult:
+def _replayed(place: Path, request: RequestedRun) -> RunResult:
     journal = place / JOURNAL
-    _check_same(journal, wanted.order)
-    ended = _again(journal, wanted)
+    _check_same(journal, request.order)
+    ended = _replay(journal, request)
     if ended.divergence is not None:
         raise LeftRecord(_difference(ended, place))
     return RunResult(ended.directory, recorded=journal, world=_world(place))
 
 
-def _again(journal: Path, wanted: Wanted) -> Ended:
-    """As `replay` does it, in the project as it lies here: a record may come from elsewhere."""
+def _replay(journal: Path, request: RequestedRun) -> FinishedRun:
+    """Replay a record in the project as it lies here: the record may come from elsewhere."""
     from paddock.doors.machine.engine import Engine
-    from paddock.run.again import Manner
-    from paddock.run.replaying import Replay, rules_for
-    from paddock.run.running import Nobody
-    from paddock.run.scenarios.furnishing import putting
-    from paddock.run.tape import Tape
+    from paddock.run.replay.policy_epochs import PolicyHistory
+    from paddock.run.replay.recorded_run import RecordedRun
+    from paddock.run.replay.replay import PastOptions, ReplayMode, rules_for
+    from paddock.run.replay.session import ReplayOptions
+    from paddock.run.session import run
 
-    tape, engine = Tape.read(journal), Engine.current()
-    order = replace(wanted.order, seed=str(tape.opened.get("seed") or ""))
-    moved = () if tape.opened.get("cwd") == str(order.cwd) else ("cwd=any",)
-    manner = Manner(rules_for(tape, (*USUAL_VARY, *moved, *wanted.vary)))
-    begin = putting(order, wanted.files)
-    return engine.call(Replay(engine, tape, order, manner, Nobody(), begin).play())
+    recorded = RecordedRun(journal)
+    order = replace(request.order, seed=recorded.opened.seed or "")
+    vary = (*USUAL_VARY, *request.vary)
+    if recorded.opened.cwd != str(order.cwd):
+        vary = (*vary, "cwd=any")
+    mode = ReplayMode(
+        Engine.current().home,
+        recorded,
+        PolicyHistory(order.policy),
+        ReplayOptions(rules_for(recorded, PastOptions(vary=vary))),
+        files=in_project(order.cwd, request.files),
+    )
+    return run(order, mode=mode)
 
 
 def _check_same(journal: Path, order: Order) -> None:
     """Decisions are answered from the record too: under other terms they would be another's."""
-    from paddock.journal.reader import Reader
-
-    opened = Reader(journal).opened().body
+    opened = RunLog(journal).opened
     hint = "record it anew with --paddock-record=all"
-    if opened.get("command") != list(order.command):
-        said = " ".join(map(str, opened.get("command") or ()))
-        raise LeftRecord(f"the run at {journal.parent} is of another command: {said[:200]}",
+    if opened.command != list(order.command):
+        command = " ".join(opened.command)
+        raise LeftRecord(f"the run at {journal.parent} is of another command: {command[:200]}",
                          hint=hint)  # fmt: skip
-    if opened.get("policy_digest") != order.policy.digest:
+    if opened.policy_digest != order.policy.digest:
         raise LeftRecord(
             f"the run at {journal.parent} was recorded under other terms: the paddock file, the"
             " world, the faults or the seed have changed",
@@ -161,17 +205,17 @@ def _check_same(journal: Path, order: Order) -> None:
         )
 
 
-def _difference(ended: Ended, place: Path) -> str:
-    """What was recorded and what was proposed, side by side."""
+def _difference(ended: FinishedRun, place: Path) -> str:
+    """Return what was recorded and what was proposed, side by side."""
     from paddock.run.matching.showing import both_views, side_by_side, visible
 
-    found = ended.divergence
-    assert found is not None
-    lines = [f"{visible(found.text)} (recorded in {place})"]
-    if found.differences:
-        lines.append(side_by_side(found.differences))
-    elif found.recorded is not None and found.proposed is not None:
-        lines.append(both_views(found.recorded, found.proposed))
+    divergence = ended.divergence
+    assert divergence is not None
+    lines = [f"{visible(divergence.text)} (recorded in {place})"]
+    if divergence.differences:
+        lines.append(side_by_side(divergence.differences))
+    elif divergence.recorded is not None and divergence.proposed is not None:
+        lines.append(both_views(divergence.recorded, divergence.proposed))
     lines.append(f"look: paddock show {ended.run}; if it is right: --paddock-record=all")
     return "\n".join(lines)
 
@@ -180,12 +224,12 @@ def _world(place: Path) -> Mapping[str, Mapping[str, Any]]:
     try:
         with (place / WORLD).open("rb") as file:
             raw = file.read(MAX_WORLD_BYTES + 1)
-        found = json.loads(raw) if len(raw) <= MAX_WORLD_BYTES else None
+        state = json.loads(raw) if len(raw) <= MAX_WORLD_BYTES else None
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{place / WORLD} cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(state, dict):
         raise InvalidInput(f"{place / WORLD} is no state of a world")
-    return found
+    return state
 
 
 def _name(text: str) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.document import Path as Place
 from paddock.policy.expressions import compile_expression
 from paddock.policy.fields import FIELDS
@@ -34,8 +35,7 @@ _TO_HOST = frozenset({"host"})
 _ORDER = ("kind", "host", "method", "path", "name", "program")  # first, where they are
 
 
-@dataclass(slots=True)
-class ExpectationReader:
+class ExpectationReader(msgspec.Struct):
     """Reads `expect:` of one scenario. `note` takes path, message, hint."""
 
     note: Callable[..., None]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.cel_module import cel
 from paddock.policy.expressions import (
     LOOSEST,
@@ -32,8 +33,7 @@ _NEAR = 0.75
 State = Mapping[str, Any]  # of one stand-in: documents by kind
 
 
-@dataclass(frozen=True, slots=True)
-class WorldCondition:
+class WorldCondition(msgspec.Struct, frozen=True):
     """A condition on the state of stand-ins. `roots` says what each of its names stands for."""
 
     source: str

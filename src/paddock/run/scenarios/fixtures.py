@@ -52,6 +52,11 @@ def read_tree(directory: Path, target: str) -> Iterator[tuple[str, bytes]]:
             yield inside, read_file(path)
 
 
+def in_project(cwd: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files by their paths in the sandbox, where the project lies as on the host."""
+    return {posixpath.join(cwd, path): content for path, content in files.items()}
+
+
 def bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """The same files. Raises InvalidInput when they are too many or too large."""
     if len(files) > MAX_FILES:

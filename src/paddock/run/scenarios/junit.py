@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import PurePath
 from xml.etree import ElementTree as Xml
 
-from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import Attempt, CaseResult, Standing
 
 _MAX_TEXT = 100_000
 # What XML 1.0 cannot say, not even escaped.

@@ -19,7 +19,7 @@ from paddock.run.html import (
     section,
     table,
 )
-from paddock.run.scenarios.playing import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import Attempt, CaseResult, Standing
 
 _TONES: dict[Standing, Tone] = {
     Standing.PASSED: "good",

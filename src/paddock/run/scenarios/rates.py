@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from paddock.model.values import dataclass
+import msgspec
 
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """So many of so many passed; the true rate lies between `low` and `high`, 95 times of 100."""
 
     passed: int

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
-from paddock.model.values import dataclass
 from paddock.policy.document import Document, read
 from paddock.policy.document import Path as Place
 from paddock.policy.problems import PolicyError, Problem, suggest
 from paddock.run.scenarios import fixtures
 from paddock.run.scenarios.rates import runs_to_show
-from paddock.run.scenarios.scenario import NO_FAULTS, Scenario
+from paddock.run.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -93,14 +94,13 @@ def _general(loc: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(general)
 
 
-@dataclass(slots=True)
-class _Conversion:
+class _Conversion(msgspec.Struct):
     """One conversion; what is wrong collects in `problems`."""
 
     document: Document
     directory: Path
-    problems: list[Problem] = field(default_factory=list)
-    read_from: list[Path] = field(default_factory=list)
+    problems: list[Problem] = []
+    read_from: list[Path] = []
 
     def scenario(self, shape: ScenarioShape) -> Scenario:
         from paddock.run.scenarios.expecting import ExpectationReader
@@ -214,10 +214,3 @@ class _Conversion:
         if runs > MAX_RUNS:
             self.note(("matrix",), f"{runs} runs, at most {MAX_RUNS}", "write fewer values")
         return found
-
-
-def fault_words(faults: Any) -> Any:
-    """What a policy takes: `none` is no faults at all, and one fault is a list of one."""
-    if faults == NO_FAULTS:
-        return []
-    return [faults] if isinstance(faults, Mapping) else faults

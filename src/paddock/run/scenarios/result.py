@@ -7,16 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.journal.log import RunLog
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
+from paddock.model.steps import AGENT_STEP, NO_OBJECT
 from paddock.policy.problems import suggest
 from paddock.policy.rules import Match
-from paddock.run.scenarios.steps import AGENT_STEP, Search, StepSeen, read_steps
+from paddock.run.scenarios.actions import RunAction, Search, read_actions
 from paddock.run.scenarios.terms import ActionTerms
 
 if TYPE_CHECKING:
     from paddock.run.report import AlertSeen, Report, Spent
-    from paddock.run.scenarios.left import FilesLeft
+    from paddock.run.scenarios.end_state import FilesLeft
     from paddock.world.verdicts import Report as Verdicts
 
 
@@ -70,11 +72,9 @@ class RunResult:
         return self._said("stderr")
 
     @cached_property
-    def steps(self) -> tuple[StepSeen, ...]:
+    def steps(self) -> tuple[RunAction, ...]:
         """All actions, and the programs that were seen to start, in order."""
-        from paddock.journal.reader import Reader
-
-        return tuple(read_steps(Reader(self.directory)))
+        return tuple(read_actions(RunLog(self.directory)))
 
     @property
     def cost(self) -> Spent:
@@ -93,43 +93,40 @@ class RunResult:
     @cached_property
     def verdicts(self) -> Verdicts:
         """For each fault on purpose, what the agent did after it."""
-        from paddock.journal.reader import Reader
         from paddock.world.verdicts import judge_run
 
-        return judge_run(Reader(self._recorded or self.directory))
+        return judge_run(RunLog(self._recorded or self.directory))
 
     @cached_property
     def world(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each stand-in its documents by kind: `result.world["api.stripe.com"]["refunds"]`."""
-        from paddock.run.scenarios.states import states_of
+        from paddock.run.scenarios.end_state import world_left
 
-        return states_of(self.directory) if self._world is None else self._world
+        return world_left(self.directory) if self._world is None else self._world
 
     @cached_property
     def files(self) -> FilesLeft:
         """The project's files as the agent left them: `result.files["out/report.md"]`."""
-        from paddock.run.scenarios.left import files_left
+        from paddock.run.scenarios.end_state import files_left
 
         return files_left(self.directory)
 
-    def actions(self, kind: str | None = None, **words: Any) -> list[StepSeen]:
-        """Actions that were proposed, found by the words of rules: `actions(kind="http",
+    def actions(self, kind: str | None = None, **words: Any) -> list[RunAction]:
+        """Return actions that were proposed, found by the words of rules: `actions(kind="http",
         host="*.example.com", method="POST")`. Also `when`, `decided` and `outcome`."""
         terms = _terms(kind, words)
         findings = Search(terms).among(self.steps)
         if findings.unclear and terms.when is not None:
-            step, why = findings.unclear[0]
-            raise InvalidInput(f"when: cannot be told of step {step.step}: {why}")
+            action, why = findings.unclear[0]
+            raise InvalidInput(f"when: cannot be told of step {action.step}: {why}")
         return list(findings.found)
 
     @cached_property
     def _result(self) -> Mapping[str, Any]:
-        from paddock.journal.reader import Reader
-
-        reader = Reader(self.directory)
-        settled = reader.step(AGENT_STEP).settled if AGENT_STEP in reader.step_numbers() else None
-        found = reader.body(settled).get("result") if settled is not None else None
-        return found if isinstance(found, dict) else {}
+        log = RunLog(self.directory)
+        if AGENT_STEP not in log.step_numbers():
+            return NO_OBJECT
+        return log.whole_step(log.step(AGENT_STEP)).result
 
     def _said(self, stream: str) -> str:
         text = self._result.get(stream)

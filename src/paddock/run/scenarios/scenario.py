@@ -1,25 +1,35 @@
-"""A scenario, and the cases that it stands for: one for each point of its matrix."""
+"""A scenario, and the cases that it stands for: one for each point of its matrix.
+
+A scenario may be written in Python: a function that checks what a run came to, and the keys of a
+scenario file.
+
+    @scenario(agent=["python", "agent.py"], file="paddock.yaml", expect={"steps": {"max": 40}})
+    def refund_a_duplicate_charge(result):
+        assert len(result.world["api.stripe.com"]["refunds"]) == 1
+"""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from paddock.run.scenarios.terms import Expectations
 
 if TYPE_CHECKING:
     from paddock.run.scenarios.result import RunResult
 
+Check = Callable[["RunResult"], object]
 TIMEOUT_S = 300.0
 NO_FAULTS = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """An agent, what is around it, and what is expected. Paths are absolute."""
 
     name: str
@@ -31,20 +41,19 @@ class Scenario:
     faults: Any = None  # in place of the file's; `none` for none
     seed: int | None = None
     stage: str | None = None
-    sets: Mapping[str, Any] = field(default_factory=dict)
-    envs: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)  # put into the project before
+    sets: Mapping[str, Any] = {}
+    envs: Mapping[str, str] = {}
+    files: Mapping[str, bytes] = {}  # put into the project before
     files_from: tuple[Path, ...] = ()  # where their content was read
     stdin: bytes | None = None
     repeat: int = 1
     timeout_s: float = TIMEOUT_S
-    matrix: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    expect: Expectations = field(default_factory=Expectations)
-    check: Callable[[RunResult], object] | None = field(default=None, compare=False)
+    matrix: Mapping[str, tuple[Any, ...]] = {}
+    expect: Expectations = msgspec.field(default_factory=Expectations)
+    check: Check | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One point of a scenario's matrix. Its scenario has the values of the point, and no matrix."""
 
     name: str
@@ -71,9 +80,30 @@ def cases_of(scenario: Scenario) -> Iterator[Case]:
         chosen = {AXES[axis]: value for axis, value in zip(axes, values, strict=True)}
         if "sets" in chosen:
             chosen["sets"] = {**scenario.sets, **chosen["sets"]}
-        said = ", ".join(f"{axis}={value}" for axis, value in shown.items())
-        name = f"{scenario.name} [{said}]" if said else scenario.name
+        point = ", ".join(f"{axis}={value}" for axis, value in shown.items())
+        name = f"{scenario.name} [{point}]" if point else scenario.name
         yield Case(name, replace(scenario, matrix={}, **chosen), shown)
+
+
+def scenario(**words: Any) -> Callable[[Check], Scenario]:
+    """Make a function a scenario. The words are those of a scenario file; without `name` it is
+    called as the function is. What the function raises about the result is a failure."""
+
+    def declare(check: Check) -> Scenario:
+        from paddock.run.scenarios.reading import scenario_of
+
+        path = Path(inspect.getsourcefile(check) or "scenario.py")
+        name = check.__name__.replace("_", " ")
+        return replace(scenario_of({"name": name, **words}, path), check=check)
+
+    return declare
+
+
+def fault_list(faults: Any) -> Any:
+    """Return what a policy takes: `none` is no faults at all, and one fault is a list of one."""
+    if faults == NO_FAULTS:
+        return []
+    return [faults] if isinstance(faults, Mapping) else faults
 
 
 def _shown(value: Any) -> str:
@@ -84,7 +114,7 @@ def _shown(value: Any) -> str:
         case {"id": str(name)} | {"set": str(name)}:
             text = name
         case dict():
-            text = ",".join(f"{key}={one}" for key, one in value.items())
+            text = ",".join(f"{key}={item}" for key, item in value.items())
         case list():
             text = "+".join(map(_shown, value)) or NO_FAULTS
         case tuple():

@@ -17,7 +17,7 @@ from paddock.policy.match_schema import Kinds, UnlessShape
 from paddock.policy.problems import suggest
 from paddock.policy.schema import Duration, EnvWords, WorldWords
 from paddock.policy.shape import Shape
-from paddock.run.scenarios.scenario import NO_FAULTS, TIMEOUT_S
+from paddock.run.scenarios.scenario import TIMEOUT_S, fault_list
 from paddock.run.scenarios.terms import AlertTerms, Span
 from paddock.world.verdicts import Judgement
 
@@ -126,12 +126,6 @@ def _set_words(value: Any) -> dict[str, Any]:
     raise InvalidInput(f"{value!r:.60} sets nothing", hint="write {limits.memory: 256MiB}")
 
 
-def _no_faults(value: Any) -> Any:
-    if value == NO_FAULTS:
-        return []
-    return [value] if isinstance(value, dict) else value
-
-
 _COUNT: dict[str, Any] = {
     "anyOf": [
         {"type": "integer", "minimum": 0},
@@ -160,7 +154,7 @@ Alerts = Annotated[
     WithJsonSchema({"type": ["array", "object", "integer"]}),
 ]
 SetWords = Annotated[dict[str, Any], PlainValidator(_set_words), WithJsonSchema(_OBJECT)]
-FaultWords = Annotated[Faults, BeforeValidator(_no_faults)]
+FaultWords = Annotated[Faults, BeforeValidator(fault_list)]
 StageWord = Literal["observe", "draft", "approve", "narrow", "broad"]
 Seed = Annotated[int, Field(ge=0, lt=1 << 53)]
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
+
+import msgspec
 
 from paddock.model.action import Kind
 from paddock.model.plural import many
-from paddock.model.values import dataclass
 from paddock.policy.rules import Match
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """How many there may be."""
 
     least: int = 0
@@ -35,8 +34,7 @@ class Span:
         return f"{self}{many(last, noun).removeprefix(str(last))}"
 
 
-@dataclass(frozen=True, slots=True)
-class TextTerms:
+class TextTerms(msgspec.Struct, frozen=True):
     """What a text must be. `matches` are patterns of CEL, which take no more than linear time."""
 
     contains: tuple[str, ...] = ()
@@ -49,8 +47,7 @@ class TextTerms:
         return not (self.contains or self.lacks or self.matches) and self.equals is None
 
 
-@dataclass(frozen=True, slots=True)
-class FileTerms:
+class FileTerms(msgspec.Struct, frozen=True):
     """What a file must be at the end. A relative path starts at the project."""
 
     path: str
@@ -59,13 +56,12 @@ class FileTerms:
     conditions: tuple[str, ...] = ()  # CEL over what is in it; `$` stands for the document
 
 
-@dataclass(frozen=True, slots=True)
-class ActionTerms:
+class ActionTerms(msgspec.Struct, frozen=True):
     """Actions that are looked for among those that were proposed, by the words of rules."""
 
     words: Mapping[str, Any]  # as written, to show
     kinds: tuple[Kind, ...]  # none: whatever goes to the host
-    match: Match = field(default_factory=Match)
+    match: Match = msgspec.field(default_factory=Match)
     unless: Match | None = None
     when: str | None = None
     count: Span = Span(1)
@@ -73,24 +69,21 @@ class ActionTerms:
     outcomes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlertTerms:
+class AlertTerms(msgspec.Struct, frozen=True):
     """Which alerts must come, by name, and no others; or how many in all may."""
 
     names: tuple[str, ...] | None = None
     count: Span = Span()
 
 
-@dataclass(frozen=True, slots=True)
-class CostTerms:
+class CostTerms(msgspec.Struct, frozen=True):
     """The most that the models may cost."""
 
     usd_micros: int | None = None
     tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Expectations:
+class Expectations(msgspec.Struct, frozen=True):
     """All that a scenario expects. What is not said is not looked at, but for the exit status."""
 
     exits: tuple[int, ...] | None = (0,)  # None: any, as long as it ended by itself
@@ -101,7 +94,7 @@ class Expectations:
     steps: Span | None = None
     faults: Span | None = None  # how many steps faults on purpose strike
     cost: CostTerms = CostTerms()
-    verdicts: Mapping[str, Span] = field(default_factory=dict)
+    verdicts: Mapping[str, Span] = {}
     alerts: AlertTerms | None = None
     do_invariants_hold: bool = False
     output: TextTerms = TextTerms()

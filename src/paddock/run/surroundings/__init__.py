@@ -6,7 +6,7 @@ agent may have written it, so every file is bounded before it is read.
 
 from __future__ import annotations
 
-from paddock.run.surroundings.finding import find, told_again
+from paddock.run.surroundings.discovery import find, told_again
 from paddock.run.surroundings.found import Found, Surroundings
 
 __all__ = ["Found", "Surroundings", "find", "told_again"]

@@ -6,13 +6,12 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 _OWN_STATE = ".paddock"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """One tree or file of the host that the sandbox gets to see, and why."""
 
     source: str
@@ -35,8 +34,7 @@ class Found:
         return {**words, **({"hidden": list(hidden)} if hidden else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """A command, and all that it needs of the host."""
 
     argv: tuple[str, ...]

@@ -10,15 +10,14 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAX_TEXT_BYTES = 256 << 10
 MAX_LEVELS = 32  # of directories above the project that are looked at
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/etc/alternatives")
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """Where the user stands. All paths are real ones."""
 
     cwd: str

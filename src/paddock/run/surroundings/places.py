@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 import posixpath
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import mount_target
-from paddock.model.values import dataclass
 from paddock.run.surroundings.found import Found
 from paddock.run.surroundings.host import Host, is_of_system, is_within, names_in
 from paddock.run.surroundings.secret_files import is_secret_name, secret_files
@@ -29,8 +30,7 @@ _SHARED = frozenset({"/", "/home", "/tmp", "/var", "/var/tmp", "/opt", "/srv", "
 _SECRET_PLACES = frozenset({".ssh", ".aws", ".gnupg", ".kube"})  # wherever they lie
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(msgspec.Struct, frozen=True):
     source: str
     why: str
     is_source: bool  # the user's own files, which may have secrets anywhere among them

@@ -5,17 +5,19 @@ to, the installation that it is a part of, its interpreter and its libraries.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from paddock.fence.elf import MAGIC
+from paddock.fence.elf import MAGIC, Elf, read_elf
 from paddock.model.errors import CommandNotStarted, InvalidInput
 from paddock.run.surroundings import nodes, pythons
 from paddock.run.surroundings.host import Host, is_of_system, is_within
-from paddock.run.surroundings.libraries import libraries_of
 from paddock.run.surroundings.places import Places
 from paddock.run.surroundings.shims import behind_shim, is_shim
 
 MAX_LINKS = 40  # as many as the kernel follows
 MAX_PROGRAMS = 50
+MAX_LIBRARIES = 200
+_MAX_CANDIDATES = 50  # places where one library may be
 _HEAD_BYTES = 512
 # Where everything refers to everything, by design for everybody to read.
 _STORES = ("/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew")
@@ -121,7 +123,7 @@ class Programs:
         self._seen.add(path)
         words = _shebang(path)
         if not words:
-            for library in libraries_of(path):
+            for library in _libraries_of(path):
                 self._places.need(library, f"library of {os.path.basename(path)}")
             return
         if os.path.basename(words[0]) == "env":
@@ -190,6 +192,43 @@ def _shebang(path: str) -> list[str]:
     if not head.startswith(b"#!"):
         return []
     return os.fsdecode(head[2:].split(b"\n", 1)[0]).split()
+
+
+def _libraries_of(program: str) -> list[str]:
+    """Return the libraries that a program loads from outside of the system, and its loader, by the
+    paths at which they will be found, each once. An agent may have written the program. What it
+    names is believed only where a library really is: else a program could name any file of the host
+    to have it mounted."""
+    libraries: dict[str, None] = {}
+    waiting = [program]
+    while waiting and len(libraries) < MAX_LIBRARIES:
+        path = waiting.pop()
+        elf = read_elf(path)
+        if elf is None:
+            continue
+        if path != program:
+            libraries[path] = None
+        for library in dict.fromkeys(_loaded(path, elf)):
+            if library not in libraries and not is_of_system(library):
+                waiting.append(library)
+    return list(libraries)
+
+
+def _loaded(path: str, elf: Elf) -> Iterator[str]:
+    if elf.interpreter and os.path.isabs(elf.interpreter):
+        yield os.path.normpath(elf.interpreter)
+    origin = os.path.dirname(os.path.realpath(path))
+    places = [_expanded(place, origin) for place in elf.search]
+    for name in elf.needed:
+        candidates = [name] if os.path.isabs(name) else [os.path.join(p, name) for p in places]
+        # What is in none of these places is the system's.
+        yield from (c for c in candidates[:_MAX_CANDIDATES] if os.path.isfile(c))
+
+
+def _expanded(place: str, origin: str) -> str:
+    for word in ("${ORIGIN}", "$ORIGIN"):
+        place = place.replace(word, origin)
+    return os.path.normpath(place) if os.path.isabs(place) else origin
 
 
 def _head(path: str) -> bytes:

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput
 from paddock.model.plain import plain
-from paddock.model.values import dataclass
 from paddock.state.agent_git._objects import open_packs, write_loose_pack
 from paddock.state.obeyed import GIT
 
@@ -55,8 +56,7 @@ _FETCH_SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """A commit of the agent. It wrote the subject."""
 
     id: str

@@ -12,9 +12,10 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
 from paddock.model.results import FileType
-from paddock.model.values import dataclass
 from paddock.state.change import Change
 from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
 from paddock.state.obeyed import GIT
@@ -27,8 +28,7 @@ _BRANCHES = "refs/heads/"
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """Where a repository is: on a branch, or on a commit alone. Without a commit it is empty."""
 
     branch: str | None

@@ -25,9 +25,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
-from paddock.model.values import dataclass
 from paddock.state.change import Change
 from paddock.state.descent import Descent, open_file, shown
 from paddock.state.obeyed._git import (
@@ -104,16 +105,14 @@ class Protection(enum.Enum):
     ASKED = "asked"
 
 
-@dataclass(frozen=True, slots=True)
-class Obeyed:
+class Obeyed(msgspec.Struct, frozen=True):
     """Why a change concerns a file that tools obey, and what it takes to write it."""
 
     protection: Protection
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """What counts about a directory of the target, there or not. It is worked out from that of its
     parent, so that a tree of any depth is judged in one pass."""
 

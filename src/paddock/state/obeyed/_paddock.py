@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.state.descent import Descent, open_file
 from paddock.state.obeyed._git_settings import repositories_of, values_for
 from paddock.state.obeyed._names import (
@@ -52,8 +53,7 @@ _KEYS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Governing:
+class Governing(msgspec.Struct, frozen=True):
     """The paddock file that the agent ran under, wherever it lies: its path, the directory that
     paths in it start from, and what it says."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from paddock.model.errors import SandboxError
-from paddock.model.values import dataclass
 from paddock.state.change import walk_order
 from paddock.state.trees.nodes import Node, NodeKind
 
@@ -18,8 +19,7 @@ Kind = Literal["added", "modified", "deleted"]
 MAX_CHANGES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One path that is other. It begins with the name of its root. A whiteout counts as nothing:
     the agent saw nothing there."""
 

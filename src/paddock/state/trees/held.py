@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.state.descent import shown
 from paddock.state.trees.nodes import Node, NodeKind
 from paddock.state.trees.planning import Deed, Making, Removal, Sealing, Writing, deed_parts
@@ -28,8 +29,7 @@ _JOINS_NAMES = ("-", ".", "~", "_")  # between the name of a file and what is na
 _JOURNALS = ("-journal", "-wal", "-shm", "-mj")  # as SQLite names what belongs to a database
 
 
-@dataclass(frozen=True, slots=True)
-class HeldFiles:
+class HeldFiles(msgspec.Struct, frozen=True):
     """What processes hold. Paths are as the processes see them, which is how a tree names its
     roots. `nameless` are files whose name is gone and that may have another one: the name that the
     kernel prints, and the inode number."""
@@ -46,8 +46,7 @@ class HeldFiles:
 NOTHING_HELD = HeldFiles()
 
 
-@dataclass(frozen=True, slots=True)
-class MappedFiles:
+class MappedFiles(msgspec.Struct, frozen=True):
     """Files that processes have mapped shared: their inode numbers by path, and the names of those
     whose name is gone and that may have another one. Not complete if some process could not be
     looked at."""

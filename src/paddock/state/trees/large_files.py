@@ -19,8 +19,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from paddock.model.errors import IntegrityError
-from paddock.model.values import dataclass
 from paddock.state.copying import write_at
 from paddock.state.entries import DIGEST, canonical, number
 
@@ -33,8 +34,7 @@ MAX_PARTS = 1_000_000
 _ZEROS = bytes(UNIT_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Some bytes of a file, and the digest of the object that has them."""
 
     offset: int

@@ -16,8 +16,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import IntegrityError
-from paddock.model.values import dataclass
 from paddock.state.entries import DIGEST, canonical, number
 
 FORMAT = 1
@@ -35,8 +36,7 @@ class NodeKind(enum.StrEnum):
     WHITEOUT = "whiteout"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One name in a directory. `digest` is that of a file's bytes or of a directory's object, and
     empty for a version of a file that was not read. `is_split`: the file is stored in parts, and
     the digest is that of their list. `is_kept`: the bytes are in the store."""
@@ -63,8 +63,7 @@ class Node:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     """A whole state: its roots by name. `is_cut`: there was more than is ever recorded."""
 
     roots: Mapping[str, Node]

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, assert_never
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
     from paddock.state.trees.store import TreeStore
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(msgspec.Struct, frozen=True):
     """A name that goes, with all below it."""
 
     parents: tuple[str, ...]
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Making:
+class Making(msgspec.Struct, frozen=True):
     """A name that comes. What else has it now goes first."""
 
     parents: tuple[str, ...]
@@ -32,8 +31,7 @@ class Making:
     has_other: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
+class Writing(msgspec.Struct, frozen=True):
     """A file whose bytes or mode are other."""
 
     parents: tuple[str, ...]
@@ -41,8 +39,7 @@ class Writing:
     has_same_bytes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sealing:
+class Sealing(msgspec.Struct, frozen=True):
     """A directory that gets its mode and its mark once all in it is done. `is_other`: it had
     others, or was not there."""
 

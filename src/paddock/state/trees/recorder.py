@@ -7,11 +7,12 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.state.copying import CHUNK_BYTES
 from paddock.state.descent import open_file
 from paddock.state.trees.held import MappedFiles
@@ -45,8 +46,7 @@ _NOTHING_MAPPED = MappedFiles({})
 MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a millisecond
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """One state: its digest, the paths that changed since the last one (each begins with the name
     of its root), how many entries there are, whether that is all of them, and, of the final one,
     how many files are not in the store."""
@@ -282,8 +282,7 @@ class FileKeeper:
         return self.is_final or self._may_store is None or self._may_store(size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(msgspec.Struct, frozen=True):
     """What was read of a file, and whether its bytes are in the store."""
 
     digest: str

@@ -14,13 +14,14 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import Conflict, HostCannot
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 from paddock.state.copying import digest_of
 from paddock.state.descent import FILE_FLAGS, Descent, open_file, shown
 from paddock.state.diskspace import full_disk
@@ -59,8 +60,7 @@ _NOT_IN_PLACE = frozenset({errno.EACCES, errno.ETXTBSY, errno.ELOOP, errno.ENXIO
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """What was changed, by path; each begins with the name of its root. `written`: files that got
     other bytes or another mode where they are; `made` and `removed`: names that came and went;
     `sealed`: directories that got another mode or mark. `kept`: what stays other than it was

@@ -12,13 +12,13 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.space import is_out_of_space
-from paddock.model.values import dataclass
 from paddock.state.capture import is_whiteout
 from paddock.state.change import link_target
 from paddock.state.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent, shown
@@ -44,8 +44,7 @@ class Keeping(Protocol):
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TakenFile:
+class TakenFile(msgspec.Struct, frozen=True):
     """A file as it was read: its status, and what is known of its bytes. `is_steady`: it did not
     change while it was read."""
 
@@ -57,8 +56,7 @@ class TakenFile:
     is_split: bool = False
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct):
     """One name at the last scan."""
 
     raw_name: bytes
@@ -68,15 +66,14 @@ class Seen:
     line: bytes
 
 
-@dataclass(slots=True)
-class SeenDir:
+class SeenDir(msgspec.Struct):
     """One directory at the last scan. `names` are all of a listing, also what is not kept."""
 
     changed_ns: int = UNTRUSTED
     inode: int = 0
-    names: list[str] = field(default_factory=list)
-    nodes: dict[str, Seen] = field(default_factory=dict)
-    below: dict[str, SeenDir] = field(default_factory=dict)
+    names: list[str] = []
+    nodes: dict[str, Seen] = {}
+    below: dict[str, SeenDir] = {}
     node: Node | None = None
     line: bytes = b""
     entries: int = 0

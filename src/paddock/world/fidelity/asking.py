@@ -7,12 +7,13 @@ import contextlib
 import http.client
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.asgi import TIMEOUT_S, HttpAnswer, WorldRequest, call
 from paddock.world.context import Context
 from paddock.world.fidelity.compare import Comparison, Difference, Said, What, compare
@@ -31,12 +32,11 @@ _ANYBODY = (b"authorization", b"Bearer sk_test_paddock")
 _WITHOUT = (401, 403)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """The stand-in that is looked at."""
 
     service: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     seed: str | None = None  # a file
     headers: tuple[tuple[bytes, bytes], ...] = ()  # in place of those of the record
 

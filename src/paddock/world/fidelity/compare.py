@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.asgi import Headers
 from paddock.world.fidelity.names import Names, is_name
 from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of
@@ -39,20 +39,18 @@ class What(enum.StrEnum):
     VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One, as a sentence."""
 
     what: What
     text: str
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(msgspec.Struct):
     """Of one exchange: a share from 0 to 1 for each part, and the differences."""
 
-    parts: dict[str, float] = field(default_factory=dict)
-    differences: list[Difference] = field(default_factory=list)
+    parts: dict[str, float] = {}
+    differences: list[Difference] = []
 
     @property
     def score(self) -> float:
@@ -64,8 +62,7 @@ class Comparison:
         self.differences.append(Difference(what, text))
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """An answer, read. `value` is its JSON, None when it has none."""
 
     status: int

@@ -7,13 +7,13 @@ import binascii
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.asgi import Headers
 from paddock.world.overlay.bodies import is_json, loaded, media_of
 from paddock.world.overlay.paths import canonical, template
@@ -23,18 +23,17 @@ MAX_FILE = 256 << 20
 MAX_EXCHANGES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """One request and the real answer to it."""
 
     method: str
     host: str
     path: str
     query: str = ""
-    headers: Headers = field(default_factory=list)
+    headers: Headers = []
     body: bytes = b""
     status: int = 200
-    answer_headers: Headers = field(default_factory=list)
+    answer_headers: Headers = []
     answer: bytes = b""
 
     @property

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from msgspec.structs import replace
 
 from paddock.world.fidelity.exchanges import Exchange
 from paddock.world.overlay.bodies import is_form, is_json, loaded, media_of

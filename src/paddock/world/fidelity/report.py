@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from paddock.model.plural import many
-from paddock.model.values import dataclass
 from paddock.world.fidelity.compare import Comparison
 
 _SHOWN = 20  # differences of one endpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """All requests of one kind. Its score is the mean of theirs."""
 
     name: str
@@ -30,8 +30,7 @@ class Endpoint:
         return cls(name, len(compared), mean, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Fidelity:
+class Fidelity(msgspec.Struct, frozen=True):
     """Of a stand-in. The number is the mean of the endpoints', each worth the same."""
 
     service: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.overlay.paths import is_id
 
 _MAX_FIELDS = 20_000
@@ -14,21 +14,19 @@ _MAX_DEPTH = 30
 _MAX_WORDS = 12
 
 
-@dataclass(slots=True)
-class Field:
+class Field(msgspec.Struct):
     """One place in the answers of an endpoint."""
 
-    types: set[str] = field(default_factory=set)
-    words: set[str] = field(default_factory=set)  # its values, while they are single words
+    types: set[str] = set()
+    words: set[str] = set()  # its values, while they are single words
     is_free: bool = False  # it has other texts, or too many
     answers: int = 0  # that have it
 
 
-@dataclass(slots=True)
-class Shape:
+class Shape(msgspec.Struct):
     """Of some answers to the same kind of request."""
 
-    fields: dict[str, Field] = field(default_factory=dict)
+    fields: dict[str, Field] = {}
     answers: int = 0
 
     @classmethod

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.overlay.ids import ID_FIELDS
 
 _NUMBERED = frozenset({"page", "page[number]", "pagenumber", "page_number", "p"})
@@ -28,11 +28,10 @@ _ALL = frozenset({"", "all", "any", "*"})
 _ASC, _DESC = frozenset({"asc", "ascending"}), frozenset({"desc", "descending"})
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """The query of a list, read."""
 
-    filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    filters: Mapping[str, frozenset[str]] = {}
     words: tuple[str, ...] = ()
     sort: str | None = None
     is_descending: bool | None = None

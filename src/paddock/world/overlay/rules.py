@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.policy.graphql import effect_of, is_endpoint
 from paddock.world.overlay.bodies import media_of
 from paddock.world.overlay.paths import canonical, loosest
@@ -22,8 +23,7 @@ _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _MAX_GLOB = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """A method and the paths that it holds for: `GET /tickets/*/close`."""
 
     method: str

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.policy.graphql import is_endpoint
 from paddock.world.overlay.paths import ancestors, is_id, is_plural, last, parent
 
@@ -27,15 +28,13 @@ class Does(enum.Enum):
     ASK = "ask"  # GraphQL: what it does is not in its path
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     does: Does
     path: str  # of the collection for CREATE and EMPTY, else of the record
     verb: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What reads have taught: whether a path is a list, or a record."""
 
     is_list: Callable[[str], bool]

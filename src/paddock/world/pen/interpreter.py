@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.pen.walls import is_visible
 
 _MAX_LINKS = 16
 _MAX_TEXT = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     """A Python, and what must be there for it."""
 
     path: Path

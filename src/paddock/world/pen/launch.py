@@ -9,12 +9,13 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import IO
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.fence.container import bubblewrap
-from paddock.model.values import dataclass
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
 from paddock.world.pen.interpreter import Interpreter
@@ -27,8 +28,7 @@ _MAX_SAID = 1 << 20
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Of each process. The kernel does not count the processes of root."""
 
     memory_bytes: int = 2 << 30
@@ -49,22 +49,20 @@ class Limits:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A program, what it sees and what it may use."""
 
     words: tuple[str, ...]
     walls: Walls
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     cwd: str = OWN
-    limits: Limits = field(default_factory=Limits)
-    python: Interpreter = field(default_factory=interpreter.find)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    python: Interpreter = msgspec.field(default_factory=interpreter.find)
     port: int | None = None  # of loopback, where it listens; else it takes callers from LISTENER
     ready_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """What a program that ran to its end left."""
 
     code: int

@@ -1,6 +1,7 @@
 """Runs in a pen: loads somebody's application and serves it to the callers that come in.
 
-Any Python that has uvicorn can run it; of Paddock it uses only the world's own few words.
+Any Python that has uvicorn can run it; of Paddock it uses only the world's own few words, and those
+need the standard library alone.
 """
 
 from __future__ import annotations

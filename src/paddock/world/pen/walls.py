@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 
 OWN = "/pen"  # the own directory, at the same place for every world: state may hold paths
@@ -29,8 +30,7 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Walls:
+class Walls(msgspec.Struct, frozen=True):
     """What is readable, and what little is writable."""
 
     own: Path  # bound to OWN

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from datetime import date, datetime
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 
 MAX_DOCUMENTS = 200_000  # of one seed
 MAX_VALUES = 5_000_000  # in all documents; also the end of a file that refers to itself
@@ -21,8 +21,7 @@ _SHOWN = 60
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Oddity:
+class Oddity(msgspec.Struct, frozen=True):
     """One thing that was made odd on purpose."""
 
     kind: str
@@ -43,14 +42,13 @@ class SeedData(dict[str, list[Document]]):
         return [one for one in self.report if one.what == what]
 
 
-@dataclass(slots=True)
-class Intake:
+class Intake(msgspec.Struct):
     """Takes documents in, one by one, as long as they fit."""
 
-    data: SeedData = field(default_factory=SeedData)
+    data: SeedData = msgspec.field(default_factory=SeedData)
     _values: int = 0
     _documents: int = 0
-    _ids: set[tuple[str, str]] = field(default_factory=set)
+    _ids: set[tuple[str, str]] = set()
 
     def add(self, kind: object, documents: object, where: str) -> list[Document]:
         """Raises InvalidInput for what is no list of documents."""

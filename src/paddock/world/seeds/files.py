@@ -7,12 +7,12 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.reading import read_bounded
 from paddock.world.seeds.cells import TYPES, typed
 from paddock.world.seeds.documents import MAX_DOCUMENTS, Document, Intake
@@ -23,13 +23,12 @@ _MAX_DIGITS = 300
 _WORDS = frozenset({"file", "kind", "types"})
 
 
-@dataclass(frozen=True, slots=True)
-class FileWords:
+class FileWords(msgspec.Struct, frozen=True):
     """A file of a seed, and what is said about it."""
 
     path: str
     kind: str | None = None  # of a CSV file, or of a JSON file that is one list
-    types: Mapping[str, str] = field(default_factory=dict)  # of columns, where a guess is wrong
+    types: Mapping[str, str] = {}  # of columns, where a guess is wrong
 
     @classmethod
     def parse(cls, words: Mapping[str, Any], where: str) -> FileWords:
@@ -45,8 +44,7 @@ class FileWords:
         return cls(words["file"], kind, types)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where relative paths start from, and whether SQL is welcome there."""
 
     project: Path

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.model.version import install_command
 from paddock.world.context import Context, token
 from paddock.world.seeds.documents import Document, Intake
@@ -46,12 +47,11 @@ def _rank(recipe: Recipe) -> int:
     return 1 if recipe.shape in SHAPES else 2
 
 
-@dataclass(slots=True)
-class _Kitchen:
+class _Kitchen(msgspec.Struct):
     intake: Intake
     context: Context
-    kinds: dict[str, str] = field(default_factory=dict)  # under which a shape's documents are kept
-    _ids: dict[str, list[str]] = field(default_factory=dict)
+    kinds: dict[str, str] = {}  # under which a shape's documents are kept
+    _ids: dict[str, list[str]] = {}
 
     def make(self, recipe: Recipe) -> None:
         wanted = [own.kind for own in recipe.fields.values() if own.kind]

@@ -8,12 +8,12 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.context import token
 
 T = TypeVar("T")
@@ -27,8 +27,7 @@ _LAST_NAME_FIRST = frozenset({"hu", "ja", "ko", "zh"})
 _DOMAINS = ("example.com", "example.net", "example.org")  # nobody's: mail to them goes nowhere
 
 
-@dataclass(slots=True)
-class Maker:
+class Maker(msgspec.Struct):
     """Hands out the parts of one document after the other."""
 
     shape: str
@@ -38,8 +37,8 @@ class Maker:
     ids_of: Callable[[str], Sequence[str]]  # of the documents that may be referred to
     number: int = 0
     locale: str = "en_US"
-    chance: random.Random = field(default_factory=random.Random)
-    _fakes: dict[str, Any] = field(default_factory=dict)
+    chance: random.Random = msgspec.field(default_factory=random.Random)
+    _fakes: dict[str, Any] = {}
 
     def begin(self, number: int) -> None:
         """From here on everything is for this document."""

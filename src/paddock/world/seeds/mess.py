@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.seeds import oddities
 from paddock.world.seeds.documents import Document, Oddity
 from paddock.world.seeds.oddities import Case
@@ -37,8 +38,7 @@ _HARD = ("missing", "null", "date_format", "amount", "text_number", "dangling")
 MILD = tuple(name for name in ODDITIES if name not in _HARD)
 
 
-@dataclass(frozen=True, slots=True)
-class Mess:
+class Mess(msgspec.Struct, frozen=True):
     """How odd the documents of one kind are to be."""
 
     kind: str

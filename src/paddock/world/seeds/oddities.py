@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.context import token
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
@@ -35,8 +36,7 @@ _HUGE = (999_999_999_999, 2**53 + 1)
 Found = tuple[str, str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One document that is to be odd, and others that are not."""
 
     document: Document

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import MAX_DEPTH, checked_name
 from paddock.world.seeds.making import Maker, iso
@@ -23,8 +24,7 @@ _MAX_NUMBER = 10**15
 Make = Callable[[Maker], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnField:
+class OwnField(msgspec.Struct, frozen=True):
     """How one field is made, and what it is to those who make things odd."""
 
     make: Make

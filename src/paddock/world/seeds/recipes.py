@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.seeds.documents import MAX_DOCUMENTS, checked_name
 from paddock.world.seeds.mess import MILD, ODDITIES
 from paddock.world.seeds.own_fields import OwnField, parse_fields
@@ -19,8 +19,7 @@ _MAX_LOCALES = 20
 _WORDS = ("generate", "count", "seed", "mess", "locale", "fields", "kind")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True):
     """What is to be made, how many, and how odd."""
 
     shape: str  # customers, or a name of one's own
@@ -30,7 +29,7 @@ class Recipe:
     mess: float | Mapping[str, float] = DEFAULT_MESS  # share of all, or by oddity
     pool: tuple[str, ...] = MILD  # that the odd ones are chosen from
     locales: tuple[str, ...] = ("en_US",)
-    fields: Mapping[str, OwnField] = field(default_factory=dict)
+    fields: Mapping[str, OwnField] = {}
 
 
 def parse_recipe(words: Mapping[str, Any], seed: int, where: str) -> Recipe:

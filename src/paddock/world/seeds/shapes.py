@@ -5,17 +5,16 @@ can be made odd.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
 from paddock.world.seeds.making import Maker, iso
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True):
     """Which fields are what. A field may be below another: `address.postal_code`."""
 
     names: tuple[str, ...] = ()  # of people and things
@@ -23,12 +22,11 @@ class Roles:
     dates: tuple[str, ...] = ()
     amounts: tuple[str, ...] = ()
     digits: tuple[str, ...] = ()  # where a leading zero means something
-    references: Mapping[str, str] = field(default_factory=dict)  # to which kind
+    references: Mapping[str, str] = {}  # to which kind
     is_person: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """How a document of a kind is made."""
 
     prefix: str  # of its ids

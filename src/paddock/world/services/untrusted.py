@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
-
-from paddock.model.values import dataclass
 
 # SQLite gives up on JSON that is nested 1000 deep, and one such document spoils every search.
 MAX_DEPTH = 64
@@ -33,8 +31,7 @@ class Malformed(Exception):
     """Not what its content type says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(msgspec.Struct, frozen=True):
     """A file in a form."""
 
     field: str
@@ -43,12 +40,11 @@ class Upload:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """The fields of a form, each with all its values, and its files."""
 
-    fields: dict[str, list[str]] = field(default_factory=dict)
-    files: list[Upload] = field(default_factory=list)
+    fields: dict[str, list[str]] = {}
+    files: list[Upload] = []
 
     def first(self, name: str) -> str:
         return self.fields.get(name, [""])[0]

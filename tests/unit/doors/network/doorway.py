@@ -25,7 +25,8 @@ from paddock.fence.container.network import DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader, Step
+from paddock.journal.log import RunLog
+from paddock.model.steps import Step
 from paddock.policy.network_words import network_of
 from paddock.state.home import Home
 from unit.gate.gates import asked, make_gate
@@ -240,12 +241,11 @@ class Doorway:
                 await asyncio.sleep(0.02)
 
     def steps(self, kind: str) -> list[Step]:
-        found = Reader(self.run).steps()
-        return [s for s in found if s.proposed is not None and s.proposed.body["kind"] == kind]
+        return [step for step in RunLog(self.run).steps() if step.kind == kind]
 
     def deciders(self, kind: str) -> list[str]:
         """Who decided on each step of a kind."""
-        return [s.decided.body["decided_by"] for s in self.steps(kind) if s.decided is not None]
+        return [step.decided_by for step in self.steps(kind) if step.decided_by is not None]
 
     @property
     def alerts(self) -> list[str]:

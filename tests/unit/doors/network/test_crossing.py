@@ -13,6 +13,8 @@ import pytest
 
 from paddock.doors.network import model_actions, requests
 from paddock.doors.network.upstreams import Line, Place
+from paddock.model.action import Effect
+from paddock.model.events import Proposed
 from unit.doors.network.doorway import (
     HOST,
     KEY,
@@ -36,11 +38,10 @@ def _graphql(server: Server) -> dict[str, Any]:
     return {**staged(server), "graphql": [f"{HOST}/graphql"]}
 
 
-def _said(way: Doorway, number: int = 0) -> dict[str, Any]:
-    step = way.steps("http")[number]
-    assert step.proposed is not None
-    body: dict[str, Any] = step.proposed.body
-    return body
+def _proposed(way: Doorway) -> Proposed:
+    proposed = way.steps("http")[0].proposed
+    assert proposed is not None
+    return proposed
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_body_that_says_query_does_not_make_a_write_a_read(
         async with origin() as server, doorway(tmp_path, _graphql(server), stage="observe") as way:
             told = await way.ask(f"{head}\n{JSON}", body)
             assert (told.status, server.seen) == (403, [])
-            assert _said(way)["effect"] == "write"
+            assert _proposed(way).effect is Effect.WRITE
 
     asyncio.run(play())
 
@@ -101,7 +102,7 @@ def test_a_mutation_in_an_address_is_a_write(tmp_path: Path, head: str) -> None:
             async with doorway(tmp_path, network, stage="observe") as way:
                 told = await way.ask(f"{head}?query=mutation%7Bdrop%7D")
                 assert (told.status, server.seen) == (403, [])
-                assert _said(way)["effect"] == "write"
+                assert _proposed(way).effect is Effect.WRITE
 
     asyncio.run(play())
 
@@ -188,7 +189,7 @@ def _edited(
 
 
 def _reason(step: Any) -> str:
-    return str(step.settled.body["error"])
+    return str(step.error)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_an_edited_body_is_what_is_sent_and_what_is_recorded(tmp_path: Path) -> 
     )
     sent = b'{"amount":300}'
     assert (told.status, [one.body for one in server.seen]) == (200, [sent])
-    said = steps[1].proposed.body["arguments"]
+    said = steps[1].arguments
     assert said["body"] == {"amount": 300}
     assert said["body_bytes"] == len(sent)
     assert said["body_sha256"] == hashlib.sha256(sent).hexdigest()
@@ -258,7 +259,7 @@ def test_a_body_that_was_taken_out_is_not_sent(tmp_path: Path) -> None:
     head = f"POST /pay\n{JSON}"
     told, server, steps = _edited(tmp_path, head, b'{"amount":9000}', lambda w: w.pop("body"))
     assert (told.status, [one.body for one in server.seen]) == (200, [b""])
-    assert not {"body", "body_bytes", "body_sha256"} & set(steps[1].proposed.body["arguments"])
+    assert not {"body", "body_bytes", "body_sha256"} & set(steps[1].arguments)
 
 
 def test_a_form_stays_a_form(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_where_a_request_goes_can_be_edited(tmp_path: Path) -> None:
 
     _, server, steps = _edited(tmp_path, f"POST /pay\n{JSON}", b'{"a":1}', edit)
     assert server.lines == ["PUT /other?a=1 HTTP/1.1"]
-    assert steps[1].proposed.body["name"] == f"PUT {HOST}"
+    assert steps[1].name == f"PUT {HOST}"
 
 
 def test_an_edit_to_a_host_that_is_not_allowed_is_refused(tmp_path: Path) -> None:
@@ -290,7 +291,7 @@ def test_an_edit_to_a_host_that_is_not_allowed_is_refused(tmp_path: Path) -> Non
         tmp_path, f"POST /pay\n{JSON}", b'{"a":1}', lambda w: w.update(host="evil.example")
     )
     assert (told.status, server.seen) == (403, [])
-    assert steps[1].decided.body["decided_by"] == "network"
+    assert steps[1].decided_by == "network"
 
 
 def test_a_read_that_is_edited_to_a_write_is_decided_on_as_a_write(tmp_path: Path) -> None:
@@ -298,8 +299,8 @@ def test_a_read_that_is_edited_to_a_write_is_decided_on_as_a_write(tmp_path: Pat
         tmp_path, "GET /things/1", b"", lambda w: w.update(method="DELETE"), stage="observe"
     )
     assert (told.status, server.seen) == (403, [])
-    assert [s.proposed.body["effect"] for s in steps] == ["read", "write"]
-    assert [s.proposed.body["name"] for s in steps] == [f"GET {HOST}", f"DELETE {HOST}"]
+    assert [s.proposed.effect for s in steps] == ["read", "write"]
+    assert [s.name for s in steps] == [f"GET {HOST}", f"DELETE {HOST}"]
 
 
 def test_a_second_edit_keeps_what_the_first_one_changed(tmp_path: Path) -> None:
@@ -318,7 +319,7 @@ def test_a_second_edit_keeps_what_the_first_one_changed(tmp_path: Path) -> None:
     )
     assert (told.status, server.lines) == (200, ["POST /smaller HTTP/1.1"])
     assert server.seen[0].body == b'{"amount":300}'
-    said = steps[-1].proposed.body["arguments"]
+    said = steps[-1].arguments
     assert said["body_sha256"] == hashlib.sha256(server.seen[0].body).hexdigest()
 
 
@@ -340,7 +341,7 @@ def test_what_fails_in_here_is_not_told_to_the_agent(tmp_path: Path, error: Exce
             assert b"/root" not in told.head.encode() + told.body
             (step,) = await way.settled("http")
             assert step.settled is not None
-            assert "/root" in step.settled.body["error"]
+            assert "/root" in (step.error or "")
 
     asyncio.run(play())
 
@@ -446,7 +447,7 @@ def test_a_fault_on_requests_strikes_a_question_as_the_step_that_it_is(tmp_path:
             assert (len(way.steps("model")), len(way.steps("http"))) == (2, 0)
             first = way.steps("model")[0]
             assert first.decided is not None
-            assert first.decided.body["fault"]["id"] == "busy"
+            assert first.fault["id"] == "busy"
 
     asyncio.run(play())
 

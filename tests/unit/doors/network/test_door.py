@@ -14,7 +14,8 @@ import pytest
 
 from paddock.doors.network import door as door_module
 from paddock.doors.network.conn import Conn
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
+from paddock.model.events import Alert
 from unit.doors.network.doorway import (
     HOST,
     Doorway,
@@ -39,8 +40,9 @@ def _no_descriptors_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def _notes(way: Doorway) -> list[dict[str, Any]]:
-    return [one.body for one in Reader(way.run).records() if str(one.type) == "noted"]
+def _recorded_alerts(way: Doorway) -> list[str]:
+    events = (record.event for record in RunLog(way.run).events(Alert))
+    return [event.alert for event in events if isinstance(event, Alert)]
 
 
 def test_a_door_without_descriptors_waits_and_says_so_once(
@@ -57,7 +59,7 @@ def test_a_door_without_descriptors_waits_and_says_so_once(
             await client.send(written("GET /after"))
             assert (await client.told()).status == 200
             assert way.alerts == ["door.exhausted"]
-            assert [one["alert"] for one in _notes(way)] == ["door.exhausted"]
+            assert _recorded_alerts(way) == ["door.exhausted"]
 
     asyncio.run(play())
 

@@ -15,8 +15,8 @@ from paddock.doors.network.conn import Conn
 from paddock.doors.network.frames import Frame, FrameLog, read_frames
 from paddock.doors.network.kept import Room
 from paddock.doors.network.websocket_replay import accept_of, replay_frames
-from paddock.gate.past import Departed, Met
-from paddock.journal.bodies import StoredBytes
+from paddock.gate.recorded_answers import RecordedOutcome, ReplayDiverged
+from paddock.journal.plain_values import StoredBytes
 from paddock.model.action import Decision, Effect, Outcome, Verdict
 
 DECISION = Decision(Verdict.ALLOW, "default", "fine", Effect.WRITE)
@@ -48,8 +48,8 @@ def test_the_answer_to_a_key_is_that_of_the_rfc() -> None:
     assert accept_of(b"dGhlIHNhbXBsZSBub25jZQ==") == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
-def _departed(at: str | None, recorded: Any, came: Any) -> Departed:
-    return Departed(f"{at}: {recorded} / {came}")
+def _diverged(at: str | None, recorded: Any, came: Any) -> ReplayDiverged:
+    return ReplayDiverged(f"{at}: {recorded} / {came}")
 
 
 def _store(data: bytes) -> StoredBytes:
@@ -58,7 +58,7 @@ def _store(data: bytes) -> StoredBytes:
 
 def replayed(play: Play, log: list[Frame], ended_by: str = "client") -> list[Frame]:
     """What is logged while a client plays against a log."""
-    met = Met("run", 2, DECISION, Outcome.DONE, departed=_departed, wait_s=20.0)
+    outcome = RecordedOutcome("run", 2, DECISION, Outcome.DONE, diverged=_diverged, wait_s=20.0)
 
     async def run() -> list[Frame]:
         (a, b), frames = socket.socketpair(), iter(log)
@@ -72,7 +72,7 @@ def replayed(play: Play, log: list[Frame], ended_by: str = "client") -> list[Fra
         conn = Conn(b)
         try:
             async with asyncio.timeout(30):
-                await replay_frames(conn, following, met, own, ended_by)
+                await replay_frames(conn, following, outcome, own, ended_by)
                 conn.close()
                 await playing
         finally:
@@ -119,14 +119,14 @@ def test_a_client_that_says_the_same_hears_the_same() -> None:
      (_talk(code=1001), "websocket message 3: close 1000 / close 1001")],
 )  # fmt: skip
 def test_a_client_that_says_something_else_leaves_the_record(play: Play, said: str) -> None:
-    with pytest.raises(Departed, match=said):
+    with pytest.raises(ReplayDiverged, match=said):
         replayed(play, LOG)
 
 
 def test_a_client_that_says_more_or_less_leaves_the_record() -> None:
-    with pytest.raises(Departed, match="nothing more / more"):
+    with pytest.raises(ReplayDiverged, match="nothing more / more"):
         replayed(_more, LOG[3:4])
-    with pytest.raises(Departed, match="the connection ended"):
+    with pytest.raises(ReplayDiverged, match="the connection ended"):
         replayed(_silent, LOG[:3])
 
 

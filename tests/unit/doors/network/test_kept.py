@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.doors.network.kept import MAX_ANSWER, MAX_KEPT, MAX_LONG, PIECE_BYTES, Kept, Room
-from paddock.journal.bodies import StoredBytes
+from paddock.journal.plain_values import StoredBytes
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(min_value=0, max_value=60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,10 @@ async def door_to(directory: Path, slow: _Slow) -> AsyncIterator[Doorway]:
             slow.may_go_on.set()
 
 
-async def _result(way: Doorway) -> dict[str, Any]:
+async def _result(way: Doorway) -> Mapping[str, Any]:
     (step,) = await way.settled("http")
-    assert step.settled is not None and step.settled.body["outcome"] == "failed"
-    found: dict[str, Any] = step.settled.body["result"]
-    return found
+    assert step.outcome == "failed"
+    return step.result
 
 
 async def _leave_http1(client: Client, slow: _Slow) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from paddock.gate.gate import Gate
 from paddock.journal.conversations import conversation_of, request_of
 from paddock.journal.keyed import Keyed
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader
+from paddock.journal.log import RunLog
 from paddock.journal.sealing import Sealer
 from paddock.journal.verify import verify
 from paddock.model.action import Action, Kind
+from paddock.model.events import Settled
 from unit.doors.network.doorway import (
     HOST,
     Asked,
@@ -47,11 +49,9 @@ JSON: Headers = [(b"content-type", b"application/json")]
 POLICY = "version: 1\nagent: tester\nstage: broad\nnetwork: {allow: ['api.openai.com:443']}\n"
 
 
-async def settled(way: Doorway) -> dict[str, Any]:
+async def settled(way: Doorway) -> Mapping[str, Any]:
     (step,) = await way.settled("http")
-    assert step.settled is not None
-    body: dict[str, Any] = Reader(way.run).body(step.settled)["result"]
-    return body
+    return RunLog(way.run).whole_step(step).result
 
 
 def answering(body: bytes, *fields: str) -> Any:
@@ -75,9 +75,10 @@ def test_an_answer_is_kept_whole_however_long_it_is(tmp_path: Path, size: int) -
                 assert result["body"].encode() == body
                 return
             (step,) = way.steps("http")
-            assert step.settled is not None
-            blobs = [one for one in step.settled.blobs if one.form == "bytes"]
-            pieces = [Reader(way.run).blob(one.sha256, one.size_bytes) for one in blobs]
+            record = step.record(Settled)
+            assert record is not None
+            blobs = [one for one in record.blobs if one.form == "bytes"]
+            pieces = [RunLog(way.run).blob(one.sha256, one.size_bytes) for one in blobs]
             assert (len(pieces), b"".join(pieces)) == (len(result["pieces"]), body)
 
     asyncio.run(play())
@@ -241,10 +242,9 @@ def test_a_request_to_a_model_can_be_had_back_whole(
     gate = make_gate(tmp_path, key, POLICY)
     asyncio.run(asked(gate, path, body))
     gate.close()
-    reader = Reader(tmp_path / "run-1")
-    (step,) = reader.steps()
-    assert step.proposed is not None
-    assert request_of(reader, reader.body(step.proposed)["arguments"]) == body
+    log = RunLog(tmp_path / "run-1")
+    (step,) = log.steps()
+    assert request_of(log, log.whole_step(step).arguments) == body
     assert verify(tmp_path / "run-1", key.public).ok
 
 
@@ -261,11 +261,10 @@ def test_a_long_conversation_grows_the_journal_by_what_is_new(tmp_path: Path) ->
             sizes[number] = sum(p.stat().st_size for p in (tmp_path / "run-1").rglob("*"))
         assert sizes[200] <= 2.2 * sizes[100]
         gate.close()
-        reader = Reader(tmp_path / "run-1")
-        for step in reader.steps():
-            assert step.proposed is not None
-            arguments = reader.body(step.proposed)["arguments"]
-            assert conversation_of(reader, arguments) == messages[: step.number]
+        log = RunLog(tmp_path / "run-1")
+        for step in log.steps():
+            arguments = log.whole_step(step).arguments
+            assert conversation_of(log, arguments) == messages[: step.number]
         assert verify(tmp_path / "run-1", key.public).ok
 
     asyncio.run(play())
@@ -311,10 +310,9 @@ def test_a_conversation_with_images_is_read_though_it_is_long(tmp_path: Path) ->
     body = {**CHAT, "messages": [{"role": "user", "content": [image]}]}
     asyncio.run(asked(gate, "/v1/chat/completions", body))
     gate.close()
-    reader = Reader(tmp_path / "run-1")
-    (step,) = reader.steps()
-    assert step.proposed is not None
-    assert request_of(reader, reader.body(step.proposed)["arguments"]) == body
+    log = RunLog(tmp_path / "run-1")
+    (step,) = log.steps()
+    assert request_of(log, log.whole_step(step).arguments) == body
 
 
 def long_proposal(path: str, size: int) -> Proposal:

@@ -7,12 +7,12 @@ import hashlib
 import json
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cases import for_each
 from paddock.doors.network import requests

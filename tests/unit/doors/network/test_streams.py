@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock.journal.reader import Step
+from paddock.model.steps import Step
 from unit.doors.network.doorway import Client, Doorway, doorway, listening
 
 DB = "db.example"
@@ -35,10 +36,9 @@ async def _talking(way: Doorway) -> Client:
     return client
 
 
-def _result(step: Step) -> dict[str, Any]:
+def _result(step: Step) -> Mapping[str, Any]:
     assert step.settled is not None
-    found: dict[str, Any] = step.settled.body["result"]
-    return found
+    return step.result
 
 
 def test_a_connection_that_is_open_when_the_door_ends_is_settled_with_its_bytes(
@@ -124,7 +124,7 @@ def test_an_allowed_connection_to_a_server_that_is_down_raises_no_alert(tmp_path
             await client.ends()
             (step,) = await way.settled("connect")
             assert step.settled is not None
-            assert step.settled.body["outcome"] == "failed"
+            assert step.outcome == "failed"
             assert way.alerts == []
 
     asyncio.run(play())

@@ -8,9 +8,10 @@ from typing import Any
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
 from paddock.journal.keys import SigningKey
-from paddock.journal.reader import Reader, Step
-from paddock.journal.records import Record, Type
+from paddock.journal.log import RunLog
 from paddock.journal.writer import Journal
+from paddock.model.events import InvalidCall, Opened, Proposed, Settled
+from paddock.model.steps import Step
 from paddock.policy.file import load
 
 REFUNDS = """\
@@ -48,7 +49,7 @@ def make_gate(
 ) -> Gate:
     """A gate whose run lies below the directory; options are those of Gate."""
     policy = load(text)
-    journal = Journal.create(directory / run, opened={"run": run, "agent": policy.agent}, key=key)
+    journal = Journal.create(directory / run, opened=Opened(run, policy.agent), key=key)
     return Gate(policy, journal, store, **options)
 
 
@@ -56,20 +57,17 @@ class Past:
     """The journal of a gate, read back."""
 
     def __init__(self, gate: Gate) -> None:
-        self._reader = Reader(gate._journal.directory)
+        self._log = RunLog(gate._journal.directory)
 
     def steps(self) -> list[Step]:
-        return list(self._reader.steps())
+        return [self._log.whole_step(step) for step in self._log.steps()]
 
-    def proposed(self) -> list[dict[str, Any]]:
-        return [self._body(step.proposed) for step in self.steps()]
+    def proposed(self) -> list[Proposed]:
+        return [step.proposed for step in self.steps() if step.proposed is not None]
 
-    def settled(self) -> list[dict[str, Any]]:
-        return [self._body(step.settled) for step in self.steps()]
+    def settled(self) -> list[Settled]:
+        return [step.settled for step in self.steps() if step.settled is not None]
 
-    def noted(self) -> list[dict[str, Any]]:
-        return [self._body(one) for one in self._reader.records() if one.type is Type.NOTED]
-
-    def _body(self, record: Record | None) -> dict[str, Any]:
-        assert record is not None
-        return self._reader.body(record)
+    def invalid_calls(self) -> list[InvalidCall]:
+        events = (record.event for record in self._log.events(InvalidCall))
+        return [event for event in events if isinstance(event, InvalidCall)]

@@ -55,7 +55,7 @@ def test_message_and_blocks_are_answered_alike(tools: Tools) -> None:
         assert second["is_error"] and "Nobody gets that much." in second["content"]
         found = asyncio.run(adispatch_anthropic(tools, one))
         assert found == [first, second]
-    context = Past(tools.gate).proposed()[0]["context"]
+    context = Past(tools.gate).proposed()[0].context
     assert context == {"model": "claude-x", "tool_call_id": "a"}
 
 

@@ -62,7 +62,7 @@ def test_tool_is_gated_by_its_looks(gate: Gate) -> None:
     assert "Nobody gets that much." in gated.invoke({"amount": 95_000})
     assert tool.ran == [{"amount": 5, "self": "ada"}, {"amount": 6, "self": "ada"}]
     first, second, _ = Past(gate).proposed()
-    assert first["context"] == {"tool_call_id": "call-1"} and "context" not in second
+    assert (first.context, second.context) == ({"tool_call_id": "call-1"}, {})
 
 
 @pytest.mark.parametrize("given", [{}, {"amount": 1, "more": 2}, {"amount": object()}])
@@ -76,11 +76,11 @@ def test_what_the_host_passes_is_not_an_argument_unless_the_tool_says_so(opener:
     manager = object()
     gated = from_langchain(gate, Refund())
     assert gated._run(amount=1, run_manager=manager) == 1
-    assert Past(gate).proposed()[0]["arguments"] == {"amount": 1, "self": "ada"}
+    assert Past(gate).proposed()[0].arguments == {"amount": 1, "self": "ada"}
 
     managed = Refund({"properties": {"amount": {}, "run_manager": {}}})
     assert from_langchain(gate, managed)._run(amount=1, run_manager="agent's") == 1
-    assert Past(gate).proposed()[1]["arguments"] == {"amount": 1, "run_manager": "agent's"}
+    assert Past(gate).proposed()[1].arguments == {"amount": 1, "run_manager": "agent's"}
 
 
 def test_persons_edit_is_what_runs(gate: Gate) -> None:

@@ -52,7 +52,7 @@ def test_tool_is_gated_by_its_looks(gate: Gate, make: Any) -> None:
     assert asyncio.run(gated.on_invoke_tool(CONTEXT, '{"amount": 5}')) == "5 to ada"
     refused = asyncio.run(gated.on_invoke_tool(CONTEXT, '{"amount": 95000}'))
     assert "Nobody gets that much." in refused
-    assert Past(gate).proposed()[0]["context"] == {"tool_call_id": "call-1", "model": "gpt-x"}
+    assert Past(gate).proposed()[0].context == {"tool_call_id": "call-1", "model": "gpt-x"}
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"amount": 1, "x": 1}', '{"amount": NaN}'])

@@ -82,7 +82,7 @@ def test_model_and_call_id_are_recorded(tools: Tools) -> None:
     completion = {"model": "gpt-x", "choices": [{"message": {"tool_calls": [call("a")]}}]}
     dispatch_openai(tools, completion, context={"prompt_version": "7"})
     [proposed] = Past(tools.gate).proposed()
-    assert proposed["context"] == {"model": "gpt-x", "tool_call_id": "a", "prompt_version": "7"}
+    assert proposed.context == {"model": "gpt-x", "tool_call_id": "a", "prompt_version": "7"}
 
 
 def test_message_without_calls_has_no_answers(tools: Tools) -> None:
@@ -96,7 +96,7 @@ def test_parallel_calls_are_answered_in_order_and_each_is_a_step(tools: Tools) -
     assert [one["tool_call_id"] for one in answers] == [f"c{n}" for n in range(32)]
     assert [one["content"] for one in answers] == [f"paid {n}" for n in range(32)]
     assert sorted(CALLED) == list(range(32))
-    steps = [one["context"]["tool_call_id"] for one in Past(tools.gate).proposed()]
+    steps = [one.context["tool_call_id"] for one in Past(tools.gate).proposed()]
     assert steps == [f"c{n}" for n in range(32)]
 
 
@@ -124,7 +124,7 @@ def test_malformed_call_is_an_error_and_the_others_go_on(
     assert words in answers[0]["content"]
     assert answers[1] == {"role": "tool", "tool_call_id": "good", "content": "paid 5"}
     assert CALLED == [5]
-    assert len(Past(tools.gate).noted()) == 1
+    assert len(Past(tools.gate).invalid_calls()) == 1
 
 
 def test_second_call_of_one_id_is_not_made(tools: Tools) -> None:
@@ -154,4 +154,4 @@ def test_response_items_are_answered(tools: Tools) -> None:
         assert found[0] == {"type": "function_call_output", "call_id": "a", "output": "paid 7"}
         assert found[1]["call_id"] == "b" and "JSON" in found[1]["output"]
         assert asyncio.run(adispatch_openai_responses(tools, one)) == found
-    assert Past(tools.gate).proposed()[0]["context"]["model"] == "gpt-y"
+    assert Past(tools.gate).proposed()[0].context["model"] == "gpt-y"

@@ -109,8 +109,8 @@ def test_whatever_a_tool_raises_is_an_answer(
     is_wrapped = make is raising_async and isinstance(error, StopIteration)
     assert ("RuntimeError" if is_wrapped else type(error).__name__) in result.text
     [settled] = Past(gate).settled()
-    assert settled["outcome"] == "failed"
-    assert type(error).__name__ in settled["error"] or is_wrapped
+    assert settled.outcome == "failed"
+    assert type(error).__name__ in settled.error or is_wrapped
 
 
 @callers
@@ -121,7 +121,7 @@ def test_result_that_cannot_be_shown_is_named_by_its_type(
     result = caller(one_tool(gate, lambda: value))
     assert result.outcome is Outcome.DONE and result.value is value
     assert result.text
-    assert Past(gate).settled()[0]["outcome"] == "done"
+    assert Past(gate).settled()[0].outcome == "done"
 
 
 def test_result_that_goes_round_is_shown_and_ends(gate: Gate) -> None:
@@ -149,7 +149,7 @@ def test_generator_has_run_to_its_end_when_the_call_is_settled(gate: Gate, calle
     assert caller(one_tool(gate, items_async)).value == [3, 4]
     assert caller(one_tool(gate, lambda: map(ended.append, ["lazy"]))).value == [None]
     assert ended == ["plain", "async", "lazy"]
-    assert [one["result"] for one in Past(gate).settled()][:2] == [[1, 2], [3, 4]]
+    assert [one.result for one in Past(gate).settled()][:2] == [[1, 2], [3, 4]]
 
 
 @callers
@@ -252,7 +252,7 @@ def test_ctrl_c_stops_a_plain_tool_of_a_plain_caller(gate: Gate) -> None:
     with pytest.raises(KeyboardInterrupt):
         one_tool(gate, raising(KeyboardInterrupt())).call("f")
     [settled] = Past(gate).settled()
-    assert "interrupted" in settled["error"]
+    assert "interrupted" in settled.error
 
 
 def test_tool_on_another_thread_cannot_pretend_that_ctrl_c_was_pressed(gate: Gate) -> None:

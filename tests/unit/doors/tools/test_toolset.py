@@ -15,6 +15,7 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome
 from paddock.model.errors import InvalidInput
+from paddock.model.events import Settled
 from unit.doors.tools.conftest import Opener
 from unit.doors.tools.sets import REFUNDS, Past, file_for
 from unit.gate.gates import answered
@@ -63,10 +64,10 @@ def test_call_and_result_are_in_the_journal(gate: Gate) -> None:
     tools = Tools(gate, [refund])
     tools.call("refund", {"amount": 1}, context={"tool_call_id": "c1", "model": "m"})
     [proposed], [settled] = Past(gate).proposed(), Past(gate).settled()
-    assert proposed["arguments"] == {"amount": 1, "to": "ada"}
-    assert (proposed["kind"], proposed["name"], proposed["effect"]) == ("tool", "refund", "write")
-    assert proposed["context"] == {"tool_call_id": "c1", "model": "m"}
-    assert settled == {"outcome": "done", "result": {"paid": 1, "to": "ada"}}
+    assert proposed.arguments == {"amount": 1, "to": "ada"}
+    assert (proposed.kind, proposed.name, proposed.effect) == ("tool", "refund", "write")
+    assert proposed.context == {"tool_call_id": "c1", "model": "m"}
+    assert settled == Settled(Outcome.DONE, {"paid": 1, "to": "ada"})
 
 
 @pytest.mark.parametrize(
@@ -90,9 +91,9 @@ def test_call_that_does_not_fit_never_becomes_an_action(
     assert result.is_error and result.outcome is None and result.step is None
     past = Past(gate)
     assert past.steps() == []
-    [noted] = past.noted()
-    assert noted["context"] == {"tool_call_id": "c"}
-    assert noted["why"] == result.text
+    [invalid] = past.invalid_calls()
+    assert invalid.context == {"tool_call_id": "c"}
+    assert invalid.why == result.text
 
 
 def test_undeclared_tool_is_refused_when_the_set_is_made(gate: Gate) -> None:
@@ -117,7 +118,7 @@ def test_code_that_is_stricter_than_the_file_holds(gate: Gate) -> None:
     tools_of_search = Tools(gate, [tool(effect="write", name="search")(lambda: 1)])
     assert "No rule allows this admin action" in _asked_why(gate, tools, "note")
     tools_of_search.call("search", {})
-    assert Past(gate).proposed()[-1]["effect"] == "write"
+    assert Past(gate).proposed()[-1].effect == "write"
 
 
 def _asked_why(gate: Gate, tools: Tools, name: str) -> str:
@@ -138,10 +139,9 @@ def test_effect_that_the_code_leaves_out_is_the_files(gate: Gate) -> None:
     tools = Tools(gate, [tool(edit), tool(name="note")(lambda: 1)])
     for call in (("edit", {"mode": "show"}), ("edit", {}), ("note", {})):
         tools.call(*call)
-    bodies = Past(gate).steps()
-    effects = [step.decided.body["effect"] for step in bodies if step.decided]
+    effects = [step.decided.effect for step in Past(gate).steps() if step.decided]
     assert effects == ["read", "write", "write"]  # a default counts like what is given
-    assert [one["is_reversible"] for one in Past(gate).proposed()] == [False, False, True]
+    assert [one.is_reversible for one in Past(gate).proposed()] == [False, False, True]
 
 
 def test_two_tools_of_one_name_are_refused(gate: Gate) -> None:
@@ -228,7 +228,7 @@ def test_what_was_approved_is_what_runs(gate: Gate) -> None:
 
     asyncio.run(answered(gate, tools.acall("refund", given), approve))
     assert ran == [{"amount": 6000, "lines": [{"cents": 5}]}]
-    assert Past(gate).proposed()[0]["arguments"] == ran[0]
+    assert Past(gate).proposed()[0].arguments == ran[0]
     action = Action(Kind.TOOL, "refund", ran[0], Effect.WRITE)
     assert digests == [digest_of(action, gate.policy.digest, gate.run)]
 
@@ -277,7 +277,7 @@ def test_thirty_two_calls_at_once_are_thirty_two_steps(gate: Gate) -> None:
     assert [one.step for one in results] == list(range(1, 33))
     expected = [{"paid": n, "to": "ada"} if n % 2 else [str(n)] * 2 for n in range(32)]
     assert [one.value for one in results] == expected
-    assert [one["result"] for one in Past(gate).settled()] == expected
+    assert [one.result for one in Past(gate).settled()] == expected
 
 
 def test_tool_called_by_a_tool_names_the_step_that_it_belongs_to(opener: Opener) -> None:
@@ -300,7 +300,7 @@ def test_tool_called_by_a_tool_names_the_step_that_it_belongs_to(opener: Opener)
     tools = Tools(gate, [outer, inner, free])
     assert tools.call("outer").value == "xx"
     tools.call("free")
-    found = [(one["name"], one.get("parent")) for one in Past(gate).proposed()]
+    found = [(one.name, one.parent) for one in Past(gate).proposed()]
     assert found == [
         ("outer", None), ("inner", 1), ("free", 2), ("inner", 1), ("free", 4), ("free", None),
     ]  # fmt: skip
@@ -310,7 +310,7 @@ def test_step_of_another_run_is_no_parent(opener: Opener) -> None:
     mine, other = opener(file_for("outer")), opener(file_for("inner"))
     inner = Tools(other, [tool(name="inner")(lambda: 1)])
     Tools(mine, [tool(name="outer")(lambda: inner.call("inner").value)]).call("outer")
-    assert "parent" not in Past(other).proposed()[0]
+    assert Past(other).proposed()[0].parent is None
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -347,7 +347,7 @@ def test_cancelled_call_is_settled_as_interrupted(opener: Opener) -> None:
 
     asyncio.run(cancel())
     [settled] = Past(gate).settled()
-    assert settled["outcome"] == "failed" and "interrupted" in settled["error"]
+    assert settled.outcome == "failed" and "interrupted" in settled.error
 
 
 async def _sleep_long() -> None:
@@ -410,4 +410,4 @@ def test_result_of_each_type_reads_well_and_is_recorded(
     gate = opener(file_for("give"))
     result = Tools(gate, [tool(name="give")(lambda: value)]).call("give")
     assert result.text == text
-    assert Past(gate).settled()[0]["outcome"] == "done"
+    assert Past(gate).settled()[0].outcome == "done"

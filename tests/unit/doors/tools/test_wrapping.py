@@ -41,7 +41,7 @@ def test_wrapped_function_is_called_as_before(gate: Gate) -> None:
     wrapped = wrap(gate, refund)
     assert wrapped(1, "bob", fast=True) == (1, "bob", True)
     assert wrapped(1) == (1, "ada", False)
-    assert [one["arguments"] for one in Past(gate).proposed()] == [
+    assert [one.arguments for one in Past(gate).proposed()] == [
         {"amount": 1, "to": "bob", "fast": True},
         {"amount": 1, "to": "ada", "fast": False},
     ]
@@ -91,7 +91,7 @@ def test_objects_of_the_functions_own_types_arrive_as_such(opener: Opener) -> No
 
     given = Money(5)
     assert wrap(gate, pay)(given) == Money(6)
-    assert Past(gate).proposed()[0]["arguments"] == {"money": {"amount": 5, "currency": "eur"}}
+    assert Past(gate).proposed()[0].arguments == {"money": {"amount": 5, "currency": "eur"}}
 
 
 def test_function_of_any_framework_is_decided_on(gate: Gate) -> None:

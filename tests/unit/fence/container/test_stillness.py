@@ -72,6 +72,13 @@ async def test_the_parent_of_a_vfork_is_no_line_of_work() -> None:
         assert lines_of_work(pid) == 1
 
 
+async def test_the_parent_of_a_vfork_is_not_at_work() -> None:
+    """It stands still in the state that a thread at work has otherwise. A replay that took it for
+    work would wait in vain before every program that a rule refuses."""
+    with below(VFORKS) as pid:
+        assert await settled(pid, 2)
+
+
 async def test_one_that_computes_is_at_work_and_one_that_waits_is_not() -> None:
     with below(WORKS) as pid:
         assert is_at_work(pid)

@@ -7,9 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.gate.opening import signing_key
-from paddock.journal.records import Type
+from paddock.journal.canonical import canonical_text
+from paddock.journal.records import Chain
+from paddock.journal.segments import segment_name
 from paddock.journal.writer import Entry, Journal
+from paddock.model.action import Effect, Kind, Outcome, Verdict
+from paddock.model.events import (
+    AnyEvent,
+    Configured,
+    Decided,
+    Opened,
+    Proposed,
+    RecordedSource,
+    Settled,
+)
 from paddock.state.home import Home
 
 
@@ -27,9 +41,9 @@ class Deed:
     result: Any = None
     cost: Mapping[str, Any] = field(default_factory=dict)
     fault: Mapping[str, Any] | None = None
-    again: Mapping[str, Any] | None = None
-    settled: Mapping[str, Any] = field(default_factory=dict)
-    notes: Sequence[Mapping[str, Any]] = ()
+    again: RecordedSource | None = None
+    error: str | None = None
+    notes: Sequence[AnyEvent] = ()
 
 
 def request(method: str, path: str, *, host: str = "api.example", **more: Any) -> Deed:
@@ -58,8 +72,8 @@ def write_run(
     deeds: Sequence[Deed],
     *,
     opened: Mapping[str, Any] | None = None,
-    setting: Mapping[str, Any] | None = None,
-    notes: Sequence[Mapping[str, Any]] = (),
+    configured: Configured | None = None,
+    notes: Sequence[AnyEvent] = (),
     exit_code: int = 0,
     stdout: str = "",
     is_closed: bool = True,
@@ -68,24 +82,40 @@ def write_run(
     place = Home(home)
     place.make()
     about = {"run": run, "agent": "support-bot", "stage": "draft", "kind": "run",
-             "command": ["python", "agent.py"], "cwd": "/work", "seed": 0,
+             "command": ["python", "agent.py"], "cwd": "/work", "seed": "0",
              "policy_digest": "d" * 64, **(opened or {})}  # fmt: skip
-    journal = Journal.create(place.runs / run, opened=about, key=signing_key(place))
-    entries = [Entry(Type.NOTED, {"what": "setting", **(setting or {})})]
+    first = msgspec.convert(about, Opened)
+    journal = Journal.create(place.runs / run, opened=first, key=signing_key(place))
+    entries = [Entry(configured or Configured())]
     command = {"argv": ["python", "agent.py"], "cwd": "/work", "program": "python"}
     agent = Deed("exec", "python", command, effect="write")
     entries += _begun(1, agent, None)
     for step, deed in enumerate(deeds, 2):
         entries += [*_begun(step, deed, 1), *_ended(step, deed)]
     result = {"exit_code": exit_code, "stdout": stdout, "duration_us": 1234}
-    entries.append(Entry(Type.SETTLED, {"outcome": "done", "result": result}, 1))
-    entries += [Entry(Type.NOTED, note) for note in notes]
+    entries.append(Entry(Settled(Outcome.DONE, result), 1))
+    entries += [Entry(event) for event in notes]
     journal.extend(entries)
     if is_closed:
-        journal.close({"ended_by": "the agent"})
+        journal.close("the agent")
     else:
         journal.abandon()
     return place.runs / run
+
+
+def write_records(
+    home: Path, run: str, records: Sequence[tuple[str, Mapping[str, Any], int | None]]
+) -> Path:
+    """A journal of records as they may come from anywhere: types, bodies and steps."""
+    chain = Chain()
+    lines = [
+        chain.link(kind, canonical_text(body), at=at, step=step)
+        for at, (kind, body, step) in enumerate(records, 1)
+    ]
+    place = Home(home).runs / run
+    place.mkdir(parents=True, exist_ok=True)
+    (place / segment_name(1)).write_bytes(b"".join(line + b"\n" for line in lines))
+    return place
 
 
 def fork_of(parent: str, at: int, root: str | None = None) -> dict[str, Any]:
@@ -93,19 +123,30 @@ def fork_of(parent: str, at: int, root: str | None = None) -> dict[str, Any]:
 
 
 def _begun(step: int, deed: Deed, parent: int | None) -> list[Entry]:
-    proposed = {"kind": deed.kind, "name": deed.name, "arguments": dict(deed.arguments),
-                "effect": deed.effect, "is_contained": parent is None, "is_reversible": True,
-                **({} if parent is None else {"parent": parent})}  # fmt: skip
-    decided = {"verdict": deed.verdict, "decided_by": deed.by, "why": "It is so.",
-               "effect": deed.effect, **({"fault": dict(deed.fault)} if deed.fault else {}),
-               **({"again": dict(deed.again)} if deed.again else {})}  # fmt: skip
-    notes = [Entry(Type.NOTED, note, step) for note in deed.notes]
-    return [Entry(Type.PROPOSED, proposed, step), Entry(Type.DECIDED, decided, step), *notes]
+    effect = Effect(deed.effect)
+    proposed = Proposed(
+        kind=Kind(deed.kind),
+        name=deed.name,
+        arguments=dict(deed.arguments),
+        effect=effect,
+        is_reversible=True,
+        is_contained=parent is None,
+        parent=parent,
+    )
+    decided = Decided(
+        verdict=Verdict(deed.verdict),
+        decided_by=deed.by,
+        why="It is so.",
+        effect=effect,
+        fault=None if deed.fault is None else dict(deed.fault),
+        replayed_from=deed.again,
+    )
+    events: list[AnyEvent] = [proposed, decided, *deed.notes]
+    return [Entry(event, step) for event in events]
 
 
 def _ended(step: int, deed: Deed) -> list[Entry]:
     if deed.outcome is None:
         return []
-    cost = {"cost": dict(deed.cost)} if deed.cost else {}
-    body = {"outcome": deed.outcome, "result": deed.result, **cost, **deed.settled}
-    return [Entry(Type.SETTLED, body, step)]
+    outcome = Outcome(deed.outcome)
+    return [Entry(Settled(outcome, deed.result, deed.error, cost=dict(deed.cost)), step)]

@@ -10,12 +10,29 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.events import (
+    Alert,
+    Configured,
+    FilesRecorded,
+    PolicySource,
+    RecordedSource,
+    WorldEnded,
+)
 from paddock.policy.file import dump, load
+from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.comparison import Comparison, compare
 from paddock.run.compare.pairing import Part
 from paddock.state.trees.store import TreeStore
 from paddock.world.store import STEP, Store
-from unit.run.compare.journeys import Deed, fork_of, model, request, tool, write_run
+from unit.run.compare.journeys import (
+    Deed,
+    fork_of,
+    model,
+    request,
+    tool,
+    write_records,
+    write_run,
+)
 
 USUAL = (
     model("what is in the queue?"),
@@ -32,9 +49,13 @@ def home(tmp_path: Path) -> Path:
 
 def whats(comparison: Comparison, number: int = 0) -> list[tuple[int | None, int | None, str]]:
     return [
-        (one.here and one.here.step, one.there and one.there.step, one.what)
+        (number_of(one.here), number_of(one.there), one.what)
         for one in comparison.pairings[number].pairs
     ]
+
+
+def number_of(step: ComparedStep | None) -> int | None:
+    return None if step is None else step.step
 
 
 def both(home: Path, here: Any, there: Any, **more: Any) -> Comparison:
@@ -72,7 +93,7 @@ def test_what_is_new_with_every_run_is_no_difference(home: Path) -> None:
         ({"outcome": "failed"}, (Part.OUTCOME,)),
         ({"outcome": None}, (Part.OUTCOME, Part.ANSWER)),
         ({"result": {"status": 200, "body": "no"}}, (Part.ANSWER,)),
-        ({"settled": {"error": "it broke"}}, (Part.ANSWER,)),
+        ({"error": "it broke"}, (Part.ANSWER,)),
     ],
 )  # fmt: skip
 def test_first_divergence_names_the_step_and_the_part(
@@ -192,7 +213,7 @@ def test_lineage_that_lies_pairs_nothing_that_does_not_fit(home: Path) -> None:
 
 def test_replay_is_paired_with_its_record(home: Path) -> None:
     here = write_run(home, "a", USUAL)
-    again = [replace(one, again={"run": "a", "step": at}) for at, one in enumerate(USUAL, 2)]
+    again = [replace(one, again=RecordedSource("a", at)) for at, one in enumerate(USUAL, 2)]
     opened = {"kind": "replay", "lineage": {"run": "a", "root": "a"}}
     found = compare([here, write_run(home, "b", again, opened=opened)])
     assert found.is_same
@@ -210,21 +231,21 @@ def test_what_was_different_about_a_run_is_said_in_words(home: Path) -> None:
         "rules: [{id: no-mail, match: {kind: tool, name: mail}, decide: block, why: x}]\n"
     )
 
-    def setting(policy: Any, name: str) -> dict[str, Any]:
-        return {"policy": {"text": dump(policy), "name": f"/p/{name}", "base": "/p"}}
+    def under(policy: Any, name: str) -> Configured:
+        return Configured(policy=PolicySource(text=dump(policy), name=f"/p/{name}", base="/p"))
 
-    here = write_run(home, "a", USUAL, setting=setting(base, "paddock.yaml"))
+    here = write_run(home, "a", USUAL, configured=under(base, "paddock.yaml"))
     there = write_run(
         home,
         "b",
         USUAL,
         opened={
             "stage": "narrow",
-            "seed": 7,
+            "seed": "7",
             "policy_digest": "e" * 64,
             "command": ["node", "x y"],
         },
-        setting=setting(other, "strict.yaml"),
+        configured=under(other, "strict.yaml"),
     )
     words = compare([here, there]).columns[1].otherwise
     assert set(words) >= {
@@ -249,9 +270,8 @@ def test_policy_that_is_other_in_nothing_that_is_known_is_named_by_its_digest(ho
 
 @pytest.mark.parametrize("text", ["a: [", "- &x [1]\n- *x", "\x00", "7", "a: " + "[" * 5000])
 def test_policy_text_that_is_none_is_no_error(home: Path, text: str) -> None:
-    runs = [
-        write_run(home, name, USUAL, setting={"policy": {"text": text, "name": 3}}) for name in "ab"
-    ]
+    configured = Configured(policy=PolicySource(text=text))
+    runs = [write_run(home, name, USUAL, configured=configured) for name in "ab"]
     assert compare(runs).columns[1].otherwise == ()
 
 
@@ -283,8 +303,8 @@ def test_faults_verdicts_alerts_and_costs_are_counted(home: Path) -> None:
     struck = replace(USUAL[2], verdict="fault", by="lost", fault={"id": "lost", "status": 500},
                      outcome="faulted", result={"status": 500})  # fmt: skip
     notes = [
-        {"what": "alert", "alert": "loop", "times": 3},
-        {"what": "world", "digest": "x", "changes": {}, "broken": {"shop": ["no stock is left"]}},
+        Alert("loop", 3),
+        WorldEnded(digest="x", broken={"shop": ["no stock is left"]}),
     ]
     found = both(home, USUAL, [*USUAL[:2], struck], notes=notes)
     told = found.columns[1].as_json()
@@ -311,8 +331,8 @@ def make_world(home: Path, run: str, refund: int) -> None:
         STEP.reset(token)
 
 
-def world_note(digest: str) -> list[dict[str, Any]]:
-    return [{"what": "world", "digest": digest, "positions": {}, "changes": {"pay": 2}}]
+def world_note(digest: str) -> list[WorldEnded]:
+    return [WorldEnded(digest=digest, changes={"pay": 2})]
 
 
 def test_worlds_are_compared_document_by_document(home: Path) -> None:
@@ -352,8 +372,8 @@ def test_replay_has_no_world_to_be_compared(home: Path) -> None:
     assert found.ends[0].world == ()
 
 
-def files_note(tree: str) -> list[dict[str, Any]]:
-    return [{"what": "files", "tree": tree, "changed": 1, "is_last": True}]
+def files_note(tree: str) -> list[FilesRecorded]:
+    return [FilesRecorded(tree, 1, is_last=True)]
 
 
 def test_files_at_the_end_are_compared_by_their_trees(home: Path, tmp_path: Path) -> None:
@@ -423,19 +443,26 @@ def test_json_is_plain_and_whole(home: Path) -> None:
                             "files", "world"}  # fmt: skip
 
 
-def test_records_of_any_shape_are_compared(home: Path) -> None:
-    odd = [
-        Deed("", "", {"headers": 3, "argv": "x", "path": None}, result=[1, {"status": "200"}]),
-        Deed("http", "x" * 5000, {"headers": {"a": {"b": 1}}, "host": 7}, result="text"),
-        Deed("nokind", "\u202e\x00", {"x": "\x00"}, verdict="\x1b[31m", outcome="odd"),
-        Deed("exec", "ls", {"argv": [None, {"a": 1}, 3]}, result={"exit_code": "0"}),
+@pytest.mark.parametrize("odd", [None, [], "text", -1, 1.5, {"a": {"b": []}}, True])
+def test_records_of_any_shape_are_compared(home: Path, odd: Any) -> None:
+    opened = {"run": "a", "agent": "x", "lineage": odd, "command": odd}
+    bodies = [
+        ("opened", opened, None),
+        ("configured", {"policy": odd, "mounts": odd}, None),
+        ("proposed", {"kind": odd, "name": odd, "arguments": odd}, 1),
+        ("decided", {"verdict": "\x1b[31m", "decided_by": odd, "why": odd}, 1),
+        ("settled", {"outcome": "odd", "result": odd, "cost": odd}, 1),
+        ("program_ended", {"pid": odd}, 1),
+        ("noted", {"what": odd}, 1),
     ]
-    setting: dict[str, Any] = {"policy": [1], "faults": {"x": 1}}
-    here = write_run(home, "a", odd, setting=setting, opened={"lineage": 5, "command": {"a": 1}})
-    there = write_run(
-        home, "b", odd[::-1], setting=setting, opened={"lineage": {"run": 4, "at": "x"}}
-    )
-    json.dumps(compare([here, there]).as_json())
+    usual = [
+        Deed("http", "x" * 5000, {"headers": {"a": {"b": 1}}, "host": odd, "path": odd}),
+        Deed("exec", "ls", {"argv": [odd, odd, 3], "pid": odd}, result={"exit_code": odd}),
+        Deed("tool", "\u202e\x00", {"x": "\x00"}, result=odd),
+    ]
+    runs = [write_records(home, "a", bodies), write_run(home, "b", usual)]
+    json.dumps(compare(runs).as_json())
+    json.dumps(compare(runs[::-1]).as_json())
 
 
 def test_a_request_that_is_a_step_around_its_question_is_no_difference(home: Path) -> None:

@@ -11,10 +11,12 @@ from urllib.parse import urlencode
 
 from paddock.doors.network.measures import stable_place
 from paddock.doors.network.requests import parse
-from paddock.journal.bodies import as_json
 from paddock.journal.canonical import canonical_text
-from paddock.model.action import Kind
-from paddock.run.matching.rows import Row, View
+from paddock.journal.plain_values import as_json
+from paddock.model.action import Effect, Kind, Outcome, Verdict
+from paddock.model.events import BlobRef, Decided, Proposed, Record, RefusedAgain, Settled
+from paddock.model.steps import Step
+from paddock.run.matching.rows import RecordedStep, View
 from paddock.run.matching.view import view_of
 
 JSON = "application/json"
@@ -67,11 +69,40 @@ def proposed(sent: Sent) -> View:
     return view_of(sent.kind, sent.name, sent.said(), sent.keyed)
 
 
-def recorded(sent: Sent, step: int = 1, **more: Any) -> Row:
-    """As it is read back from a journal. Steps follow each other, unless told otherwise."""
+def recorded(
+    sent: Sent,
+    step: int = 1,
+    *,
+    proposed_n: int | None = None,
+    settled_n: int | None = -1,
+    is_contained: bool = False,
+    is_refused_by_door: bool = False,
+    is_whole: bool = True,
+    repeats: int = 0,
+    body: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> RecordedStep:
+    """Return the step as it is read back from a journal. Steps follow each other, unless told
+    otherwise; `settled_n` None is a step that the journal does not settle, and `body` what is known
+    of a body that streamed by."""
     arguments = json.loads(canonical_text(as_json(sent.said())))
-    where = {"proposed_n": 10 * step, "settled_n": 10 * step + 5, **more}
-    return Row(step, sent.kind, sent.name, arguments, {}, sent.keyed, None, **where)
+    effect, result = Effect.WRITE, None if body is None else {"sent": dict(body)}
+    proposed = Proposed(
+        sent.kind, sent.name, arguments, effect, True, is_contained, keyed=dict(sent.keyed)
+    )
+    decided = Decided(Verdict.ALLOW, "default", "It may.", effect, by_door=is_refused_by_door)
+    lost = BlobRef("/arguments", "0" * 64, 1, "json", is_kept=False)
+    first = 10 * step if proposed_n is None else proposed_n
+    records = [
+        Record(first, 0, step, proposed, () if is_whole else (lost,)),
+        Record(first, 0, step, decided),
+    ]
+    if repeats:
+        records.append(Record(first, 0, step, RefusedAgain(repeats, 0, 0)))
+    if settled_n is not None:
+        last = 10 * step + 5 if settled_n < 0 else settled_n
+        records.append(Record(last, 0, step, Settled(Outcome.DONE, result)))
+    return RecordedStep(Step(step, records), arguments, **more)
 
 
 def http(

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.beside import beside_of
-from paddock.run.matching.besides import marked
-from paddock.run.matching.forkable import check_forkable, last_place
-from paddock.run.matching.past import Past
-from paddock.run.matching.rows import Beside, Diverged, DivergedBy, Early, Live, Match, Row
+from paddock.run.matching.background import marked
+from paddock.run.matching.forkable import check_forkable, places
+from paddock.run.matching.matcher import Matcher
+from paddock.run.matching.rows import (
+    Background,
+    DivergedBy,
+    Early,
+    Live,
+    Match,
+    Mismatch,
+    RecordedStep,
+)
 from paddock.run.matching.rules import Rules
 from unit.run.matching.samples import SAMPLES, Sent, http, model, proposed, recorded
 
@@ -36,25 +44,25 @@ def connection(host: str) -> Sent:
     return Sent(Kind.CONNECT, host, {"host": host, "port": 443, "transport": "tls"})
 
 
-def rows(*calls: Sent) -> list[Row]:
+def rows(*calls: Sent) -> list[RecordedStep]:
     return [recorded(one, step) for step, one in enumerate(calls, 1)]
 
 
-def past_of(*calls: Sent) -> Past:
-    return Past(rows(*calls), RULES)
+def past_of(*calls: Sent) -> Matcher:
+    return Matcher(rows(*calls), RULES)
 
 
-def beside(past: Past, sent: Sent) -> tuple[int | None, bool]:
+def beside(past: Matcher, sent: Sent) -> tuple[int | None, bool]:
     found = past.propose(proposed(sent))
-    assert isinstance(found, Beside), found
-    return None if found.row is None else found.row.step, found.is_again
+    assert isinstance(found, Background), found
+    return None if found.row is None else found.row.number, found.is_repeat
 
 
-def lived(past: Past, sent: Sent) -> int:
+def lived(past: Matcher, sent: Sent) -> int:
     found = past.propose(proposed(sent))
     assert isinstance(found, Match), found
     past.answered(found.row)
-    return found.row.step
+    return found.row.number
 
 
 def test_answers_of_a_place_come_in_their_order_and_the_last_one_for_ever() -> None:
@@ -88,24 +96,24 @@ def test_what_it_does_not_touch_is_still_ordered_and_missed() -> None:
     assert beside(past, trace(1)) == (2, False)
     assert isinstance(past.propose(proposed(B)), Early)
     assert past.give_up(proposed(B)).kind is DivergedBy.ORDER
-    assert [row.step for row in past.missing()] == [1, 3]
+    assert [row.number for row in past.missing()] == [1, 3]
 
 
 def test_an_answer_that_was_never_given_or_not_kept_is_not_given() -> None:
-    open_, cut, refused, good = (recorded(trace(n), n) for n in (1, 2, 3, 4))
     known = [
-        replace(open_, settled_n=None),
-        replace(cut, is_kept=False),
-        replace(refused, is_refused_by_door=True),
+        recorded(trace(1), 1, settled_n=None),
+        recorded(trace(2), 2, unkept="cut"),
+        recorded(trace(3), 3, is_refused_by_door=True),
     ]
-    assert beside(Past(known, RULES), trace(1)) == (None, True)
-    assert beside(Past([*known, good], RULES), trace(1)) == (4, False)
-    assert Past([*known, good], RULES).missing() == ()
+    good = recorded(trace(4), 4)
+    assert beside(Matcher(known, RULES), trace(1)) == (None, True)
+    assert beside(Matcher([*known, good], RULES), trace(1)) == (4, False)
+    assert Matcher([*known, good], RULES).missing() == ()
 
 
 def test_a_step_in_flight_for_ever_holds_no_answer_back() -> None:
     exporter = recorded(trace(1), 1, proposed_n=1, settled_n=2)
-    past = Past([exporter, recorded(A, 2, proposed_n=3, settled_n=4)], RULES)
+    past = Matcher([exporter, recorded(A, 2, proposed_n=3, settled_n=4)], RULES)
     found = past.propose(proposed(A))
     assert isinstance(found, Match)
     assert past.may_answer(found.row)
@@ -125,15 +133,15 @@ def test_a_step_in_flight_for_ever_holds_no_answer_back() -> None:
 )
 def test_a_question_to_a_model_is_never_beside(sent: Sent) -> None:
     past = past_of(A)
-    assert past.beside(proposed(sent)) is None
-    assert isinstance(past.propose(proposed(sent)), Diverged)
-    assert marked(rows(sent), RULES.beside) == tuple(rows(sent))
-    assert [row.step for row in past_of(sent).missing()] == [1]
+    assert past.background_rule(proposed(sent)) is None
+    assert isinstance(past.propose(proposed(sent)), Mismatch)
+    assert [row.background for row in marked(rows(sent), RULES.beside)] == [None]
+    assert [row.number for row in past_of(sent).missing()] == [1]
 
 
 @for_each("name", SAMPLES)
 def test_no_tool_program_or_request_elsewhere_is_beside(name: str) -> None:
-    assert past_of(A).beside(proposed(SAMPLES[name])) is None
+    assert past_of(A).background_rule(proposed(SAMPLES[name])) is None
 
 
 def test_names_and_connections_of_its_host_are_beside() -> None:
@@ -148,17 +156,17 @@ def test_names_and_connections_of_its_host_are_beside() -> None:
 
 def test_a_connection_is_not_beside_by_a_rule_about_requests() -> None:
     past = past_of(connection("traces.example"))
-    assert isinstance(past.propose(proposed(http())), Diverged)
-    assert [row.step for row in past.missing()] == [1]
+    assert isinstance(past.propose(proposed(http())), Mismatch)
+    assert [row.number for row in past.missing()] == [1]
 
 
-def test_what_is_within_an_answer_stays_there() -> None:
-    inside = recorded(http(host="all.example"), 2, is_within=1)
+def test_what_within_an_answer_stays_there() -> None:
+    inside = recorded(http(host="all.example"), 2, within=1)
     assert marked([inside], RULES.beside) == (inside,)
 
 
 def test_what_its_door_refused_is_not_missed() -> None:
-    past = Past([recorded(trace(1), 1, is_refused_by_door=True), recorded(A, 2)], RULES)
+    past = Matcher([recorded(trace(1), 1, is_refused_by_door=True), recorded(A, 2)], RULES)
     assert lived(past, A) == 2
     assert past.missing() == ()
 
@@ -183,36 +191,35 @@ def test_the_future_may_begin_at_such_a_step() -> None:
 
 def test_a_fork_can_begin_where_such_a_step_is_in_flight_or_has_no_answer() -> None:
     calls = rows(A, trace(1), B, C)
-    calls[1] = replace(calls[1], settled_n=None)
+    calls[1] = recorded(trace(1), 2, settled_n=None)
     assert check_forkable(calls, 3) is not None
-    assert last_place(calls) == 2
+    assert places(calls)[-1] == 2
     known = marked(calls, RULES.beside)
     assert all(check_forkable(known, step) is None for step in range(1, 6))
-    assert last_place(known) == 5
-    assert Past(calls, RULES).together_with(1) == ()
+    assert places(known)[-1] == 5
 
 
 def test_without_a_rule_nothing_is_beside() -> None:
-    past = Past(rows(trace(1), A))
-    assert past.beside(proposed(trace(1))) is None
-    assert isinstance(past.propose(proposed(trace(2))), Diverged)
+    past = Matcher(rows(trace(1), A))
+    assert past.background_rule(proposed(trace(1))) is None
+    assert isinstance(past.propose(proposed(trace(2))), Mismatch)
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", "trace"]), max_size=20))
 def test_wherever_it_comes_the_others_find_what_they_find_without_it(made: list[str]) -> None:
     known = {"a": A, "b": B, "c": C, "trace": trace(7)}
 
-    def outcomes(names: list[str], calls: list[Row]) -> list[object]:
-        past, found = Past(calls, RULES), []
+    def outcomes(names: list[str], calls: list[RecordedStep]) -> list[object]:
+        past, found = Matcher(calls, RULES), []
         for name in names:
             one = past.propose(proposed(known[name]))
             if isinstance(one, Match):
                 past.answered(one.row)
-            if not isinstance(one, Beside):
+            if not isinstance(one, Background):
                 found.append(one)
         return [*found, past.missing()]
 
     with_it = rows(A, trace(1), B, trace(2), C)
-    without = [row for row in with_it if row.step % 2]
+    without = [row for row in with_it if row.number % 2]
     plain = [name for name in made if name != "trace"]
     assert outcomes(made, with_it) == outcomes(plain, without)

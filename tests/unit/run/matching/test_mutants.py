@@ -12,8 +12,8 @@ import pytest
 from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.beside import USUAL, beside_of
-from paddock.run.matching.past import Past
-from paddock.run.matching.rows import Beside, Diverged, DivergedBy, Early, Match, Proposed
+from paddock.run.matching.matcher import Matcher
+from paddock.run.matching.rows import Background, DivergedBy, Early, Match, MatchResult, Mismatch
 from paddock.run.matching.rules import STRICT, Rules
 from unit.run.matching.mutations import Mutant, mutants
 from unit.run.matching.samples import SAMPLES, Sent, http, proposed, recorded
@@ -73,19 +73,19 @@ def test_of_what_goes_on_beside_every_mutant_of_its_place_is_found_and_no_other_
     for mutant, side, outcome in _outcomes(TRACE, BESIDE):
         of, said = _of(mutant), f"{mutant.of}: {mutant.name} ({side})"
         if of in NOT_BESIDE and side == "proposed":
-            assert isinstance(outcome, Diverged), said
+            assert isinstance(outcome, Mismatch), said
         elif of in NOT_BESIDE | ELSEWHERE:
-            assert isinstance(outcome, Beside) and outcome.row is None, said
+            assert isinstance(outcome, Background) and outcome.row is None, said
         else:
-            assert isinstance(outcome, Beside) and outcome.row is not None, said
-            assert outcome.row.step == 2, said
+            assert isinstance(outcome, Background) and outcome.row is not None, said
+            assert outcome.row.number == 2, said
     assert {_of(mutant) for mutant in mutants(TRACE)} > NOT_BESIDE | ELSEWHERE
 
 
 def test_what_was_no_part_of_that_in_the_record_is_missed_when_it_is_now() -> None:
     for mutant in mutants(TRACE):
         rows = [recorded(mutant.sent, 1)]
-        is_missed = bool(Past(rows, BESIDE).missing())
+        is_missed = bool(Matcher(rows, BESIDE).missing())
         assert is_missed == (_of(mutant) in NOT_BESIDE), f"{mutant.of}: {mutant.name}"
 
 
@@ -158,31 +158,31 @@ def test_a_call_that_was_never_made_is_found_where_it_comes(at: int) -> None:
     assert (diverged.kind, diverged.step) == expected
 
 
-def _outcomes(sample: Sent, rules: Rules = STRICT) -> Iterator[tuple[Mutant, str, Proposed]]:
+def _outcomes(sample: Sent, rules: Rules = STRICT) -> Iterator[tuple[Mutant, str, MatchResult]]:
     for mutant in mutants(sample):
         yield mutant, "proposed", _replayed(sample, mutant.sent, rules)
         yield mutant, "recorded", _replayed(mutant.sent, sample, rules)
 
 
-def _replayed(was: Sent, comes: Sent, rules: Rules = STRICT) -> Proposed:
+def _replayed(was: Sent, comes: Sent, rules: Rules = STRICT) -> MatchResult:
     """What comes as the second of three dependent steps."""
     rows = [recorded(one, step) for step, one in enumerate((BEFORE, was, AFTER), 1)]
-    past = Past(rows, rules)
+    past = Matcher(rows, rules)
     first = past.propose(proposed(BEFORE))
     assert isinstance(first, Match)
     past.answered(first.row)
     return past.propose(proposed(comes))
 
 
-def _is_found(outcome: Proposed) -> bool:
-    if not isinstance(outcome, Diverged) or outcome.kind is not DivergedBy.CHANGED:
+def _is_found(outcome: MatchResult) -> bool:
+    if not isinstance(outcome, Mismatch) or outcome.kind is not DivergedBy.CHANGED:
         return False
     return outcome.step == 2 and bool(outcome.differences)
 
 
-def _first_divergence(calls: list[Sent], made: list[Sent]) -> Diverged:
+def _first_divergence(calls: list[Sent], made: list[Sent]) -> Mismatch:
     """Of an agent that makes one call after the other. _NoDivergence if there is none."""
-    past = Past(recorded(one, step) for step, one in enumerate(calls, 1))
+    past = Matcher(recorded(one, step) for step, one in enumerate(calls, 1))
     for one in made:
         view = proposed(one)
         match past.propose(view):
@@ -190,7 +190,7 @@ def _first_divergence(calls: list[Sent], made: list[Sent]) -> Diverged:
                 past.answered(row)
             case Early():
                 return past.give_up(view)
-            case Diverged() as diverged:
+            case Mismatch() as diverged:
                 return diverged
     diverged_at_end = past.ended()
     if diverged_at_end is None:

@@ -13,8 +13,8 @@ import pytest
 
 from paddock.doors.network.signatures import stable_credential, stable_jwt
 from paddock.doors.network.stable_digests import stable_digest
+from paddock.run.matching.matcher import Matcher
 from paddock.run.matching.moments import Moments
-from paddock.run.matching.past import Past
 from paddock.run.matching.rows import Match
 from paddock.run.matching.rules import Rules, vary_of
 from paddock.run.matching.volatile import TABLE
@@ -34,12 +34,12 @@ def presigned(at: str, sig: str, expires: int = 60, key: str = "AKIA") -> str:
 
 def same(one: Sent, other: Sent, *vary: str) -> bool:
     rules = Rules(tuple(map(vary_of, vary)))
-    was = Past([recorded(one)], rules)
+    was = Matcher([recorded(one)], rules)
     return isinstance(was.propose(proposed(other)), Match)
 
 
 def varied(one: Sent, other: Sent) -> list[str]:
-    past = Past([recorded(one)])
+    past = Matcher([recorded(one)])
     assert isinstance(past.propose(proposed(other)), Match)
     return list(past.varied)
 
@@ -85,7 +85,7 @@ def test_a_volatile_header_must_be_there(name: str) -> None:
 
 def test_an_idempotency_key_that_is_used_again_must_be_used_again() -> None:
     def proposals(was: list[str], comes: list[str]) -> list[bool]:
-        past = Past([recorded(http("POST", headers={"idempotency-key": key}), step)
+        past = Matcher([recorded(http("POST", headers={"idempotency-key": key}), step)
                      for step, key in enumerate(was, 1)])  # fmt: skip
         found = []
         for key in comes:
@@ -266,7 +266,7 @@ def test_ids_whose_node_was_drawn_belong_together_from_first_sight() -> None:
 
     def matches(*ids: tuple[str, str]) -> list[bool]:
         rows = [recorded(sent, step) for step, sent in enumerate(steps, 1)]
-        past = Past(rows, Rules(moments=moments))
+        past = Matcher(rows, Rules(moments=moments))
         found = []
         for path, body in ids:
             one = past.propose(proposed(http("POST", f"/a/{path}", body={"id": body})))

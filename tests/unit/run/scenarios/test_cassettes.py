@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.run.scenarios.asking import wanted
 from paddock.run.scenarios.cassettes import (
     JOURNAL,
     WORLD,
@@ -17,6 +16,7 @@ from paddock.run.scenarios.cassettes import (
     is_record,
     keep,
     place_of,
+    requested_run,
 )
 from paddock.run.scenarios.result import RunResult
 from unit.run.recorded import Crossed, agent, record
@@ -51,18 +51,18 @@ def test_a_record_carries_its_journal_its_key_and_its_world(tmp_path: Path) -> N
 
 def test_without_a_record_none_is_a_failure_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="--paddock-record=once"):
-        Cassettes(tmp_path, Mode.NONE).run(wanted(COMMAND, tmp_path, {}))
+        Cassettes(tmp_path, Mode.NONE).run(requested_run(COMMAND, tmp_path, {}))
 
 
 def test_a_record_of_another_command_is_not_replayed(tmp_path: Path) -> None:
-    asked = wanted(("python", "other.py"), tmp_path, {})
+    asked = requested_run(("python", "other.py"), tmp_path, {})
     with pytest.raises(LeftRecord, match=r"another command: python agent\.py"):
         Cassettes(kept(tmp_path), Mode.NONE).run(asked)
 
 
 def test_a_record_under_other_terms_is_not_replayed(tmp_path: Path) -> None:
     with pytest.raises(LeftRecord, match="the paddock file, the world, the faults or the seed"):
-        Cassettes(kept(tmp_path), Mode.NONE).run(wanted(COMMAND, tmp_path, {}))
+        Cassettes(kept(tmp_path), Mode.NONE).run(requested_run(COMMAND, tmp_path, {}))
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_words_that_are_wrong_are_refused(
     tmp_path: Path, words: dict[str, object], said: str
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
-        wanted(COMMAND, tmp_path, words)
+        requested_run(COMMAND, tmp_path, words)

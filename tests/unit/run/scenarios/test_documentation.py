@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cases import for_each
 from paddock.policy.match_schema import UnlessShape
-from paddock.run.scenarios.asking import WORDS
+from paddock.run.scenarios.actions import RunAction
+from paddock.run.scenarios.cassettes import WORDS
 from paddock.run.scenarios.reading import read_scenario
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import AXES
@@ -19,7 +20,6 @@ from paddock.run.scenarios.shape import (
     ScenarioShape,
     SoughtShape,
 )
-from paddock.run.scenarios.steps import StepSeen
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 SCENARIOS = (DOCS / "scenarios.md").read_text()
@@ -27,6 +27,7 @@ PYTEST = (DOCS / "pytest.md").read_text()
 SHAPES = (ScenarioShape, ExpectShape, ActionsShape, CostShape, FileShape, SoughtShape, UnlessShape)
 KEYS = sorted({one.alias or name for shape in SHAPES for name, one in shape.model_fields.items()})
 NAMES = sorted(name for name in vars(RunResult) if not name.startswith("_"))
+OF_ACTIONS = sorted(name for name, one in vars(RunAction).items() if isinstance(one, property))
 
 
 @for_each("key", [*KEYS, *AXES])
@@ -34,7 +35,7 @@ def test_the_page_of_scenarios_names_every_key(key: str) -> None:
     assert re.search(rf"`{key}`|\b{key}:", SCENARIOS), f"docs/scenarios.md does not name `{key}`"
 
 
-@for_each("name", [*WORDS, *NAMES, *StepSeen.__slots__])
+@for_each("name", [*WORDS, *NAMES, *OF_ACTIONS])
 def test_the_page_of_the_plugin_names_every_word_and_result(name: str) -> None:
     assert re.search(rf"`{name}\b", PYTEST), f"docs/pytest.md does not name `{name}`"
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """A call that a model asks its agent to make. One that is not readable must be refused: nobody
     can know what the agent's reader makes of it."""
 
@@ -25,8 +23,7 @@ class ToolCall:
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens. `input` is everything that went in, what came from a cache or went to one included;
     `output` includes reasoning."""
 
@@ -49,8 +46,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """An answer, as far as it came."""
 
     text: str = ""
@@ -62,7 +58,7 @@ class Answer:
     id: str | None = None
     error: str | None = None
     is_broken: bool = False
-    problem: str | None = field(default=None)  # what is broken
+    problem: str | None = None  # what is broken
 
     def as_json(self) -> dict[str, Any]:
         """For the journal."""

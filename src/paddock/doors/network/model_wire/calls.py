@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, Protocol, assert_never
 
+import msgspec
+
 from paddock.doors.network.model_wire.answer import ToolCall
 from paddock.doors.network.model_wire.reading import (
     MAX_ARGUMENTS,
@@ -14,7 +16,6 @@ from paddock.doors.network.model_wire.reading import (
     cut,
 )
 from paddock.doors.network.model_wire.wire import Api, Wire
-from paddock.model.values import dataclass
 
 MAX_CALLS = 256  # in one answer
 _MAX_NAME = 256
@@ -24,8 +25,7 @@ _MAX_WHY = 2048
 Verdicts = Mapping[Hashable, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(msgspec.Struct, frozen=True):
     """What one part of an answer has to do with tool calls."""
 
     touched: tuple[Hashable, ...] = ()  # calls that it has a piece of, in the order of the pieces

@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.model_wire.answer import ToolCall
 from paddock.doors.network.model_wire.calls import NOTHING, Noted, calls_of, holder
 from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable, dump, load
 from paddock.doors.network.model_wire.sse import Event, EventReader, written
 from paddock.doors.network.model_wire.wire import Wire
-from paddock.model.values import dataclass
 
 _NO_VERDICT = "nobody decided on it"
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(msgspec.Struct, frozen=True):
     """A part of the answer on its way, with the calls that it waits for."""
 
     raw: bytes

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from paddock.doors.network.model_wire.answer import Usage
-from paddock.model.values import dataclass
 
 AS_OF = "2026-11"
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(msgspec.Struct, frozen=True):
     """Thousandths of a US dollar for a million tokens."""
 
     input: int

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from paddock.doors.network.model_wire.reading import items, mapping
-from paddock.model.values import dataclass
 
 _IMAGES = frozenset({"image", "image_url", "input_image"})
 _ENOUGH = 64 << 10  # characters that are joined before they are cut to what is kept
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """What a model is asked. `whole` is for the digest; the texts are for people."""
 
     whole: dict[str, Any]

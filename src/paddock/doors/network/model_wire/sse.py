@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from paddock.doors.network.model_wire.reading import MAX_BODY, Unreadable
-from paddock.model.values import dataclass
 
 KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
 _LINE = re.compile(rb"\r\n|\n|\r")
@@ -23,8 +24,7 @@ _KNOWN = frozenset({b"data", b"event", b"id", b"retry", b""})
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One event as it came, with its name and data. A comment has no data."""
 
     raw: bytes

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from paddock.model.values import dataclass
+import msgspec
 
 
 class Api(enum.StrEnum):
@@ -19,8 +19,7 @@ class Api(enum.StrEnum):
     MESSAGES = "messages"  # Anthropic's messages
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """How one request is spoken, and who is taken to answer it."""
 
     api: Api

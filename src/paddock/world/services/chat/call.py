@@ -7,7 +7,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.untrusted import Malformed, parse_json
 
 MAX_PAGE = 1000
@@ -29,8 +30,7 @@ def missing(name: str) -> ChatError:
     return ChatError("invalid_arguments", response_metadata={"messages": messages})
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What was called with which arguments. The token is not among them."""
 
     arguments: Mapping[str, Any]

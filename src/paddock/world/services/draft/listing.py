@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.overlay.ids import Places
 from paddock.world.overlay.pages import (
     counted,
@@ -26,19 +26,15 @@ Order = tuple[str | None, bool]  # a field, and whether the greatest or newest i
 _MARKED = 20  # ids in the header that says what is not real
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     """What has been done to one page."""
 
     real: list[Any]
-    places: Places = field(init=False)
-    new: dict[int, Any] = field(default_factory=dict)  # by the place in the real list
-    gone: set[int] = field(default_factory=set)
-    created: list[str] = field(default_factory=list)
+    places: Places
+    new: dict[int, Any] = {}  # by the place in the real list
+    gone: set[int] = set()
+    created: list[str] = []
     total: int = 0  # more, or fewer, on all pages
-
-    def __post_init__(self) -> None:
-        self.places = Places(self.real)
 
     def find(self, one: Shadow) -> int | None:
         return self.places.find(one.path, one.key, one.field)
@@ -70,7 +66,7 @@ class Listing:
         many records there are more."""
         real = get(value, self._keys)
         related = self._related()
-        tally = _Tally(real)
+        tally = _Tally(real, Places(real))
         if any(one.state == "emptied" and one.path == self._path for one in related):
             tally.gone, tally.total = set(range(len(real))), -len(real)
         for one in related:
@@ -87,7 +83,7 @@ class Listing:
 
     def changed_only(self, record: Record) -> tuple[Any, str]:
         """A record that is in no list, with what was changed in it."""
-        tally = _Tally([record])
+        tally = _Tally([record], Places([record]))
         for one in self._related():
             if one.state == "changed" and one.collection != self._path:
                 self._settle(one, tally)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict, replace
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.overlay.ids import Places, is_marked, key_field, number_of
 from paddock.world.overlay.paths import ancestors, last, parent, template
 from paddock.world.overlay.shapes import Keys
@@ -23,8 +24,7 @@ _SIBLINGS = _LOOKED_AT = 20
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Shadow:
+class Shadow(msgspec.Struct, frozen=True):
     """A record as writes left it. `created` has the whole record; `changed` what is done to the
     real one at each read; `deleted` and `emptied` (a whole collection) have nothing."""
 
@@ -51,8 +51,7 @@ class Shadow:
         return self.state == "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """A record as the real host gave it by its own URL. None: it said that there is none."""
 
     record: Record | None
@@ -60,8 +59,7 @@ class Seen:
     etag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A list as the real host gave it."""
 
     collection: str
@@ -105,7 +103,7 @@ class Memory:
 
     def put(self, shadow: Shadow) -> None:
         self._index()
-        document = {**_words(shadow), "id": shadow.path, "name": last(shadow.collection)}
+        document = {**asdict(shadow), "id": shadow.path, "name": last(shadow.collection)}
         self.store.put("shadow", shadow.path, document)
 
     def shadows(self, *names: str) -> list[Shadow]:
@@ -150,7 +148,7 @@ class Memory:
                 {
                     "id": path,
                     "pattern": "" if seen.record is None else template(path),
-                    **_words(seen),
+                    **asdict(seen),
                 },
                 _MAX_SEEN,
             )
@@ -160,7 +158,7 @@ class Memory:
         while kept and _size(kept) > MAX_KEPT:
             del kept[len(kept) // 2 :]
         envelope = page.envelope if _size(page.envelope) <= MAX_KEPT else None
-        body = _words(replace(page, items=tuple(kept), envelope=envelope))
+        body = asdict(replace(page, items=tuple(kept), envelope=envelope))
         body |= {"id": url, "pattern": template(page.collection)}
         self._learn("page", url, body, _MAX_PAGES)
 
@@ -252,20 +250,16 @@ class Memory:
 
 
 def _shadow(found: Mapping[str, Any]) -> Shadow:
-    words = {name: found[name] for name in Shadow.__slots__}
+    words = {name: found[name] for name in Shadow.__struct_fields__}
     return Shadow(
         **{**words, "changes": tuple(words["changes"]), "wrapper": tuple(words["wrapper"])}
     )
 
 
 def _page(found: Mapping[str, Any]) -> Page:
-    words = {name: found[name] for name in Page.__slots__}
+    words = {name: found[name] for name in Page.__struct_fields__}
     words |= {"keys": tuple(words["keys"]), "items": tuple(words["items"])}
     return Page(**{**words, "order": tuple(words["order"]) if words["order"] else None})
-
-
-def _words(one: Any) -> Record:
-    return {name: getattr(one, name) for name in type(one).__slots__}
 
 
 def _size(value: Any) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.asgi import Headers, HttpAnswer, WorldRequest
 from paddock.world.overlay.bodies import header, is_json, loaded, media_of
 from paddock.world.overlay.ids import has_id
@@ -27,8 +28,7 @@ from paddock.world.services.draft.memory import Memory, Page, Seen, Shadow
 Answer = tuple[int, Headers, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(msgspec.Struct, frozen=True):
     """An answer as it is to be seen, and what of it is a shadow's. No mark: it is the real one."""
 
     value: Any

@@ -7,9 +7,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import Headers, HttpAnswer, WorldRequest

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from paddock.world.asgi import HttpAnswer
 from paddock.world.context import Context
 from paddock.world.overlay.fresh import fresh, latest
@@ -29,8 +30,7 @@ from paddock.world.services.draft.document import Guess
 from paddock.world.services.draft.memory import Memory, Record, Seen, Shadow
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One, read."""
 
     method: str  # that the server would have taken it for

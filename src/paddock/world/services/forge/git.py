@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.context import Context
 
 Files = dict[str, str]  # path -> name of the blob
@@ -15,16 +16,14 @@ _MAX_WALK = 10_000  # commits that are looked at for one question
 _MODE = "100644"
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """Who wrote something."""
 
     name: str
     email: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewCommit:
+class NewCommit(msgspec.Struct, frozen=True):
     """A commit to be made."""
 
     files: Files

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAX_BODY = 50 << 20  # a file of 35 MB as base64
 MAX_DEPTH = 32
@@ -43,8 +42,7 @@ def invalid(resource: str, name: str, code: str = "invalid", message: str = "") 
     return Failed(422, "Validation Failed", [{**error, "message": message} if message else error])
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request, read."""
 
     method: str
@@ -55,7 +53,7 @@ class Call:
     api: str  # what URLs of this interface begin with
     html: str  # what URLs for people begin with
     me: str | None = None  # who is logged in
-    names: Mapping[str, str] = field(default_factory=dict)  # the parameters of the path
+    names: Mapping[str, str] = {}  # the parameters of the path
 
     def body(self) -> dict[str, Any]:
         """The object that was sent. Raises Failed."""
@@ -85,13 +83,12 @@ class Call:
         return self.me
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer before it is bytes."""
 
     body: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 Handler = Callable[[Call], Reply]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.untrusted import is_address
 
 _PATH = re.compile(r"\s*(?:<(?P<path>(?:\"(?:[^\"\\]|\\.)*\"|[^<>\"])*)>|(?P<bare>[^\s<>]+))"
@@ -22,8 +23,7 @@ class BadCommand(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """What may follow the sender."""
 
     size: int = 0

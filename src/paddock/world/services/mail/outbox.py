@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.context import Context
 from paddock.world.services.untrusted import TooLarge
 
@@ -22,8 +22,7 @@ _MAX_KEPT = 4 << 10  # of them
 _MAX_MORE = 1 << 20  # characters of JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A file in a letter."""
 
     filename: str
@@ -31,8 +30,7 @@ class Attachment:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(msgspec.Struct, frozen=True):
     """What somebody wants to send."""
 
     sender: str
@@ -45,7 +43,7 @@ class Letter:
     headers: Sequence[tuple[str, str]] = ()
     attachments: Sequence[Attachment] = ()
     raw: bytes = b""  # as it came
-    more: dict[str, Any] = field(default_factory=dict)  # what only its way in knows
+    more: dict[str, Any] = {}  # what only its way in knows
 
     @property
     def recipients(self) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.world.services.mail.fields import BadField, bytes_of, list_at, text_at
 from paddock.world.services.mail.outbox import Attachment, Letter

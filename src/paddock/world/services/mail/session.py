@@ -7,7 +7,8 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.mail.commands import BadCommand, Parameters, read_path
 from paddock.world.services.mail.incoming import MAX_LINE, Incoming
 from paddock.world.services.mail.outbox import MAX_MESSAGE
@@ -18,8 +19,7 @@ MAX_ERRORS = 20
 MAX_COMMANDS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """For whom a letter is, as SMTP says it."""
 
     sender: str
@@ -28,8 +28,7 @@ class Envelope:
     is_secure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """What a server is like."""
 
     host: str

@@ -6,7 +6,8 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.model.conversation import Asked, Call, Message
 
 CHUNK = 16  # characters of a streamed part, unless the script says otherwise
@@ -23,8 +24,7 @@ class Stop(enum.StrEnum):
     PAUSE = "pause"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens. What was cached is part of the input, what was thought part of the output."""
 
     input: int
@@ -33,8 +33,7 @@ class Usage:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """One answer. `mint` makes ids that follow from the seed and the conversation."""
 
     mint: Callable[[str, int], str]
@@ -51,8 +50,7 @@ class Answer:
         return prefix + self.mint(f"{prefix}{what}", length)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An answer that says what went wrong. Missing words are those of the provider."""
 
     status: int
@@ -64,8 +62,7 @@ class Failure:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """How one provider's requests are read and its answers written."""
 
     provider: str

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 _encode = json.JSONEncoder().encode
 _PER_MESSAGE = 4  # tokens that a message costs besides its text
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A tool that the model asks for. The arguments are JSON text, or what was meant to be."""
 
     id: str
@@ -23,8 +21,7 @@ class Call:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What a tool gave back."""
 
     call_id: str
@@ -32,8 +29,7 @@ class Result:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """All that one side says until the other speaks."""
 
     is_assistant: bool
@@ -42,8 +38,7 @@ class Message:
     results: tuple[Result, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """One request for an answer."""
 
     model: str
@@ -53,7 +48,7 @@ class Asked:
     count: int  # of messages as they were sent, without those of the system
     tools_text: str = ""
     is_stream: bool = False
-    body: Mapping[str, Any] = field(default_factory=dict)  # as it was sent, for what is echoed
+    body: Mapping[str, Any] = {}  # as it was sent, for what is echoed
 
     @property
     def news(self) -> Message:
@@ -94,8 +89,7 @@ class Asked:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Names of points in conversations, that follow from what was said and nothing else."""
 
     conversation: str

@@ -8,7 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.services.model import chat, embeddings, listing, messages, responses
 from paddock.world.services.model.answer import Answer, Failure, Wire
@@ -29,8 +30,7 @@ _WIRES: Mapping[str, Wire] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True):
     method: str
     path: str  # without a slash at the end
     provider: str
@@ -124,8 +124,7 @@ class Endpoint:
         return json.loads(kept["body"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
+class _Reply(msgspec.Struct, frozen=True):
     """Sends one answer."""
 
     request: _Request

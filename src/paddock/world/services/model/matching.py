@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
 import regex
 
-from paddock.model.values import dataclass
 from paddock.policy.globs import any_of
 from paddock.world.services.model.conversation import Asked
 
@@ -32,8 +32,7 @@ class Condition(Protocol):
     def said(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TextTest:
+class TextTest(msgspec.Struct, frozen=True):
     """What a text must have in it: each of some words, and a pattern."""
 
     words: tuple[str, ...] = ()
@@ -51,8 +50,7 @@ class TextTest:
         return " and ".join(words + ([f"matches {self.pattern!r}"] if self.pattern else []))
 
 
-@dataclass(frozen=True, slots=True)
-class UserSays:
+class UserSays(msgspec.Struct, frozen=True):
     """Alone it is about what is new: else a rule would answer the results of its own calls. Next to
     a condition on results it is about what the user said last."""
 
@@ -68,8 +66,7 @@ class UserSays:
         return f"user {self.text.said()}"
 
 
-@dataclass(frozen=True, slots=True)
-class SystemSays:
+class SystemSays(msgspec.Struct, frozen=True):
     text: TextTest
 
     def test(self, asked: Asked) -> Groups | None:
@@ -79,8 +76,7 @@ class SystemSays:
         return f"system {self.text.said()}"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelIs:
+class ModelIs(msgspec.Struct, frozen=True):
     globs: tuple[str, ...]
 
     def test(self, asked: Asked) -> Groups | None:
@@ -90,8 +86,7 @@ class ModelIs:
         return f"model is {' or '.join(self.globs)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolGave:
+class ToolGave(msgspec.Struct, frozen=True):
     """One of the new results is of this tool and has this in it."""
 
     name: str | None
@@ -109,8 +104,7 @@ class ToolGave:
         return f"a result of {self.name or 'a tool'} {self.text.said()}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class TurnIs:
+class TurnIs(msgspec.Struct, frozen=True):
     turns: frozenset[int]
 
     def test(self, asked: Asked) -> Groups | None:
@@ -120,8 +114,7 @@ class TurnIs:
         return f"turn is {' or '.join(map(str, sorted(self.turns)))}"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsOffered:
+class ToolsOffered(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
     def test(self, asked: Asked) -> Groups | None:
@@ -131,8 +124,7 @@ class ToolsOffered:
         return f"tools offered: {', '.join(self.names)}"
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesNumber:
+class MessagesNumber(msgspec.Struct, frozen=True):
     least: int
     most: int | None
 

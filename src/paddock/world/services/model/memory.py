@@ -11,10 +11,10 @@ import hashlib
 import json
 import string
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.context import Context
 from paddock.world.services.model.answer import Answer, Usage
 from paddock.world.services.model.conversation import (
@@ -38,18 +38,17 @@ _LETTERS = ((string.ascii_letters + string.digits) * 5)[:256].encode()
 _NONE = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
 
 
-@dataclass(slots=True)
-class Moment:
+class Moment(msgspec.Struct):
     """One point of a conversation, and what was answered there."""
 
     places: Places
     turn: int
     used: list[str]  # turns that answers before this point took
-    given: list[str] = field(default_factory=list)  # turns that answered here
-    failed: list[str] = field(default_factory=list)  # turns that answered here with an error
+    given: list[str] = []  # turns that answered here
+    failed: list[str] = []  # turns that answered here with an error
     asked: int = 0  # how often
-    counters: dict[str, int] = field(default_factory=dict)
-    answers: dict[str, int] = field(default_factory=dict)  # how often each entry answered
+    counters: dict[str, int] = {}
+    answers: dict[str, int] = {}  # how often each entry answered
     input_tokens: int = 0
     output_tokens: int = 0
 

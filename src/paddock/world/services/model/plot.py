@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.world.context import Context
 from paddock.world.services.model.answer import Answer, Failure, Stop, Usage, Wire

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.model.answer import CHUNK, Failure, Stop
 from paddock.world.services.model.matching import Condition
 
@@ -12,16 +13,14 @@ from paddock.world.services.model.matching import Condition
 MODELS = ("claude-haiku-5-5", "claude-opus-5-5", "claude-sonnet-5-5", "gpt-5.5", "gpt-6-sol")
 
 
-@dataclass(frozen=True, slots=True)
-class CallWords:
+class CallWords(msgspec.Struct, frozen=True):
     """A tool to ask for. Arguments that are a text are sent as they are, JSON or not."""
 
     name: Any
     arguments: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What is answered; text, thinking and calls may have templates."""
 
     text: Any = None
@@ -34,8 +33,7 @@ class Reply:
     usage: tuple[tuple[str, int], ...] = ()  # fields of Usage that are not counted
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A turn or a rule."""
 
     id: str
@@ -46,8 +44,7 @@ class Entry:
     is_repeated: bool = False  # a turn that is not used up
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """All that the model has to say."""
 
     name: str

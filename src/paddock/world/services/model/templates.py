@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.policy.json_bounds import Bounds, bound
 from paddock.world.services.model.conversation import Asked, Result
 from paddock.world.services.model.matching import Groups, ScriptFailed
@@ -24,16 +24,14 @@ _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)*")
 _BOUNDS = Bounds(nodes=500_000, characters=32 << 20, depth=64)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """One `{{path}}`."""
 
     text: str
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """A text with holes."""
 
     parts: tuple[str | Reference, ...]
@@ -78,15 +76,14 @@ def _parse_text(text: str) -> Template:
     return Template(tuple(part for part in parts if part != ""))
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(msgspec.Struct):
     """What templates see of one request."""
 
     asked: Asked
     groups: Groups
     counter: Callable[[str], int]
     _taken: int = 0
-    _parsed: dict[str, Any] = field(default_factory=dict)
+    _parsed: dict[str, Any] = {}
 
     def fill(self, value: Any) -> Any:
         """The value without templates. Raises ScriptFailed for what is not there."""

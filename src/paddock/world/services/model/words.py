@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.policy.document import Document
 from paddock.policy.problems import Problem, suggest
 
 MAX_ENTRIES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(msgspec.Struct, frozen=True):
     """A value and where it stands."""
 
     path: tuple[str | int, ...]
@@ -24,12 +23,11 @@ class Here:
         return Here((*self.path, key), self.value[key])
 
 
-@dataclass(slots=True)
-class Words:
+class Words(msgspec.Struct):
     """Takes values of the expected kind; for another kind there is a problem and a default."""
 
     document: Document
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = []
 
     def note(self, here: Here, message: str, hint: str | None = None) -> None:
         self.problems.append(self.document.problem(here.path, message, hint))

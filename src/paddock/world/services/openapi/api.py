@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.services.openapi.document import Document
 from paddock.world.services.openapi.fit import Fitter, Source
 from paddock.world.services.openapi.resources import Resources
@@ -17,13 +17,12 @@ from paddock.world.services.openapi.shape import Node, Shapes
 GUESS = "x-paddock-guess"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """An answer before it is bytes."""
 
     status: int
     body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     media_type: str | None = "application/json"  # None: there is no body
 
 

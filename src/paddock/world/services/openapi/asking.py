@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.openapi.api import Api, accepts
 from paddock.world.services.openapi.check import Fault, Way
 from paddock.world.services.openapi.fit import MISSING
@@ -21,20 +21,18 @@ MAX_DEPTH = 64  # of a body
 _MAX_FIELDS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(msgspec.Struct, frozen=True):
     """A request as it came."""
 
     method: str
     path: str  # percent-encoded
     query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    headers: Mapping[str, str] = {}  # names in lower case
     body: bytes = b""
     origin: str = ""  # scheme and host, for links
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A request that keeps the document's rules."""
 
     raw: Raw

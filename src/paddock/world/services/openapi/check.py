@@ -7,7 +7,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.openapi import formats, pattern
 from paddock.world.services.openapi.shape import Choice, Node, Shape, Shapes
 
@@ -23,8 +24,7 @@ class Way(Enum):
     ANSWER = "writeOnly"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong with a value."""
 
     at: str  # "items.0.name"; "" for the whole

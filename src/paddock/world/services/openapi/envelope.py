@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.openapi.shape import Node, Shape, Shapes
 
 _LISTS = (
@@ -17,8 +18,7 @@ _META = ("meta", "metadata", "pagination", "paging", "page", "page_info", "pagei
          "_links", "response_metadata", "cursors")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """Where in a body the record or the records are: names from the outside in."""
 
     path: tuple[str, ...]
@@ -38,8 +38,7 @@ class Envelope:
         return {**(around or {}), self.path[0]: content}
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What an envelope may tell about the page that it carries."""
 
     count: int

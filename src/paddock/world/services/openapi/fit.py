@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from paddock.world.context import START, token
 from paddock.world.services.openapi import formats, pattern
 from paddock.world.services.openapi.check import Checker, Effort, Way, kind_of, same
@@ -22,8 +23,7 @@ _TOO_DEEP = 40
 _RICH = 3  # levels on which optional properties are filled, too
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """What made-up values follow from."""
 
     key: str = ""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.openapi.api import Api
 from paddock.world.services.openapi.asking import Asked
 from paddock.world.services.openapi.check import Fault, same
@@ -32,8 +33,7 @@ _SORT = frozenset({"sort", "sortby", "orderby", "order", "ordering"})
 _WAY = frozenset({"direction", "sortorder", "sortdirection", "orderdirection", "order", "dir"})
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """One page of records, and what can be said about it."""
 
     records: list[Record]

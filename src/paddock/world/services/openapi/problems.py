@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.openapi.api import Answer, Api
 from paddock.world.services.openapi.check import Fault
 from paddock.world.services.openapi.envelope import plain
@@ -79,8 +80,7 @@ def _is_error(api: Api, node: Node) -> bool:
     return bool(names & (_MESSAGE | {"error", "errors", "code", "title"}))
 
 
-@dataclass(frozen=True, slots=True)
-class _Telling:
+class _Telling(msgspec.Struct, frozen=True):
     api: Api
     refused: Refused
 

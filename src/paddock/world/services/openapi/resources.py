@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from enum import Enum
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from paddock.world.services.openapi.envelope import (
     Envelope,
     find_list,
@@ -34,8 +35,7 @@ class Role(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """One kind of records."""
 
     kind: str  # in the store
@@ -49,13 +49,12 @@ class Resource:
     is_listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """What one route is about."""
 
     role: Role
     resource: Resource | None = None
-    scope: Mapping[str, str] = field(default_factory=dict)  # parameter -> key of the parent
+    scope: Mapping[str, str] = {}  # parameter -> key of the parent
     owners: tuple[tuple[str, str], ...] = ()  # kinds above, with the parameter that has their id
 
 

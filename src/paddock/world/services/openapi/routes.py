@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
-from paddock.model.values import dataclass
 from paddock.world.services.openapi.document import Document
 from paddock.world.services.openapi.shape import Node
 
@@ -16,8 +16,7 @@ METHODS = ("GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE")
 _MAX_SEGMENTS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """One parameter of a request."""
 
     name: str
@@ -28,13 +27,12 @@ class Parameter:
     is_exploded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One answer that an operation may give."""
 
     status: str  # "201", "4XX", "default"
-    content: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, Any] = {}
+    headers: Mapping[str, Any] = {}
 
     @property
     def media_type(self) -> str | None:
@@ -52,8 +50,7 @@ class Response:
         return self.content[media].get("schema")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One method of one path."""
 
     method: str
@@ -92,14 +89,13 @@ class Operation:
         return status, known.get("2XX") or known.get("DEFAULT") or Response(str(status))
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One path template."""
 
     template: str
     segments: tuple[str, ...]
     bases: tuple[tuple[str, ...], ...]
-    operations: dict[str, Operation] = field(default_factory=dict, compare=False)
+    operations: dict[str, Operation] = {}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from paddock.world.services.openapi.document import Document
 
 Node = Any  # a schema as it stands in the document: a mapping, or a truth value
@@ -19,29 +20,27 @@ _NUMBERS = frozenset({
 _MOST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """anyOf or oneOf, with the property that says which, if there is one."""
 
     nodes: tuple[Node, ...]
     is_exclusive: bool
-    discriminator: Mapping[str, Any] = field(default_factory=dict)
+    discriminator: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """What values may look like."""
 
     types: tuple[str, ...] = ()  # none: of any type
-    properties: Mapping[str, Node] = field(default_factory=dict)
+    properties: Mapping[str, Node] = {}
     required: tuple[str, ...] = ()
     additional: Node = True
-    patterns: Mapping[str, Node] = field(default_factory=dict)
+    patterns: Mapping[str, Node] = {}
     items: Node = True
     first: tuple[Node, ...] = ()  # items that have schemas of their own, by place
     choices: tuple[Choice, ...] = ()
     excluded: tuple[Node, ...] = ()
-    words: Mapping[str, Any] = field(default_factory=dict)  # enum, format, minimum ...
+    words: Mapping[str, Any] = {}  # enum, format, minimum ...
     names: frozenset[str] = frozenset()  # of the references that led here
 
     def allows(self, kind: str) -> bool:

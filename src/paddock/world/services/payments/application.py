@@ -9,10 +9,10 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.services.payments import form
 from paddock.world.services.payments.books import Books
@@ -31,14 +31,13 @@ _FORM = "application/x-www-form-urlencoded"
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What goes back."""
 
     status: int
     body: bytes
     request_id: str
-    more: list[tuple[bytes, bytes]] = field(default_factory=list)
+    more: list[tuple[bytes, bytes]] = []
 
 
 class Application:

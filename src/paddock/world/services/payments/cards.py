@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.errors import Declined
 from paddock.world.services.payments.params import Params, lacking
 
 
-@dataclass(frozen=True, slots=True)
-class Decline:
+class Decline(msgspec.Struct, frozen=True):
     """What the bank says instead of yes."""
 
     code: str
@@ -24,8 +24,7 @@ class Decline:
         return Declined(self.message, code=self.code, decline_code=self.reason, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(msgspec.Struct, frozen=True):
     """A test card."""
 
     number: str

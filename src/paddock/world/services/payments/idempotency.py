@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.errors import Refusal
 
@@ -16,8 +17,7 @@ MAX_KEY = 255
 _KEPT_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """What was answered the first time."""
 
     status: int
@@ -25,8 +25,7 @@ class Replay:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRequest:
+class KeyedRequest(msgspec.Struct, frozen=True):
     """A request that carries a key."""
 
     key: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.currency import fee_on
 from paddock.world.services.payments.lists import PAGING, answer
@@ -16,8 +17,7 @@ _PENDING_DAYS = 2
 BALANCE = "balance"  # kind and id of the one document that has the sums
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(msgspec.Struct, frozen=True):
     """Money that comes (positive) or goes."""
 
     type: str  # charge, refund

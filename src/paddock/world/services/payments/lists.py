@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.books import NOUNS, Books
 from paddock.world.services.payments.errors import Refusal, missing
 from paddock.world.services.payments.params import Params
@@ -20,8 +21,7 @@ Where = Mapping[str, Any]
 Keeps = Callable[[Mapping[str, Any]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What part of a list is wanted."""
 
     limit: int = _USUAL

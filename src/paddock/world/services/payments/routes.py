@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.params import Params
 
@@ -14,8 +14,7 @@ from paddock.world.services.payments.params import Params
 Handler = Callable[[Books, "Asked"], dict[str, Any] | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What a handler needs of a request: its parameters, and the ids in its address."""
 
     params: Params
@@ -33,14 +32,13 @@ class Asked:
         return books.text_at_address(kind, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """`{}` in the address stands for an id. Parameters that are not known are refused."""
 
     method: str
     address: str
     handler: Handler
-    known: frozenset[str] = field(default_factory=frozenset)
+    known: frozenset[str] = frozenset()
 
 
 def route(method: str, address: str, handler: Handler, known: Collection[str] = ()) -> Route:

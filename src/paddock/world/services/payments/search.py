@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.payments.books import Books
 from paddock.world.services.payments.errors import Refusal
 from paddock.world.services.payments.lists import page_of
@@ -37,8 +38,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """One comparison."""
 
     field: tuple[str, ...]

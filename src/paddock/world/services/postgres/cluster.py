@@ -17,8 +17,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from paddock.model.errors import HostCannot
-from paddock.model.values import dataclass
 from paddock.state.home import Home
 from paddock.world.pen.launch import Finished, Kept, Limits, run_once
 from paddock.world.pen.sockets import short_name
@@ -30,8 +31,7 @@ _START_S = 60.0
 _OTHERS = Path("/usr/lib/postgresql")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """Where the server's files are, and which programs belong to it."""
 
     directory: Path

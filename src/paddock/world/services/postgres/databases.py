@@ -9,10 +9,11 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
-from paddock.model.values import dataclass
+import msgspec
+from msgspec.structs import asdict
+
 from paddock.world.service import StandInFailed
 from paddock.world.services.postgres.cluster import Cluster
 from paddock.world.services.postgres.session import QueryFailed, Session, literal, name
@@ -23,8 +24,7 @@ _SEED_S = 300.0
 _ENDING_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Database:
+class Database(msgspec.Struct, frozen=True):
     """A world's database; its role has the same name."""
 
     name: str

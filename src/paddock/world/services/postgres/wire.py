@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from paddock.model.values import dataclass
+import msgspec
 
 MAX_STARTUP = 10_000  # as the server has it
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102
@@ -16,8 +16,7 @@ class BadMessage(Exception):
     """What came is no message of the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(msgspec.Struct, frozen=True):
     """How a client begins: a code, and what is set."""
 
     code: int

@@ -6,31 +6,28 @@ import datetime
 import importlib
 import os
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
 
 ACCOUNT, PARTITION = "123456789012", "aws"
 _URL = "https://s3.amazonaws.com"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request in path style, and what it is about."""
 
     method: str
     path: str
     query: str = ""
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = []
     body: bytes = b""
     bucket: str = ""
     key: str = ""
-    words: Mapping[str, str] = field(default_factory=dict)  # of the query
+    words: Mapping[str, str] = {}  # of the query
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What moto says."""
 
     status: int

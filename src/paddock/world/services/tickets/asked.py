@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.tickets.desk import Desk, DeskError, Document
 
 Answer = tuple[int, Document | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A request after its head and body have been read."""
 
     desk: Desk

@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.tickets.desk import DeskError, Document
 
 MAX_PAGE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Ids in order, and how to get what they stand for: only a page of it is read."""
 
     name: str

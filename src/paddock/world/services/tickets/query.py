@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from paddock.model.values import dataclass
+import msgspec
+
 from paddock.world.services.tickets.desk import PRIORITIES, STATUSES, Document
 
 MAX_QUERY = 2000
@@ -22,8 +22,7 @@ _ORDERED = {"status": STATUSES, "priority": PRIORITIES}
 _PEOPLE = {"requester": "requester_id", "assignee": "assignee_id", "submitter": "submitter_id"}
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One word, or one condition on a field."""
 
     field: str
@@ -32,15 +31,14 @@ class Term:
     is_negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """What is asked for."""
 
     types: frozenset[str]
     terms: tuple[Term, ...]
     order_by: str = ""
     is_ascending: bool = False
-    people: dict[str, set[int]] = field(default_factory=dict)  # ids for the names in the terms
+    people: dict[str, set[int]] = {}  # ids for the names in the terms
 
     @classmethod
     def parse(cls, text: str, find_people: Callable[[str], set[int]]) -> Query:
