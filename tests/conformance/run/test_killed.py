@@ -22,6 +22,7 @@ from paddock.gate.signed_journals import check_trusted
 from paddock.journal.findings import Status
 from paddock.journal.index import Index
 from paddock.journal.verify import verify
+from paddock.model.errors import InvalidInput, NotSigned
 from paddock.run.replay.fork import LAST, ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.state.home import Home
@@ -115,9 +116,8 @@ def start(project: Path) -> subprocess.Popen[bytes]:
 
 
 def has_setting(directory: Path, home: Home) -> bool:
-    """Whether it had begun so far, and was signed so far, that there is something to go on from."""
+    """Return whether the signed part of the run is long enough to continue from."""
     try:
         return bool(RecordedRun(directory, check_trusted(directory, home)).steps)
-    except Exception as error:
-        assert "no setting" in str(error), error
+    except (NotSigned, InvalidInput):  # killed before its configuration was signed, or recorded
         return False

@@ -188,7 +188,7 @@ class Http1Exchange:
             return
         if status == 205:
             length = 0
-        if self.request.method == "HEAD" or status == 304:
+        if self.request.method == "HEAD" or status in (205, 304):
             self._has_body = False
         elif length is None and self.request.version == "1.1":
             self._is_chunked = True

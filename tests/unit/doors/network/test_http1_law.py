@@ -46,6 +46,11 @@ def test_plain_messages_pass_so_that_the_law_is_not_empty() -> None:
     assert check_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 
 
+def test_body_of_a_status_that_has_none_is_left_out() -> None:
+    for status in (204, 205, 304):
+        assert check_answer(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\nhello" % status)
+
+
 def test_law_notices_a_second_request() -> None:
     with pytest.raises(AssertionError):
         http1_fuzz.read_strictly(http1_fuzz.SECOND * 2)
