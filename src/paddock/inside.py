@@ -33,24 +33,24 @@ _NOBODY = (0, None)
 
 
 def is_inside() -> bool:
-    """Whether this program runs in a sandbox that listens."""
+    """Return whether this program runs in a sandbox that listens."""
     return bool(os.environ.get(ADDRESS))
 
 
 def run_id() -> str | None:
-    """The run that this program belongs to; None outside."""
+    """Return the run that this program belongs to; None outside."""
     found = _about().get("run")
     return found if isinstance(found, str) else None
 
 
 def step() -> int | None:
-    """The step that this program works for; None outside, or where it cannot be told."""
+    """Return the step that this program works for; None outside, or where it is unknown."""
     found = _about().get("step")
     return found if isinstance(found, int) else None
 
 
 def prompt(version: str, text: str | None = None) -> bool:
-    """Reports the version of the prompt from here on, and its text if it is to be kept."""
+    """Report the version of the prompt from here on, and its text if it is to be stored."""
     said = {"version": _text(version, "a version", MAX_NAME)}
     if text is not None:
         said["text"] = _text(text, "a prompt", MAX_PROMPT_BYTES)
@@ -58,7 +58,7 @@ def prompt(version: str, text: str | None = None) -> bool:
 
 
 def mark(text: str, **data: Any) -> bool:
-    """Leaves a mark in the journal, beside the step that this program works for."""
+    """Record a mark in the journal, at the step that this program works for."""
     said: dict[str, Any] = {"text": _text(text, "a mark", MAX_MARK)}
     if data:
         said["data"] = data
@@ -164,7 +164,7 @@ def _text(value: Any, what: str, limit: int) -> str:
 
 
 def _json(value: Any, what: str, limit: int) -> str:
-    """As JSON that comes back the same."""
+    """Encode a value as JSON that decodes to the same value."""
     try:
         _check(value, MAX_DEPTH)
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -192,7 +192,7 @@ def _check(value: Any, depth: int) -> None:
 
 
 def _call(method: str, path: str, body: str = "") -> tuple[int, Any]:
-    """The status and the answer; 0 where nobody answered."""
+    """Send a request; return the status and the answer, 0 where nobody answered."""
     address = os.environ.get(ADDRESS)
     if not address:
         return _NOBODY

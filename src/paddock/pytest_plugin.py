@@ -42,8 +42,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _leave_alone(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Takes our modules out of what pytest parses anew: because of this file it would do so with
-    the whole package, which is slow, and in CPython 3.11 two threads must not parse at once."""
+    """Exclude our modules from pytest's assertion rewriting. Because of this plugin it would
+    rewrite the whole package, which is slow, and in CPython 3.11 two threads must not parse at
+    once."""
     hook = getattr(pluginmanager, "rewrite_hook", None)
     marked = getattr(hook, "_must_rewrite", None)
     if isinstance(marked, set):
@@ -63,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A scenario is a test for each of its cases."""
+    """Collect a scenario as one test for each of its cases."""
     if not any(fnmatchcase(file_path.name, pattern) for pattern in _SCENARIOS):
         return None
     found: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
@@ -72,7 +73,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.fixture
 def paddock(request: pytest.FixtureRequest) -> Paddock:
-    """Runs agents, and gives back what they did: `paddock.run(["python", "agent.py"])`."""
+    """Run agents, and return what they did: `paddock.run(["python", "agent.py"])`."""
     from paddock.run.scenarios.cassettes import Cassettes, Mode, place_of
 
     place, mode = place_of(request.path, _test_name(request)), Mode(_mode(request.config))
@@ -88,8 +89,8 @@ class Paddock:
         self._cassettes = cassettes
 
     def run(self, command: Sequence[str], **words: Any) -> RunResult:
-        """Runs an agent to its end; replayed from a record where there is one. Words are those of
-        `@pytest.mark.paddock`, and hold before them. Paths start at the test's directory."""
+        """Run an agent to its end; replay it where there is a record. The options are those of
+        `@pytest.mark.paddock`, and override them. Paths start at the test's directory."""
         from paddock.model.errors import PaddockError
 
         try:
@@ -168,7 +169,7 @@ def _mode(config: pytest.Config) -> str:
 
 
 def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What markers say; the one nearest to the test holds."""
+    """Return the options of the markers; the one nearest to the test wins."""
     words: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
     for marker in reversed(list(request.node.iter_markers("paddock"))):
         if marker.args:
@@ -178,7 +179,7 @@ def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def _test_name(request: pytest.FixtureRequest) -> str:
-    """As in `TestRefunds.test_one[flaky]`: what tells it from others of its file."""
+    """Return the name of a test within its file, such as `TestRefunds.test_one[flaky]`."""
     _, _, inside = request.node.nodeid.partition("::")
     name: str = inside.replace("::", ".")
     return name

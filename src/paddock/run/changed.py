@@ -110,8 +110,9 @@ def configuration_of(directory: Path, covered: Covered | None = None) -> Configu
 def changes_of_run(
     directory: Path, step: int | None = None, covered: Covered | None = None
 ) -> Iterator[RunChanges]:
-    """The changes; their files are laid out for as long as this lasts. The journal names the
-    sources: whoever writes to these gives `covered`, so that only signed records count."""
+    """Lay out the changed files of a run for as long as the context lasts, and yield the changes.
+    The journal names the sources: a caller that writes to them passes `covered`, so that only
+    signed records count."""
     home = home_of(directory)
     store, tree = store_of(home), tree_at(directory, step, covered)
     scratch = Path(tempfile.mkdtemp(prefix="changes-", dir=scratch_home(home)))
@@ -196,7 +197,7 @@ class _Comparison:
             os.close(fd)
 
     def _of_workspace(self, files: Path) -> Iterator[Changed]:
-        """Against the first state that was recorded: the agent had done nothing then."""
+        """Compare with the first recorded state, in which the agent had done nothing yet."""
         place = Place(HOME, files)
         mounted = {mount.target for mount in self._configured.mounts}
         first = trees_of(self._log.directory, self._log.covered)[0][1]
@@ -220,14 +221,15 @@ class _Comparison:
 
 
 def open_source_directory(source: str) -> int:
-    """A source by its real path: a link that somebody put in its place is not followed."""
+    """Open a source by its real path: a link that somebody put in its place is not followed."""
     if not os.path.isabs(source):
         raise InvalidInput(f"the journal names a source that is no absolute path: {source[:200]!r}")
     return open_without_links(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def moved_since(source: int, change: Change, began_ns: int) -> str | None:
-    """Why the source's own file is not what the agent saw; the kernel keeps its time of change."""
+    """Return why the source's own file is not what the agent saw, judged by its change time in the
+    kernel; None if it is."""
     *parents, name = change.path.split("/")
     with Descent(source) as descent:
         try:
@@ -256,7 +258,8 @@ def _type(node: Node) -> FileType:
 
 
 def scratch_home(home: Home) -> Path:
-    """On the disk of the home: a memory file system may not keep the marks of layers."""
+    """Return the scratch directory, on the disk of the home: a memory file system may not support
+    the extended attributes of layers."""
     place = home.cache / "changes"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     return place
@@ -299,7 +302,8 @@ def report_with_files(directory: Path) -> Report:
 def _touched(
     store: TreeStore, changes: Iterable[TreeChange], mounts: Sequence[MountRecorded]
 ) -> Iterator[tuple[str, str]]:
-    """Directories are not counted, but for one that is gone, which is gone as one."""
+    """Yield the changed files. Directories are not counted, except that a deleted one is one
+    deletion."""
     for change in changes:
         after, source = change.after, _source(change.path, mounts)
         if after is not None and after.kind is NodeKind.DIR:
@@ -337,7 +341,8 @@ def _kind(change: TreeChange, source: str) -> str | None:
 
 
 def _is_copy(node: Node, source: str) -> bool:
-    """A file that was opened for writing, and nothing was written."""
+    """Return whether the file equals its source: it was opened for writing and nothing was
+    written."""
     try:
         fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

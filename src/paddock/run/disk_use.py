@@ -28,7 +28,7 @@ class DiskUse(msgspec.Struct, frozen=True):
 
 
 def disk_use(home: Home) -> list[DiskUse]:
-    """All parts of a home, so that their sum is what the whole takes."""
+    """Return all parts of a home; their sum is the size of the whole."""
     volumes = sorted(path.stem for path in home.volumes.glob("*.json"))
     in_volumes = _volume_bytes(home, volumes)
     layers = _bytes([home.layers, home.pool_image])
@@ -77,7 +77,7 @@ def _templates(home: Home) -> int:
 
 
 def _volume_bytes(home: Home, volumes: Iterable[str]) -> int:
-    """What lies in a pool only its keeper can tell."""
+    """Return the size of the volumes; in a pool only its keeper knows it."""
     names = [volume_layer(volume) for volume in volumes]
     if not names:
         return 0

@@ -59,7 +59,7 @@ def find_garbage(home: Home) -> list[Garbage]:
 
 
 def remove_garbage(home: Home) -> list[Garbage]:
-    """Removes all that nothing refers to; says what it was."""
+    """Remove everything that nothing refers to, and return what it was."""
     return [_tried(part, look, home, True) for part, look in _PARTS.items()]
 
 
@@ -98,7 +98,7 @@ def _in_layers(home: Home, is_removing: bool) -> Garbage:
 
 
 def _layers_of(sandbox: Path) -> set[str]:
-    """A sandbox's own layer, and the copy that it compares itself with, which forks share."""
+    """Return a sandbox's own layer, and the copy that it is compared with, which forks share."""
     record = Record.read(sandbox)
     if record is None:
         return set()
@@ -107,7 +107,7 @@ def _layers_of(sandbox: Path) -> set[str]:
 
 
 def _orphans(home: Home, layers: Layers) -> list[str]:
-    """Layers of sandboxes and volumes that are not there."""
+    """Return the layers of sandboxes and volumes that do not exist."""
     orphans = []
     for name in layers.names():
         volume = volume_of(name)
@@ -210,7 +210,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _idle_s(place: Path) -> float:
-    """Since when nothing has changed in it, one level deep."""
+    """Return the seconds since the last change in a directory, one level deep."""
     try:
         times = [place.stat().st_mtime, *(one.lstat().st_mtime for one in _entries(place))]
     except FileNotFoundError:

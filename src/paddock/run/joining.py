@@ -19,7 +19,7 @@ _RECONFIGURE = 7
 
 
 def main(words: list[str]) -> int:
-    """0, or the number of the error."""
+    """Return 0, or the number of the error."""
     libc = ctypes.CDLL(None, use_errno=True)
     owner, mounts, *targets = words
     paths = [os.fsencode(target) for target in targets]

@@ -16,7 +16,7 @@ _FILTERED = "2"  # what /proc says of a process under a seccomp filter
 
 
 def prove(box: Box) -> dict[str, str]:
-    """Boundary by boundary, how it was seen. Raises CannotEnforce for one that does not hold."""
+    """Return how each boundary was verified. Raises CannotEnforce for one that does not hold."""
     pid = box.machine.init_pid
     status = _status(pid)
     proofs = {
@@ -54,7 +54,8 @@ def _user(status: dict[str, str]) -> str:
 
 
 def _namespaces(pid: int) -> str:
-    """As an ordinary user the links of a process that is not ours to debug cannot be read."""
+    """Verify the namespaces. An ordinary user cannot read the links of a process that is not theirs
+    to debug; then nothing is claimed."""
     try:
         same = [n for n in _NAMESPACES if _namespace(pid, n) == _namespace(os.getpid(), n)]
     except OSError:

@@ -29,7 +29,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def refresh_overlays(init_pid: int, targets: Sequence[str]) -> None:
-    """`HostCannot` where it is not possible: the sandbox would see something else than it has."""
+    """Drop the cached names of overlays. Raises HostCannot where it is not possible: the sandbox
+    would see other files than it has."""
     try:
         if is_privileged():
             _refresh_from_here(init_pid, targets)
@@ -44,8 +45,8 @@ def refresh_overlays(init_pid: int, targets: Sequence[str]) -> None:
 
 
 def _refresh_from_here(init_pid: int, targets: Sequence[str]) -> None:
-    """A target is looked up within the sandbox's own root: a link that an agent put on the way
-    leads nowhere else, and a place that is no mount is refused by the kernel."""
+    """Refresh as root. A target is resolved within the sandbox's own root, so a link that an agent
+    put on the way leads nowhere else, and the kernel refuses a target that is no mount."""
     root = os.open(f"/proc/{init_pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for target in targets:
@@ -68,8 +69,9 @@ def _refresh(root: int, target: str) -> None:
 
 
 def _refresh_from_inside(init_pid: int, targets: Sequence[str]) -> None:
-    """The user made the sandbox's namespaces, so a process of the user may go into them; the guest
-    itself cannot be looked at, but what it has started can."""
+    """Refresh as an ordinary user. The user made the sandbox's namespaces, so a process of the user
+    may enter them. The guest itself cannot be inspected, but the processes that it has started
+    can."""
     mounts = _open_mount_namespace(init_pid)
     try:
         owner = fcntl.ioctl(mounts, _NS_GET_USERNS)

@@ -33,7 +33,7 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 def needed_by(chosen: Sequence[Path], rows: Iterable[RunRow]) -> dict[str, list[str]]:
-    """The names of those that runs which stay come from, each with these runs."""
+    """Return the chosen runs that other runs were forked or replayed from, each with those runs."""
     names = {one.name for one in chosen}
     needed: dict[str, list[str]] = {}
     for row in rows:
@@ -46,8 +46,8 @@ def needed_by(chosen: Sequence[Path], rows: Iterable[RunRow]) -> dict[str, list[
 def without_needed(
     chosen: Sequence[Path], rows: Sequence[RunRow]
 ) -> tuple[list[Path], dict[str, list[str]]]:
-    """Those that can go, and those that have to stay with who needs them: what one that stays
-    comes from stays as well."""
+    """Return the runs that can be removed, and those that have to stay with the runs that need
+    them. A run that is needed by one that stays must stay as well."""
     left, kept = list(chosen), dict[str, list[str]]()
     while needed := needed_by(left, rows):
         kept |= needed
@@ -56,7 +56,7 @@ def without_needed(
 
 
 def check_removable(chosen: Sequence[Path], rows: Sequence[RunRow]) -> None:
-    """Raises Conflict for one that is still going, or that another comes from."""
+    """Raise Conflict for a run that is still going, or that another run comes from."""
     for one in chosen:
         if is_held(one):
             raise Conflict(f"the run {one.name} is still going", hint="paddock kill ends it")
@@ -69,8 +69,8 @@ def check_removable(chosen: Sequence[Path], rows: Sequence[RunRow]) -> None:
 
 
 def remove_runs(home: Home, chosen: Sequence[Path], rows: Sequence[RunRow]) -> Removed:
-    """Takes them away, the younger before those that they come from, then what of the trees is
-    left to nobody. Raises Conflict as `check_removable` does."""
+    """Remove runs, the younger before those that they come from, then the trees that nobody needs
+    any more. Raises Conflict as `check_removable` does."""
     check_removable(chosen, rows)
     _empty_trash(home)
     began = {Path(row.directory).name: row.started_at for row in rows}
@@ -84,7 +84,7 @@ def remove_runs(home: Home, chosen: Sequence[Path], rows: Sequence[RunRow]) -> R
 
 
 def _take_away(home: Home, directory: Path) -> None:
-    """Out of sight at once, so that nobody meets half of it; then for good."""
+    """Remove one run. It is renamed first, so that nobody finds half of it."""
     if is_held(directory):
         raise Conflict(f"the run {directory.name} is still going", hint="paddock kill ends it")
     for place in (home.worlds / directory.name, directory):
@@ -92,7 +92,7 @@ def _take_away(home: Home, directory: Path) -> None:
 
 
 def discard(home: Home, place: Path) -> None:
-    """Removes a directory of the home, out of sight at once. Gone already is fine."""
+    """Remove a directory of the home; it is renamed first. It may be gone already."""
     gone = home.cache / f"{TRASH}{secrets.token_hex(8)}"
     with contextlib.suppress(FileNotFoundError):
         os.rename(place, gone)
@@ -100,14 +100,14 @@ def discard(home: Home, place: Path) -> None:
 
 
 def _empty_trash(home: Home) -> None:
-    """What somebody was removing when the host went down."""
+    """Remove what a crash left of earlier removals."""
     for place in home.cache.glob(f"{TRASH}*"):
         with contextlib.suppress(FileNotFoundError):
             remove_tree(place)
 
 
 def with_trees_in_use(home: Home, collect: Callable[[Iterable[str]], int]) -> int:
-    """Calls `collect` with every tree that a journal of the home names. Raises IntegrityError with
+    """Call `collect` with every tree that a journal of the home names. Raises IntegrityError with
     the name of the run whose journal or trees cannot be read."""
     reading = ""
 

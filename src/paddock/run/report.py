@@ -171,7 +171,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def drafted(self) -> int:
-        """How much became a draft, in its past as well."""
+        """The number of drafts, in its past as well."""
         return len(self.drafts) + len(self.past_drafts)
 
     @property

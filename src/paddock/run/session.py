@@ -86,7 +86,7 @@ class Watcher(Protocol):
         ...
 
     def said(self, stream: str, data: bytes) -> None:
-        """What the agent wrote to stdout or stderr."""
+        """Receive what the agent wrote to stdout or stderr."""
         ...
 
 
@@ -144,8 +144,8 @@ class RunMode:
     inside: InsideState | None = None  # what the agent has declared before
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        """`files` are put into the sandbox, by their paths inside. They are in its own layer, as if
-        the agent had found them there: no step, and nothing on the host."""
+        """Take files to put into the sandbox, by their paths inside. They are in its own layer, as
+        if the agent had found them there: they are no step, and nothing on the host."""
         self.sources = BoxSources()
         self._files = files or {}
 
@@ -171,7 +171,7 @@ def run(order: Order, watch: Watcher | None = None, mode: RunMode | None = None)
 
 
 def called(engine: Engine, work: Coroutine[Any, Any, T]) -> T:
-    """Waits for it. An interrupt of the caller goes on to the caller when it is all on record."""
+    """Wait for the work. An interrupt is passed on to the caller when everything is recorded."""
     is_over = threading.Event()
 
     async def to_its_end() -> T:
@@ -369,6 +369,6 @@ def _check_own(spec: Spec) -> None:
 
 
 def _load_ahead() -> None:
-    """While the sandbox gets up there is time for it."""
+    """Import modules while the sandbox starts, because there is time then."""
     for name in _SOON:
         importlib.import_module(name)

@@ -40,7 +40,7 @@ class StateRecorder:
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
-        """The files as the agent left them when it proposed the action."""
+        """Record the files as the agent left them when it proposed the action."""
         step = action.step
         if self._past is not None and step is not None and step < self._live_from:
             self._note_past(self._past, step)
@@ -79,7 +79,7 @@ class StateRecorder:
             self._gate.record(WorldChanged(positions), receipt.step)
 
     async def ended(self) -> None:
-        """The files as they are left, while the sandbox is still there."""
+        """Record the files as they are at the end, while the sandbox still exists."""
         files = await self.look(is_final=True)
         if files is None:
             return
@@ -118,7 +118,7 @@ class StateRecorder:
 
     @property
     def files(self) -> Recorder | None:
-        """Who has recorded them so far."""
+        """The recorder that has recorded the files so far."""
         return self._files
 
     def _look(self, *, is_final: bool) -> Recorded:
@@ -140,8 +140,8 @@ class Noted:
         self._written: list[int] = []  # those of them that were written down
 
     def missing(self, step: int, tree: str) -> list[int]:
-        """The steps that need a note now: this one, if it is not what would be read for it, and
-        then the next one that was looked at before and had counted on what was there."""
+        """Return the steps that need an event now: this one, if a reader would assume another tree
+        for it, and then the next one that was recorded before and relied on the earlier tree."""
         insort(self._steps, step)
         self.looked[step] = tree
         at = bisect(self._written, step)

@@ -42,7 +42,8 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 def align(here: Sequence[Sign], there: Sequence[Sign], known: Sequence[Row] = ()) -> list[Row]:
-    """Every place of both, in order, once. `known` are pairs that are certain."""
+    """Return every position of both sequences, in order and once: pairs where steps correspond,
+    single positions where not. `known` holds pairs that are certain."""
     certain = [(a, b) for a, b in known if a is not None and b is not None]
     whole = _Stretch(0, len(here), 0, len(there))
     return list(_Aligner(here, there).between(whole, _rising(sorted(certain)), 0))
@@ -54,7 +55,7 @@ class _Aligner:
         self.there = there
 
     def between(self, on: _Stretch, anchors: Sequence[tuple[int, int]], cuts: int) -> Iterator[Row]:
-        """The stretches between certain pairs, each on its own."""
+        """Align the stretches between certain pairs, each by itself."""
         a, b = on.a, on.b
         for at_a, at_b in [*anchors, (on.a_end, on.b_end)]:
             yield from self._rows(_Stretch(a, at_a, b, at_b), cuts)
@@ -63,7 +64,7 @@ class _Aligner:
             a, b = at_a + 1, at_b + 1
 
     def _rows(self, on: _Stretch, cuts: int) -> Iterator[Row]:
-        """Equal beginnings and ends are taken off first: most of two runs is the same."""
+        """Strip equal beginnings and ends, which are most of two runs, and align the rest."""
         front = self._equal_front(on)
         back = self._equal_back(on, front)
         inner = _Stretch(on.a + front, on.a_end - back, on.b + front, on.b_end - back)
@@ -122,7 +123,8 @@ class _Aligner:
         return _rising(pairs)
 
     def _table(self, on: _Stretch) -> Iterator[Row]:
-        """The pairs that have most in common, in order (Needleman and Wunsch; gaps are free)."""
+        """Yield the alignment with the highest total similarity (Needleman and Wunsch; gaps are
+        free)."""
         if not on.cells:
             yield from _gap(on)
             return
@@ -160,7 +162,7 @@ class _Aligner:
 
 
 def _gap(on: _Stretch) -> Iterator[Row]:
-    """Nothing belongs together."""
+    """Yield the positions of a stretch in which nothing corresponds."""
     yield from ((a, None) for a in range(on.a, on.a_end))
     yield from ((None, b) for b in range(on.b, on.b_end))
 
@@ -179,7 +181,8 @@ def _once(places: range, signs: list[Hashable]) -> dict[Hashable, int]:
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest choice of pairs, sorted by the first, in which the second rises too."""
+    """Return the longest subsequence of pairs, sorted by the first, in which the second rises
+    too."""
     tails: list[int] = []  # the least last place of a choice of each length
     last: list[int] = []  # the pair that ends it
     before: list[int | None] = []

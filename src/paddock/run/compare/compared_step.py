@@ -60,7 +60,7 @@ class ComparedStep:
 
     @property
     def result(self) -> str:
-        """What came of it in a few words: `done 200`, `failed exit 1`."""
+        """The outcome in a few words: `done 200`, `failed exit 1`."""
         step = self.recorded
         words: list[str] = [step.outcome or "no end"]
         if step.status is not None:
@@ -112,7 +112,8 @@ def _answer_digest(step: Step) -> str | None:
 
 
 def _digest(value: Any, blobs: Iterable[BlobRef]) -> str:
-    """Large values are previews in a record; what they are is in the digests of their blobs."""
+    """Hash a value. In a record large values are previews, so the digests of their blobs are hashed
+    too."""
     large = [(ref.path, ref.sha256) for ref in blobs if not _is_varying(ref.path)]
     text = json.dumps([value, large], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

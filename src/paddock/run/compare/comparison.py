@@ -100,7 +100,8 @@ class Comparison(msgspec.Struct, frozen=True, dict=True):
 
 
 def compare(directories: Sequence[Path], *, is_full: bool = False) -> Comparison:
-    """From their journals alone. Raises InvalidInput for fewer than two, and what a reader does."""
+    """Compare runs by their journals alone. Raises InvalidInput for fewer than two runs, and what
+    reading a journal raises."""
     if not 2 <= len(directories) <= MAX_RUNS:
         raise InvalidInput(f"two to {MAX_RUNS} runs can be compared, not {len(directories)}")
     trails = [read_trail(directory) for directory in directories]
@@ -113,7 +114,7 @@ def compare(directories: Sequence[Path], *, is_full: bool = False) -> Comparison
 
 
 def broken(trail: Trail) -> dict[str, list[str]]:
-    """Invariants of stand-ins that do not hold at the end."""
+    """Return the invariants of stand-ins that do not hold at the end, by stand-in."""
     world = trail.report.world
     if world is None:
         return {}
@@ -138,8 +139,8 @@ def _origin(trail: Trail, first: Trail) -> str:
 
 
 def _sameness(trail: Trail) -> str:
-    """What was wanted, of which sort, what was decided and what came of it, in order; and how it
-    ended. Not the words: two runs of a model hardly ever have the same."""
+    """Hash the kinds of the steps with their decisions and outcomes, in order, and the end of the
+    run. Texts are left out: two runs of a model hardly ever produce the same."""
     steps = [
         (step.key, step.verdict, step.recorded.outcome, step.recorded.status)
         for step in trail.steps

@@ -98,8 +98,8 @@ def ends(here: Trail, there: Trail) -> Ends:
 
 
 def money_moved(trail: Trail) -> dict[str, int]:
-    """What went through stand-ins since the beginning of their world, in the smallest unit:
-    `refunds usd` and how much. Nothing where the world is gone."""
+    """Return the amounts that went through stand-ins since their world began, in the smallest unit,
+    by label such as `refunds usd`. Empty where the world is gone."""
     moved: Counter[str] = Counter()
     with contextlib.suppress(PaddockError, OSError, sqlite3.Error), _world(trail) as world:
         for service in world.services:
@@ -191,7 +191,7 @@ def _files(here: Trail, there: Trail) -> FilesEnd:
 
 
 def _names(here: Trail, mine: str, yours: str) -> list[FileDifference] | None:
-    """Which files differ, if their trees are still kept."""
+    """Return the files that differ; None if their trees are gone."""
     trees = Home(here.directory.absolute().parent.parent).trees
     # A digest becomes the name of a file, and a journal from elsewhere may say anything.
     if not trees.is_dir() or not all(_IS_DIGEST.fullmatch(one) for one in (mine, yours)):

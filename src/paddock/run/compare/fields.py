@@ -25,13 +25,14 @@ class FieldDifference(msgspec.Struct, frozen=True):
     there: Any
 
     def as_json(self) -> dict[str, Any]:
-        """A side that does not have the value has no key."""
+        """Return it for programs. A side that does not have the value has no key."""
         sides = {"a": self.here, "b": self.there}
         return {"at": self.at, **{key: one for key, one in sides.items() if one is not ABSENT}}
 
 
 def differences(here: Any, there: Any, *, is_full: bool = False) -> list[FieldDifference]:
-    """At most so many, each bounded unless all of it is wanted."""
+    """Return the differences, at most `limit` of them, each shortened unless whole values are
+    wanted."""
     found = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
     if is_full:
         return found
@@ -39,7 +40,7 @@ def differences(here: Any, there: Any, *, is_full: bool = False) -> list[FieldDi
 
 
 def shortened(value: Any, most: int = MAX_VALUE) -> Any:
-    """The value if it is short, else the beginning of its text and how much more there is."""
+    """Return the value if it is short, else the beginning of its text and how much is left out."""
     if value is ABSENT or value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -47,7 +48,7 @@ def shortened(value: Any, most: int = MAX_VALUE) -> Any:
 
 
 def windows(here: Any, there: Any, most: int = MAX_VALUE) -> tuple[Any, Any]:
-    """Two long texts are shown from shortly before the place where they part."""
+    """Cut two long texts to the part that begins shortly before their first difference."""
     if not (isinstance(here, str) and isinstance(there, str)):
         return shortened(here, most), shortened(there, most)
     if max(len(here), len(there)) <= most:
@@ -93,7 +94,7 @@ def _walk_list(
 
 
 def _walk_text(at: str, here: Any, there: Any, depth: int) -> Iterator[FieldDifference]:
-    """A body that is JSON in a text is compared as JSON."""
+    """Compare two texts, as JSON if both are JSON."""
     mine, yours = _parsed(here), _parsed(there)
     if mine is not None and yours is not None and not _is_same(mine, yours):
         yield from _walk(at, mine, yours, depth + 1)
@@ -111,5 +112,5 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """1 is neither true nor 1.0 here."""
+    """Compare two values strictly: 1 is neither true nor 1.0."""
     return type(one) is type(other) and bool(one == other)

@@ -61,7 +61,7 @@ _MAX_OF_DOCUMENT = 12
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The whole page."""
+    """Render the whole page."""
     names = [column.trail.run for column in comparison.columns]
     title = f"{names[0]} and {names[1]}" if len(names) == 2 else f"{len(names)} runs"
     return page(
@@ -93,7 +93,8 @@ def _verdict(comparison: Comparison) -> Markup:
 
 
 def _runs(comparison: Comparison) -> Markup:
-    """A few runs stand side by side, many below each other. What none of them has is left out."""
+    """Render the runs: a few side by side, many below each other. Rows that no run has are left
+    out."""
     facts = [
         _facts(column, pairing)
         for column, pairing in zip(comparison.columns, [None, *comparison.pairings], strict=True)
@@ -264,7 +265,7 @@ def _service(service: ServiceDifference) -> Markup:
 
 
 def _matrix(comparison: Comparison) -> Markup:
-    """The steps of the first run, and what each other run made of them."""
+    """Render the steps of the first run with what each other run did there."""
     first = comparison.columns[0].trail
     made = [_made(pairing) for pairing in comparison.pairings]
     rows = [
@@ -291,7 +292,7 @@ def _mark(pair: Pair | None) -> Markup | str:
 
 
 def _steps(pairing: Pairing, *, is_alone: bool) -> Markup:
-    """Step by step. Of many runs, or long ones, only what differs."""
+    """Render the runs step by step; of many or long runs only what differs."""
     most = _MAX_ROWS if is_alone else _MAX_EACH
     pairs = pairing.pairs
     is_short = len(pairs) <= most

@@ -84,7 +84,7 @@ class Pairing(msgspec.Struct, frozen=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many pairs of which sort."""
+        """The number of pairs of each sort."""
         found = Counter(pair.what for pair in self.pairs)
         order = ["same", *(f"{part} changed" for part in Part), "only in A", "only in B"]
         return {what: found[what] for what in order if found[what]}
@@ -103,7 +103,7 @@ def pair(here: Trail, there: Trail, *, is_full: bool = False) -> Pairing:
 def details(
     here: Trail, there: Trail, of: Pair, part: Part, *, is_full: bool = False
 ) -> FirstDifference:
-    """One part of a pair in both runs, read from their journals."""
+    """Return the difference in one part of a pair, read from both journals."""
     mine, yours = _part_of(here, of.here, part), _part_of(there, of.there, part)
     fields = differences(mine, yours, is_full=is_full) if mine and yours else []
     if not is_full:
@@ -154,8 +154,8 @@ def _decision(step: Step) -> tuple[Any, ...]:
 def _first(
     here: Trail, there: Trail, pairs: tuple[Pair, ...], *, is_full: bool
 ) -> FirstDifference | None:
-    """The first in time: the answer to the agent's own command is the last thing that happens in
-    a run, although the command is its first step."""
+    """Return the first difference in time. The answer to the agent's own command is the last thing
+    that happens in a run, although the command is its first step."""
     found: tuple[float, int, Pair, Part] | None = None
     # The record of the pair before, for steps that the first run does not have.
     before = -1.0

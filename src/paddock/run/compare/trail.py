@@ -161,8 +161,8 @@ def _lineage_of(runs: Path, run: str) -> Lineage | None:
 
 
 def shared_before(here: Trail, there: Trail) -> int | None:
-    """Up to which step (without it) both have the same past; 0: they are strangers; None: one may
-    be the other from beginning to end."""
+    """Return the step before which both runs share their past: 0 if they are unrelated, None if one
+    may equal the other from beginning to end."""
     theirs = {ancestor.run: ancestor.before for ancestor in there.ancestors}
     ends = [
         _nearer(ancestor.before, theirs[ancestor.run])

@@ -12,7 +12,7 @@ _MAX_CALL = 100
 
 
 def divergence_text(pairing: Pairing) -> str:
-    """Where a run parts from the first one, in a sentence."""
+    """Say in a sentence where a run diverges from the first one."""
     first = pairing.first
     if first is None:
         return "the same steps"
@@ -35,7 +35,7 @@ def divergence_text(pairing: Pairing) -> str:
 
 
 def parting_text(pairing: Pairing) -> str:
-    """The same in a few words, for a table: `6 decision`, `+9 step`."""
+    """Say the same in a few words, for a table: `6 decision`, `+9 step`."""
     first = pairing.first
     if first is None:
         return "-"
@@ -46,7 +46,7 @@ def parting_text(pairing: Pairing) -> str:
 
 
 def ended_text(report: Report) -> str:
-    """`exit 0`, `interrupted`, or by what it was ended."""
+    """Return how a run ended: `exit 0`, `interrupted`, or what ended it."""
     if report.state in (RUNNING, INTERRUPTED):
         return report.state
     if report.divergence is not None:
@@ -63,7 +63,7 @@ def took_text(duration_us: int) -> str:
 
 
 def spent_text(spent: Spent) -> str:
-    """Tokens in and out, and dollars where prices are known."""
+    """Return the tokens in and out, and dollars where prices are known."""
     if not spent.calls:
         return "-"
     dollars = f", ${spent.usd_micros / 1e6:.4f}" if spent.usd_micros else ""
@@ -71,7 +71,8 @@ def spent_text(spent: Spent) -> str:
 
 
 def moved_text(money: Mapping[str, int]) -> str:
-    """`refunds 20.00 EUR`; of a currency that is not known the number that is in the documents."""
+    """Return amounts such as `refunds 20.00 EUR`. For an unknown currency it is the number in the
+    documents."""
     return ", ".join(_moved(*one) for one in money.items()) or "-"
 
 
@@ -90,5 +91,5 @@ def said_lines(one: Pair) -> list[str]:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """`same 12, only in B 3`."""
+    """Return counts such as `same 12, only in B 3`."""
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)

@@ -55,7 +55,8 @@ class BackgroundSteps:
         return _rule_of(view.kind, view.name, view.parts, self._rules)
 
     def take(self, view: View) -> Background | None:
-        """What it gets: the answers of its place one after the other, the last one for ever."""
+        """Return the recorded answer for background traffic: the answers of its endpoint one after
+        the other, then the last one again."""
         rule = self.rule_of(view)
         if rule is None:
             return None
@@ -77,8 +78,8 @@ def _rule_of(
 
 
 def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
-    """Whether a request may be one to a model, by its path alone: what an agent asks and is told is
-    what it does, whatever a rule says."""
+    """Return whether a request may go to a model, judged by its path alone. Model calls are what
+    the agent does, so no rule makes them background traffic."""
     if kind is not Kind.HTTP:
         return False
     method, path, host = (str(parts.get(key)) for key in ("method", "path", "host"))
@@ -87,5 +88,5 @@ def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
 
 
 def _place(kind: Kind, parts: Mapping[str, Any]) -> Place:
-    """As it is spelled, and hashable whatever a record says."""
+    """Return the endpoint as it is written, in a hashable form whatever the record contains."""
     return (kind, *(repr(parts.get(key)) for key in _PLACED[kind]))

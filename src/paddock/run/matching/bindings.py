@@ -19,7 +19,7 @@ class Bindings:
         return bool(self._new)
 
     def fits(self, recorded: Id, proposed: Id, more: Mapping[Id, Id]) -> bool:
-        """Whether the two may be a pair, besides `more` pairs that are not added yet."""
+        """Return whether the two ids may be a pair, given `more` pairs that are not added yet."""
         known = self._new.get(recorded, more.get(recorded))
         if known is not None:
             # A recorded answer may have told the agent the recorded id.
@@ -33,7 +33,7 @@ class Bindings:
             self._recorded.setdefault(proposed, recorded)
 
     def translate(self, text: str) -> str:
-        """A recorded text with the new ids in place of the recorded ones."""
+        """Replace the recorded ids in a recorded text by the new ones."""
         found = [one for one in self._new if isinstance(one, str) and self._is_in(one, text)]
         for one in sorted(found, key=len, reverse=True):
             text = text.replace(one, str(self._new[one]))

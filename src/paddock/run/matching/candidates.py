@@ -55,8 +55,8 @@ class Candidates:
         return self._views[row.number]
 
     def equal(self, view: View, bindings: Bindings) -> Equal | None:
-        """The earliest that is equal and has not come. One that is equal in every part goes before
-        those that are so by a rule, and one with the same body before those that only have the
+        """Return the earliest equal step that has not come. A step that is equal in every part goes
+        before steps that are equal by a rule, and one with the same body before those with only the
         same head."""
         found = self._equal(view, bindings)
         if found is None and view.sent is not None:
@@ -84,7 +84,7 @@ class Candidates:
     def closest(
         self, view: View, rows: Sequence[RecordedStep], bindings: Bindings
     ) -> tuple[RecordedStep, tuple[Difference, ...]]:
-        """The most similar of some rows, the earliest of those, and how it differs."""
+        """Return the most similar step, the earliest of several, and its differences."""
 
         def similarity(found: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
             return _similarity(self._views[found[0].number], view, found[1])
@@ -97,7 +97,7 @@ class Candidates:
         return Comparison(self._rules, bindings).run(self._views[row.number], view)
 
     def _neighbourhood(self, view: View) -> tuple[Any, ...]:
-        """What is never let vary, so that equal ones have it in common."""
+        """Return the parts that never vary, so that equal views have them in common."""
         parts = view.parts
         common = (view.kind, *(repr(parts.get(key)) for key in _FIXED_PARTS))
         path = parts.get("path") if view.kind in (Kind.HTTP, Kind.MODEL) else None
@@ -119,8 +119,8 @@ class Candidates:
 
 
 def told_by_body(rows: Iterable[RecordedStep]) -> list[RecordedStep]:
-    """The rows that others are equal to in all that their proposals tell, but not in their bodies,
-    which streamed by."""
+    """Return the steps whose proposals equal another's in all but their bodies, which were
+    streamed."""
     alike: dict[bytes, list[RecordedStep]] = {}
     for row in rows:
         if row.sent is not None:
@@ -144,6 +144,6 @@ def _may_have_sent(row: RecordedStep, sent: Mapping[str, Any] | None) -> bool:
 def _similarity(
     recorded: View, proposed: View, differences: tuple[Difference, ...]
 ) -> tuple[int, int]:
-    """What is said to the same place is more similar than what says the same elsewhere."""
+    """Rank a candidate: the same endpoint counts more than the same content."""
     pairs = zip(recorded.place, proposed.place, strict=False)
     return sum(one == other for one, other in pairs), -len(differences)

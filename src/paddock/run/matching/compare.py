@@ -44,7 +44,8 @@ _FORM = "application/x-www-form-urlencoded"
 def compare(
     recorded: View, proposed: View, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
 ) -> tuple[Difference, ...]:
-    """Where the proposed differs from the recorded, the most telling first. Empty: a match."""
+    """Return where the proposed view differs from the recorded one, the most telling difference
+    first. Empty for a match."""
     return Comparison(rules, Bindings(), limit).run(recorded, proposed)
 
 
@@ -82,7 +83,7 @@ class Comparison:
         return tuple(self._found[: self._limit])
 
     def varied(self, recorded: View, proposed: View) -> tuple[str, ...]:
-        """After a match: what was different and let vary, as labels."""
+        """Return, after a match, the labels of what differed and was allowed to."""
         return (*self._varied, *headers_left_out(recorded, proposed))
 
     def _lets_any_body(self, recorded: View, proposed: View) -> bool:
@@ -113,7 +114,8 @@ class Comparison:
             self._differ("path", ours, theirs)
 
     def _query(self, ours: Any, theirs: Any) -> None:
-        """Pairs in order. One more, one less or another order is shown as the whole query."""
+        """Compare the query's pairs in order. An additional, missing or moved pair is shown as a
+        difference of the whole query."""
         mine, others = _names(ours), _names(theirs)
         if mine is None or others is None or mine != others:
             if ours != theirs:
@@ -160,7 +162,8 @@ class Comparison:
             self._value((*place, index), ABSENT, value)
 
     def _keyed(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-        """Values that do not show: of those that a rule names only `any` and `id` can be judged."""
+        """Compare values that the journal does not show by their keyed hashes. Of the rules only
+        `any` and `id` can be applied to them."""
         if ours == theirs:
             return
         for at in sorted({*ours, *theirs} - {SPELLING}):
@@ -185,8 +188,9 @@ class Comparison:
         return any(one.as_ == "any" or (one.is_id and self._is_pair(ours, theirs)) for one in rules)
 
     def _measures(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-        """Bodies that are equal as JSON may be so in another order of keys, which says nothing, but
-        not in another size: then numbers or texts are spelled otherwise."""
+        """Compare the sizes of bodies. Bodies that are equal as JSON may have another order of
+        keys, which does not matter; another size means that numbers or texts are encoded
+        differently."""
         if _is_same_but_for_separators(ours, theirs):
             self._vary(f"{BODY} without {ours[STABLE]['without']}")
             return
@@ -198,13 +202,15 @@ class Comparison:
                 self._differ(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
 
     def _spelling(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-        """In the journal 1.0 is 1: which of them it was, only this tells."""
+        """Compare the encodings of numbers: in the journal 1.0 is 1, and only this tells them
+        apart."""
         mine, others = ours.get(SPELLING), theirs.get(SPELLING)
         if mine != others and not self._has_varied_body:
             self._differ(SPELLING, _unshown(mine), _unshown(others))
 
     def _may_be(self, place: Place, ours: Any, theirs: Any) -> bool:
-        """Whether a value may be the other one: equal, or let vary."""
+        """Return whether the proposed value is equal to the recorded one or allowed to differ from
+        it."""
         if self._is_let_vary(place, ours, theirs):
             return True
         entries_here = self._entries(place)
@@ -233,7 +239,7 @@ class Comparison:
         )
 
     def _entries(self, place: Place) -> tuple[Volatile, ...]:
-        """The entries of the list of volatile fields about a place."""
+        """Return the entries of the list of volatile fields that apply to a location."""
         if len(place) != 2 or place[0] not in ("headers", "query") or not isinstance(place[1], str):
             return ()
         found = entries("header" if place[0] == "headers" else "query", place[1])
@@ -293,7 +299,7 @@ class Comparison:
 
 
 def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
-    """The labels of headers that differ and are not compared."""
+    """Yield the labels of headers that differ and are not compared."""
     if recorded.left_out == proposed.left_out:
         return
     ours, theirs = recorded.left_out, proposed.left_out

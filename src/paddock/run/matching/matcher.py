@@ -70,7 +70,7 @@ class Matcher:
         self._outstanding: set[int] = set()  # of the steps before `_end`
 
     def until(self, k: int) -> None:
-        """Only the steps before k are the past: what comes when all of them are over is live."""
+        """Limit the past to the steps before k: what comes when all of them are over is live."""
         self._end = k
         past = [row for row in self._rows if row.number < k]
         self._background = BackgroundSteps(
@@ -132,7 +132,7 @@ class Matcher:
         return Match(row)
 
     def give_up(self, view: View) -> Mismatch:
-        """An Early one that has waited long enough."""
+        """Return the mismatch for an early action that has waited long enough."""
         found = self._candidates.equal(view, self._bindings)
         if found is None:
             early = self._awaited_end()
@@ -153,7 +153,8 @@ class Matcher:
         return self._turns.before(n)
 
     def give_up_answer(self, row: RecordedStep) -> Mismatch:
-        """One that has waited long enough to be answered: what was answered before never came."""
+        """Return the mismatch for a step that waited too long to be answered: a step that was
+        answered before it never came."""
         late = [one for one in self.held_by(row) if not self._turns.has_come(one)]
         late += islice(self._turns.still_to_come(row.answer_n), 1)
         if late:
@@ -161,12 +162,13 @@ class Matcher:
         return _too_early(row, self.held_by(row))
 
     def answered(self, row: RecordedStep) -> None:
-        """The row was answered, or has ended."""
+        """Note that the step was answered, or has ended."""
         self._turns.answer(row)
         self._outstanding.discard(row.number)
 
     def refused(self, view: View) -> RecordedStep | Mismatch | Live:
-        """What a door refuses by itself: equal to any recorded refusal, however often it comes."""
+        """Match an action that a door refuses by itself: it equals any recorded refusal, however
+        often it comes."""
         if self.is_live:
             return Live()
         found = self._equal_refusals(view)
@@ -201,19 +203,21 @@ class Matcher:
         return True
 
     def missing(self) -> tuple[RecordedStep, ...]:
-        """What has not come. That names were asked for again, or in vain, is not missed."""
+        """Return the steps that have not come. DNS queries that repeat or that failed are not
+        missed."""
         return tuple(row for row in self._all if self._is_missing(row))
 
     def ended(self) -> Mismatch | None:
-        """The agent has ended: what is missing is a divergence."""
+        """Return the divergence of an agent that has ended, if steps are missing."""
         missing = self.missing()
         if missing:
             return Mismatch(DivergedBy.MISSING, missing[0])
         return self._too_few_repeats()
 
     def _too_few_repeats(self) -> Mismatch | None:
-        """A refusal that did not come as often as it was counted. How often a name is asked for
-        depends on the resolver; and what belongs to the past of a fork is not known of a count."""
+        """Return the mismatch for a refusal that came less often than counted. DNS queries are
+        excepted, because their number depends on the resolver, and so are forks, because a count
+        does not say how much of it belongs to their past."""
         for step, left in self._repeats.items():
             row = self._by_step[step]
             if left and self._end is None and row.kind is not Kind.DNS:
@@ -222,8 +226,8 @@ class Matcher:
         return None
 
     def _repeated(self, view: View) -> RecordedStep | None:
-        """The refusal that came so often that the rest was counted: one of that count has come.
-        Between which other steps it came is not recorded, so any place is right."""
+        """Return the refusal whose further repetitions were only counted, and take one of that
+        count. Between which other steps they came is not recorded, so any position is right."""
         for step, left in self._repeats.items():
             row = self._by_step[step]
             if left and self._turns.has_come(row) and self._is_equal(row, view):
@@ -252,11 +256,12 @@ class Matcher:
         return tuple(islice(out, MAX_NAMED))
 
     def _unknown(self, view: View) -> Early | Mismatch:
-        """Nothing is equal: it is what follows the past, or none of it."""
+        """Handle an action that equals no recorded step: it follows the past, or is a mismatch."""
         return self._awaited_end() or self._diverged(view)
 
     def _awaited_end(self) -> Early | None:
-        """When all of the past has come, and only answers are out, the next thing is live soon."""
+        """Return Early if all of the past has come and only answers are outstanding: the next
+        action is live soon."""
         out = self._still_out()
         if not out or not all(self._turns.has_come(row) for row in out):
             return None
@@ -280,7 +285,8 @@ class Matcher:
         return exact or [step for step, one in ones if not compare(one, view, self._rules, 1)]
 
     def _newly_refused(self, view: View) -> Mismatch:
-        """In the record its door let it come to the gate, or it did not come at all."""
+        """Return the mismatch for a refusal that the record does not have: there the door let the
+        action reach the gate, or it did not come at all."""
         diverged = self._diverged(view)
         if diverged.row is None or diverged.differences:
             return diverged
@@ -304,8 +310,8 @@ class Matcher:
 
 
 def _questions_again(rows: Iterable[RecordedStep]) -> frozenset[int]:
-    """Questions for names that were asked before. How often one is asked depends on the resolver's
-    patience, and on nothing that an agent does."""
+    """Return the DNS queries that repeat an earlier one. How often a name is queried depends on the
+    resolver's timeouts and on nothing that the agent does."""
     seen: set[bytes] = set()
     again: set[int] = set()
     for row in rows:
@@ -326,8 +332,8 @@ def _as_value(text: str) -> Any:
 
 
 def _uploaded_text(record: Mapping[str, Any]) -> str:
-    """The text of an upload, without the checksum that AWS's SDKs send behind it; empty if there is
-    none, or not all of it is kept."""
+    """Return the text of an upload without the checksum trailer that AWS's SDKs append; empty if
+    there is none or not all of it was stored."""
     text = record.get("body")
     if not isinstance(text, str) or record.get("is_cut"):
         return ""

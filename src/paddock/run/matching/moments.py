@@ -52,11 +52,11 @@ class Moments(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_run(cls, start: float, end: float, now: Window) -> Moments:
-        """Of a run from its first record to its last."""
+        """Make the rules for a run from the times of its first and last record."""
         return cls((start - SLACK_S, end + SLACK_S), now)
 
     def allow(self, recorded: Any, proposed: Any) -> bool:
-        """Whether the two are equal but for the present moment: alone, or within a text."""
+        """Return whether the two are equal except for timestamps, alone or within a text."""
         if isinstance(recorded, str):
             return isinstance(proposed, str) and self._allow_text(recorded, proposed)
         if _is_number(recorded) and type(recorded) is type(proposed) and recorded >= _FIRST_UNIX:
@@ -89,7 +89,7 @@ class Moments(msgspec.Struct, frozen=True):
 
 
 def is_moment(value: Any) -> bool:
-    """Whether a value is nothing but a time, of whatever year."""
+    """Return whether a value is nothing but a timestamp, of whatever year."""
     text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
     found = _TOKEN.fullmatch(text) if len(text) < 64 else None
     if found is None or found["id"] or found["ulid"]:
@@ -98,7 +98,7 @@ def is_moment(value: Any) -> bool:
 
 
 def is_unix(value: Any) -> bool:
-    """Whether a value is a count of seconds, or of smaller parts of them, since 1970."""
+    """Return whether a value is a count of seconds, or fractions of them, since 1970."""
     text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
     return re.fullmatch(_UNIX, text[:64]) is not None
 
@@ -129,7 +129,8 @@ def _meet(one: Window, other: Window) -> bool:
 
 
 def _span(found: re.Match[str]) -> Window | None:
-    """None for what only looks like a time, the 31st of February."""
+    """Return the interval that a text denotes; None if it only looks like a time, such as the 31st
+    of February."""
     part = found.groupdict()
     try:
         if part["id"] or part["ulid"]:
@@ -191,7 +192,7 @@ def _clock(part: dict[str, Any], names: str, zone: str | None, size_s: float) ->
 
 
 def _zone(text: str | None) -> timezone:
-    """A time without one is taken for UTC, which is what a sandbox's clock says."""
+    """Parse the time zone. A time without one is taken as UTC, which is a sandbox's time zone."""
     if text is None or text[0] not in "+-":
         return UTC
     digits = text[1:].replace(":", "")
@@ -200,8 +201,8 @@ def _zone(text: str | None) -> timezone:
 
 
 def _spelling(found: re.Match[str]) -> str:
-    """What must be equal in two times besides their being times: the form and the zone. Of a
-    fraction only that it is there, because some languages drop zeros at its end."""
+    """Return what two timestamps must have in common: format and zone. Of a fraction only its
+    presence counts, because some languages drop trailing zeros."""
     part = found.groupdict()
     if part["id"] or part["ulid"]:
         return _of_id(part)[1]

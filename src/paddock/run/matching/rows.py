@@ -43,11 +43,11 @@ class RecordedStep:
         begun_n: int | None = None,
         is_unseen: bool = False,
     ) -> None:
-        """`arguments` are those of the action as they are compared: masked, and whole. `within` is
-        the step as a part of whose answer this one was proposed. `unkept` says why the journal does
-        not have all of its answer. `begun_n` is the last record before its answer began; None if it
-        began when the step settled. Of an unseen step nothing of the answer reached the agent: it
-        only has to come."""
+        """Make the view. `arguments` are those of the action as they are compared: masked, with
+        large values. `within` is the step in whose answer this one was proposed. `unkept` says why
+        the journal does not have all of the answer. `begun_n` is the last record before the answer
+        began; None if it began when the step settled. If the step is unseen, nothing of its answer
+        reached the agent, and it only has to come."""
         proposal, settlement = step.record(Proposed), (last or step).record(Settled)
         proposed, decided = step.proposed, step.decided
         assert proposal is not None and proposed is not None

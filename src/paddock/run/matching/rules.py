@@ -45,7 +45,7 @@ class Vary(msgspec.Struct, frozen=True):
         return self.as_ == "id"
 
     def allows(self, value: Any) -> bool:
-        """Whether the value has the shape."""
+        """Return whether the value has the declared shape."""
         if self.as_ == "any":
             return True
         if not isinstance(value, str | int | float) or isinstance(value, bool):
@@ -66,7 +66,7 @@ class Rules(msgspec.Struct, frozen=True):
     beside: tuple[BesideRule, ...] = ()
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:
-        """All that are about the place."""
+        """Return the rules for a location."""
         return [one for one in self.vary if one.is_at(place)]
 
     @property
@@ -83,7 +83,7 @@ STRICT = Rules()
 
 
 def vary_of(said: str | Mapping[str, Any]) -> Vary:
-    """From `AT=AS`, or from `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
+    """Parse `AT=AS`, or `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
     if isinstance(said, str):
         at, found, as_ = _parted(said)
         if not found:
@@ -96,7 +96,7 @@ def vary_of(said: str | Mapping[str, Any]) -> Vary:
 
 
 def _parted(said: str) -> tuple[str, str, str]:
-    """At the first `=` that is not inside of quotes."""
+    """Split at the first `=` that is not inside quotes."""
     end = said.rfind('"]') + 2 if '"]' in said.partition("=re:")[0] else 0
     at, found, as_ = said[end:].partition("=")
     return (said[:end] + at).strip(), found, as_.strip()
@@ -115,7 +115,7 @@ def _place(at: str, as_: str) -> tuple[str | int, ...]:
 
 
 def words_of(at: str) -> tuple[str | int, ...]:
-    """The words that lead to a place. Raises InvalidInput."""
+    """Return the path segments of a location. Raises InvalidInput."""
     words: list[str | int] = []
     end = 0
     while end < len(at):
@@ -137,7 +137,7 @@ def _word(quoted: str | None, index: str | None, name: str) -> str | int:
 
 
 def _lowered(words: list[str | int]) -> tuple[str | int, ...]:
-    """Names of headers are compared in lower case."""
+    """Put header names in lower case, because they are compared so."""
     if words and words[0] == "headers":
         return tuple(word.lower() if isinstance(word, str) else word for word in words)
     return tuple(words)

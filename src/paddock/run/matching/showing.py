@@ -20,7 +20,7 @@ _MARKS = {"equal": " ", "replace": "|", "delete": "<", "insert": ">"}
 
 
 def side_by_side(differences: Iterable[Difference], width: int = 100) -> str:
-    """Each difference: its place, and under it what was recorded and what was proposed."""
+    """Render each difference: its location, and below it the recorded and the proposed value."""
     column = max(_MIN_COLUMN, (width - 7) // 2)
     lines = [_row("recorded", " ", "proposed", column)]
     for one in differences:
@@ -31,8 +31,8 @@ def side_by_side(differences: Iterable[Difference], width: int = 100) -> str:
 
 
 def both_views(recorded: View, proposed: View, width: int = 100) -> str:
-    """Two views in full, aligned. Marked are lines that differ (|), that only the record has (<),
-    and that only the proposed has (>)."""
+    """Render two views in full, aligned. Marks: `|` for lines that differ, `<` for lines that only
+    the record has, `>` for lines that only the proposal has."""
     column = max(_MIN_COLUMN, (width - 7) // 2)
     ours, theirs = _lines(recorded), _lines(proposed)
     matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
@@ -45,7 +45,7 @@ def both_views(recorded: View, proposed: View, width: int = 100) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with everything spelled out that a terminal would act upon or not show."""
+    """Escape everything in a text that a terminal would act upon or not show."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if one == " " or _is_shown(one) else _escaped(one) for one in text)
@@ -64,7 +64,7 @@ def _ascii_escape(character: str) -> str:
 
 
 def _pair(recorded: Any, proposed: Any) -> tuple[str, str]:
-    """Two values as text; of long ones the stretch where they begin to differ."""
+    """Render two values as text; of long ones the part where they begin to differ."""
     ours, theirs = _text(recorded), _text(proposed)
     at = _first_difference(ours, theirs)
     around = ours[at : at + 1] + theirs[at : at + 1]

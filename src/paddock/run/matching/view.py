@@ -56,13 +56,13 @@ def view_of(
     arguments: Mapping[str, Any],
     keyed: Mapping[str, str] | None = None,
 ) -> View:
-    """The view of a proposed action. The arguments are masked as the journal would mask them, and
-    `keyed` has the keyed hashes of what does not show in them."""
+    """Return the view of a proposed action. The arguments are masked as the journal would mask
+    them, and `keyed` has the keyed hashes of what they do not show."""
     return _view(kind, name, as_json(arguments), keyed or {})
 
 
 def row_view(row: RecordedStep) -> View:
-    """The view of a recorded step."""
+    """Return the view of a recorded step."""
     return _view(row.kind, row.name, row.arguments, row.keyed)
 
 
@@ -95,8 +95,8 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
 
 
 def _whole(said: dict[str, Any]) -> dict[str, Any]:
-    """A request to a model that is there in full, as the body that was sent. It is `body`, or its
-    messages are there, and the rest of it is `request`."""
+    """Return a model request that is there in full, as the body that was sent: it is `body`, or it
+    is made of its messages and of `request`, which holds the rest."""
     if isinstance(said.get("body"), dict):
         return {key: value for key, value in said.items() if key not in _TOLD_BY_BODY}
     if not isinstance(said.get("messages"), list):
@@ -128,7 +128,8 @@ def _compared_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pairs(query: str) -> list[list[str]] | str:
-    """In order and as they were spelled: to a server the second of two equal names may count."""
+    """Return the query's pairs in order and as they were encoded: to a server the second of two
+    equal names may count."""
     words = query.split("&")
     if len(words) > MAX_PAIRS:
         return query
@@ -136,7 +137,7 @@ def _pairs(query: str) -> list[list[str]] | str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as the journal reads it back."""
+    """Return the value as the journal reads it back."""
     kind = type(value)
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _MAX_WHOLE else value
@@ -148,7 +149,8 @@ def _plain(value: Any) -> Any:
 
 
 def _place(pointer: str, inner: str = "") -> str:
-    """`/body/keys/0` as `body.keys[0]`; what is no pointer is a place already."""
+    """Convert a JSON pointer to a location: `/body/keys/0` to `body.keys[0]`. Anything else is a
+    location already."""
     if not pointer.startswith("/"):
         return pointer
     words = [word.replace("~1", "/").replace("~0", "~") for word in pointer[1:].split("/")]
@@ -157,7 +159,7 @@ def _place(pointer: str, inner: str = "") -> str:
 
 
 def step_in(key: str | int) -> str:
-    """One more word of a place."""
+    """Return one more segment of a location."""
     if isinstance(key, int):
         return f"[{key}]"
     return f'["{key}"]' if set(key) & _ODD or not key else f".{key}"

@@ -32,7 +32,7 @@ class BackgroundTraffic:
 
     @property
     def count(self) -> int:
-        """How many came, each as often as it did."""
+        """The number of background actions that came."""
         return sum(self._rules.values())
 
     def outcome(

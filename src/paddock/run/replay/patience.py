@@ -16,13 +16,13 @@ class Patience:
     """Waits as long as something moves, and so long after it has moved last."""
 
     def __init__(self, moments: Mapping[int, float], more_s: float) -> None:
-        """`moments` says when steps were proposed and settled, by record and in their order."""
+        """Take when steps were proposed and settled, by record and in their order (`moments`)."""
         self._moments = moments
         self._records = list(moments)
         self._more_s = more_s
 
     async def waits(self, moved: asyncio.Event, limit_s: float) -> bool:
-        """Whether something moved; False when it did not for long enough."""
+        """Wait until something moves. Return False when nothing did for long enough."""
         try:
             await asyncio.wait_for(moved.wait(), limit_s)
         except TimeoutError:
@@ -30,11 +30,13 @@ class Patience:
         return True
 
     def for_answer(self, row: RecordedStep) -> float:
-        """A step that has come, until it may be answered: what came meanwhile in the record."""
+        """Return how long a step that has come may wait to be answered: as long as other steps took
+        to come in the record."""
         return self._more_s + self._took(row)
 
     def for_turn(self, row: RecordedStep | None, waits_for: Iterable[RecordedStep]) -> float:
-        """A step that comes too early, until those before it were answered. None: what follows."""
+        """Return how long an early step may wait for those before it to be answered. None stands
+        for what follows the past."""
         others = list(waits_for)
         longest = max(map(self._took, others), default=0.0)
         if row is None or not others:
@@ -50,6 +52,6 @@ class Patience:
         return max(0.0, end - begin)
 
     def _before(self, n: int) -> float:
-        """When something moved last before a record."""
+        """Return when something last happened before a record."""
         place = bisect_left(self._records, n)
         return self._moments[self._records[max(0, place - 1)]] if self._records else 0.0

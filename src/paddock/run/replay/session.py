@@ -195,8 +195,8 @@ class ReplaySession:
     # ---- the run that it belongs to --------------------------------------------------------------
 
     async def attach(self, run: ActiveRun) -> None:
-        """Bind it to the run that has started, before the agent does. New steps get numbers behind
-        those of the record."""
+        """Bind the session to the run that has started, before the agent does. New steps are
+        numbered after those of the record."""
         self._active = run
         self._pacer = Pacer(run.box.machine.init_pid, QUIESCENCE_S)
         first_new = self._options.until or self._recorded.last_step + 1
@@ -337,7 +337,7 @@ class ReplaySession:
                 return
 
     def _answered(self, step: RecordedStep) -> None:
-        """From now on the agent may act on it."""
+        """Note that the agent may act on the answer from now on."""
         if step.within is None:
             self._matcher.answered(step)
         self._move()
@@ -442,8 +442,8 @@ class ReplaySession:
     # ---- the end ---------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """The agent of a fork has ended. Without having gone live it has left its record, unless
-        the fork begins behind its last step: then that is now."""
+        """Finish a fork whose agent has ended. An agent that has not gone live has diverged, unless
+        the fork begins after its last step: then it goes live now."""
         if self.end() is not None or self._is_live or self.refusal is not None:
             return
         first = self._steps.get(self._options.until or 0)
@@ -457,7 +457,8 @@ class ReplaySession:
             self.refusal = refusal
 
     def end(self) -> Divergence | None:
-        """The agent has ended: what it did not do any more is a divergence too."""
+        """Finish a replay whose agent has ended, and return its divergence: steps that never came
+        are one."""
         if not self._is_live and self.divergence is None:
             missing = self._matcher.ended()
             if missing is not None:
@@ -476,7 +477,7 @@ class ReplaySession:
 
     @property
     def varied(self) -> dict[str, int]:
-        """What was different in steps that matched, and may vary: how often, by label."""
+        """The differences that were allowed in matching steps, counted by label."""
         return dict(self._matcher.varied)
 
     def _record_counts(self) -> None:

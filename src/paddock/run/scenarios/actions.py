@@ -106,7 +106,7 @@ class RunAction:
 
     @property
     def result(self) -> Any:
-        """What came back; of a long result, what it begins with."""
+        """The result; of a long one, its beginning."""
         settled = self._decided.settled
         return None if settled is None else settled.result
 

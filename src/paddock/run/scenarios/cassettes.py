@@ -106,7 +106,7 @@ class Cassettes:
         self._asked = 0
 
     def run(self, request: RequestedRun) -> RunResult:
-        """Recorded or replayed, as the mode says. Raises LeftRecord, and NotFound where there is
+        """Record or replay a run, as the mode says. Raises LeftRecord, and NotFound where there is
         no record and none may be made."""
         self._asked += 1
         if self._mode is Mode.ALL and self._asked == 1:  # it may have asked for more runs then
@@ -130,7 +130,7 @@ def place_of(test_file: Path, test_name: str) -> Path:
 
 
 def keep(result: RunResult, place: Path) -> None:
-    """Copies a run there. All or nothing: whoever is stopped meanwhile leaves no half a record."""
+    """Copy a run to the directory, all or nothing: an interrupted copy leaves no half a record."""
     place.parent.mkdir(parents=True, exist_ok=True)
     new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
     try:
@@ -190,7 +190,8 @@ def _replay(journal: Path, request: RequestedRun) -> FinishedRun:
 
 
 def _check_same(journal: Path, order: Order) -> None:
-    """Decisions are answered from the record too: under other terms they would be another's."""
+    """Refuse a record that was made under another policy: its decisions are answered from the
+    record too."""
     opened = RunLog(journal).opened
     hint = "record it anew with --paddock-record=all"
     if opened.command != list(order.command):
@@ -233,7 +234,7 @@ def _world(place: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _name(text: str) -> str:
-    """A name that no other test has, and that no file system minds."""
+    """Return a file name that no other test has and that every file system accepts."""
     plain = _PLAIN.sub("_", text)[:_MAX_NAME].strip(".") or "_"
     if plain == text:
         return plain

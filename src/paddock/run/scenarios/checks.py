@@ -44,7 +44,7 @@ class Failure(msgspec.Struct, frozen=True):
     step: int | None = None
 
     def look(self, run: str) -> str:
-        """The command that shows more."""
+        """Return the command that shows more."""
         if self.step is not None:
             return f"paddock show {run} --step {self.step}"
         part = self.where.removeprefix("expect.").partition(".")[0].partition("[")[0]
@@ -62,7 +62,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def judge(result: RunResult, bar: Bar) -> list[Failure]:
-    """All that is not as expected, in the order of the file."""
+    """Return everything that is not as expected, in the order of the file."""
     failures: list[Failure] = []
     for check in _CHECKS:
         try:
@@ -84,7 +84,7 @@ def _exit(result: RunResult, bar: Bar) -> Iterator[Failure]:
 
 
 def _cut_off(result: RunResult) -> str:
-    """Why there is no exit status."""
+    """Return why there is no exit status."""
     first = result.steps[0] if result.steps else None
     if first is not None and first.outcome is Outcome.REFUSED:
         return f"the agent was not started: {first.decided_by}: {first.error or first.why}"
@@ -139,7 +139,7 @@ def _files(result: RunResult, bar: Bar) -> Iterator[Failure]:
 
 
 def _file(where: str, files: FilesLeft, terms: FileTerms) -> Iterator[Failure]:
-    """Raises InvalidInput for a file that cannot be looked at."""
+    """Check one file. Raises InvalidInput for a file that cannot be read."""
     is_there = terms.path in files
     if is_there and not terms.is_there:
         yield Failure(f"{where}.exists", "it is not there", "it is there")

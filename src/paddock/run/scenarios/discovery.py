@@ -110,7 +110,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def _twice(scenarios: Iterable[Scenario]) -> Iterator[str]:
-    """Reports tell scenarios apart by file and name."""
+    """Yield a complaint for each name that a file uses twice: reports identify scenarios by file
+    and name."""
     counts = Counter((scenario.source, scenario.name) for scenario in scenarios)
     for (source, name), count in counts.items():
         if count > 1:

@@ -147,7 +147,7 @@ class ExpectationReader(msgspec.Struct):
 
 
 def _shown(shape: UnlessShape) -> dict[str, Any]:
-    """The words as they were written, for a person to find them again."""
+    """Return the options as they were written, so that a person finds them again."""
     names = [one for one in _ORDER if one in shape.model_fields_set]
     names += sorted(shape.model_fields_set - {"count", *_ORDER})
     return {name: _plain(getattr(shape, name)) for name in names}

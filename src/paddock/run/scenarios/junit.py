@@ -16,7 +16,7 @@ _UNSPEAKABLE = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 def junit_xml(results: Sequence[CaseResult]) -> str:
-    """The whole document."""
+    """Render the whole document."""
     root = Xml.Element("testsuites", _counts(results))
     root.set("name", "paddock")
     for source, group in groupby(results, key=lambda one: one.case.scenario.source):
@@ -89,7 +89,8 @@ def _complaint(case: Xml.Element, kind: str, result: CaseResult) -> None:
 
 
 def failure_lines(attempts: Iterable[Attempt]) -> Iterable[str]:
-    """Every failure of every run: what was expected, what was found, and how to look."""
+    """Yield every failure of every run: what was expected, what came, and the command that shows
+    more."""
     for attempt in attempts:
         if attempt.error is not None:
             yield f"run {attempt.number} is broken: {attempt.error}"

@@ -31,7 +31,7 @@ _TONES: dict[Standing, Tone] = {
 
 
 def results_page(results: Sequence[CaseResult]) -> str:
-    """All cases in a table, and below it what failed."""
+    """Render all cases in a table, and below it the failures."""
     counts = Counter(one.standing for one in results)
     said = [badge(f"{counts[one]} {one.value}", _TONES[one]) for one in Standing if counts[one]]
     parts: list[Part] = [paragraph(joined(said)), section("Cases", _cases(results))]

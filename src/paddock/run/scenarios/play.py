@@ -139,7 +139,7 @@ class Play(msgspec.Struct):
     _is_over: threading.Event = msgspec.field(default_factory=threading.Event)
 
     def through(self, cases: Sequence[Prepared]) -> list[CaseResult]:
-        """All results, in the order of the cases."""
+        """Run all cases and return their results, in the order of the cases."""
         work = [(number, prepared_case, attempt) for number, prepared_case in enumerate(cases)
                 for attempt in range(1, prepared_case.case.scenario.repeat + 1)]  # fmt: skip
         made: list[list[Attempt]] = [[] for _ in cases]
@@ -165,8 +165,8 @@ class Play(msgspec.Struct):
         yield from self._at_once(work)
 
     def _at_once(self, work: list[tuple[int, Prepared, int]]) -> Iterable[tuple[int, Attempt]]:
-        """Threads are enough: the work is done in sandboxes, and one engine serves them all. They
-        are daemons, so that whoever interrupts waits for none of them."""
+        """Run the work in threads. Threads are enough, because the work is done in sandboxes that
+        one engine serves. They are daemons, so that an interrupt waits for none of them."""
         waiting: queue.SimpleQueue[tuple[int, Prepared, int]] = queue.SimpleQueue()
         done: queue.SimpleQueue[tuple[int, Attempt] | None] = queue.SimpleQueue()
         for task in work:
@@ -196,7 +196,7 @@ class Play(msgspec.Struct):
 
 
 def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
-    """One run, judged. What goes wrong with the running itself is told apart from a failure."""
+    """Make one run and judge it. An error of the run itself is told apart from a failed check."""
     started = time.monotonic()
 
     def spent() -> float:
@@ -222,8 +222,8 @@ def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
 
 
 def _of_number(prepared: Prepared, number: int) -> Prepared:
-    """Each run has its own chance inside the agent, or it would be the same run again. The world
-    and the faults are those of the case."""
+    """Give each run its own random seed inside the agent, or it would be the same run again. The
+    world and the faults are those of the case."""
     if number == 1:
         return prepared
     order = prepared.order
@@ -245,7 +245,7 @@ def checked(case: Case, result: RunResult) -> list[Failure]:
 
 
 def _line(error: BaseException) -> str:
-    """The line of the check that was not satisfied."""
+    """Return the source line of the check that failed."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

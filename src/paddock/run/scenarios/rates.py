@@ -26,7 +26,8 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 def rate_of(passed: int, runs: int) -> Rate:
-    """With Wilson's interval, which is right for few runs and for rates near 0 and 1, too."""
+    """Return the rate with Wilson's interval, which also holds for few runs and for rates near 0
+    and 1."""
     if not runs:
         return Rate(0, 0, 0.0, 1.0)
     share, z2 = passed / runs, _Z * _Z
@@ -39,5 +40,5 @@ def rate_of(passed: int, runs: int) -> Rate:
 
 
 def runs_to_show(least: float) -> int:
-    """How many runs it takes to show a rate at all, if every one of them passes."""
+    """Return the number of runs that shows the rate if every one of them passes."""
     return max(1, math.ceil(least * _Z * _Z / (1 - least)))

@@ -36,12 +36,13 @@ _MISSING = {
 
 
 def read_scenario(text: str, path: Path) -> Scenario:
-    """The scenario of a file. Raises PolicyError with all that is wrong with it."""
+    """Parse the scenario of a file. Raises PolicyError with everything that is wrong with it."""
     return _scenario(read(text, path.name), path)
 
 
 def scenario_of(words: Mapping[str, Any], path: Path) -> Scenario:
-    """The scenario that a caller describes with the words of a file. `path` is where it stands."""
+    """Parse a scenario that a caller describes with the options of a file. `path` is the file that
+    it is in."""
     return _scenario(Document(path.name, {"version": 1, **words}, {}, {}), path)
 
 
@@ -65,7 +66,7 @@ def _scenario(document: Document, path: Path) -> Scenario:
 
 
 def _complaints(document: Document, error: ValidationError) -> Iterator[Problem]:
-    """As for a paddock file, with the keys of a scenario."""
+    """Explain the errors as for a paddock file, with the keys of a scenario."""
     from paddock.policy.complaints import complaints
     from paddock.run.scenarios.shape import SHAPES
 
@@ -83,7 +84,7 @@ def _complaints(document: Document, error: ValidationError) -> Iterator[Problem]
 
 
 def _general(loc: tuple[str | int, ...]) -> tuple[str, ...]:
-    """The path with `*` for numbers and for names of files, without pydantic's own names."""
+    """Return the path with `*` for numbers and file names, without pydantic's own names."""
     words = [one for one in loc if one not in ("SourceShape", "str", "entry", "list", "name")]
     if loc[-1:] and loc[-1] in ("entry", "list", "name"):
         words.append(loc[-1])
@@ -181,7 +182,8 @@ class _Conversion(msgspec.Struct):
             return {}
 
     def _put(self, target: str, what: Any) -> Iterator[tuple[str, bytes]]:
-        """A text as it is; what comes from a file or, where the target ends in /, a directory."""
+        """Yield the files to put at a target: a text as it is, the content of a file or, where the
+        target ends in /, of a directory."""
         inside = fixtures.checked_target(target)
         if target.endswith("/"):
             source = what if isinstance(what, str) else what.from_

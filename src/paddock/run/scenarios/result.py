@@ -32,8 +32,8 @@ class RunResult:
         recorded: Path | None = None,
         world: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Of a replay, `recorded` is the journal whose answers it got, and `world` the state that
-        was left then: this time nothing was touched."""
+        """Read a run. Of a replay, `recorded` is the journal whose answers it got and `world` the
+        state that was left then: the replay itself touched no world."""
         self.directory = directory
         self._recorded = recorded
         self._world = world
@@ -55,7 +55,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the agent; None when it did not end by itself."""
+        """The exit code of the agent; None when it did not end by itself."""
         return self.report.exit_code
 
     @property
@@ -64,7 +64,7 @@ class RunResult:
 
     @property
     def stdout(self) -> str:
-        """What the agent printed, as far as the journal keeps it."""
+        """The agent's standard output, as far as the journal stores it."""
         return self._said("stdout")
 
     @property
@@ -99,7 +99,7 @@ class RunResult:
 
     @cached_property
     def world(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of each stand-in its documents by kind: `result.world["api.stripe.com"]["refunds"]`."""
+        """The documents of each stand-in by kind: `result.world["api.stripe.com"]["refunds"]`."""
         from paddock.run.scenarios.end_state import world_left
 
         return world_left(self.directory) if self._world is None else self._world

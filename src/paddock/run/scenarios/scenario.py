@@ -73,7 +73,7 @@ AXES: Mapping[str, str] = {
 
 
 def cases_of(scenario: Scenario) -> Iterator[Case]:
-    """All cases, in the order of the matrix; without one the scenario itself."""
+    """Yield all cases in the order of the matrix; without a matrix, the scenario itself."""
     axes = list(scenario.matrix)
     for values in itertools.product(*scenario.matrix.values()):
         shown = {axis: _shown(value) for axis, value in zip(axes, values, strict=True)}
@@ -107,7 +107,7 @@ def fault_list(faults: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value of an axis in a few letters."""
+    """Shorten a value of an axis to a few characters."""
     match value:
         case Path():
             text = value.name

@@ -31,7 +31,7 @@ _ALERT = re.compile(r"[a-z0-9_.-]{1,100}")
 
 
 def _span(value: Any) -> Span:
-    """A number, or the least and the most."""
+    """Parse a number, or a minimum and a maximum."""
     hint = "write a number, or {min: 1, max: 3}"
     if _is_count(value):
         return Span(value, value)
@@ -50,7 +50,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """One text or several, none of them empty: an empty one is everywhere."""
+    """Parse one text or several, none of them empty: an empty text is found everywhere."""
     found = value if isinstance(value, list) else [value]
     if not found or len(found) > MAX_ENTRIES:
         raise InvalidInput("not a text or a list of texts")
@@ -110,7 +110,7 @@ def _verdicts(value: Any) -> dict[str, Span]:
 
 
 def _alerts(value: Any) -> AlertTerms:
-    """`[]` for none, the names of those that must come and no others, or a count."""
+    """Parse `[]` for none, the exact names that must come, or a count."""
     if isinstance(value, list) and len(value) <= MAX_ENTRIES:
         for one in value:
             if not isinstance(one, str) or not _ALERT.fullmatch(one):
@@ -286,7 +286,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a scenario, for editors."""
+    """Return the JSON Schema of a scenario, for editors."""
     schema = ScenarioShape.model_json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

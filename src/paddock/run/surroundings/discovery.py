@@ -115,8 +115,8 @@ def _search(host: Host, environment: str | None) -> list[str]:
 
 
 def told_again(environ: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this host, but the language, the terminal and the time zone of the one where
-    it was recorded."""
+    """Return the variables of this host, with the language, terminal and time zone of the host
+    where the run was recorded."""
     here = {name: value for name, value in environ.items() if not _is_passed(name)}
     return here | {name: str(value) for name, value in recorded.items() if _is_passed(name)}
 
@@ -126,7 +126,7 @@ def _is_passed(name: str) -> bool:
 
 
 def _add_script(rest: list[str], program: str, host: Host, places: Places) -> None:
-    """The file that an interpreter is told to run, when it lies outside of the project."""
+    """Add the file that an interpreter is told to run, if it lies outside the project."""
     if _INTERPRETERS.fullmatch(os.path.basename(program)) is None:
         return
     script = next((w for w in rest if not w.startswith("-") or w in _NO_SCRIPT), "-")
@@ -153,7 +153,7 @@ def _envs(host: Host, places: Places, environment: str | None, program: str) -> 
 
 
 def _first_word(word: str, program: str, host: Host, path: str) -> str:
-    """The user's own word where it means the same program inside."""
+    """Return the user's own word for the program where it means the same program inside."""
     if "/" in word:
         return word if os.path.normpath(os.path.join(host.cwd, word)) == program else program
     for directory in path.split(":"):

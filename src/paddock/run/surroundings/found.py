@@ -26,7 +26,7 @@ class Found(msgspec.Struct, frozen=True):
         return f"{self.source}{how} ({self.why})"
 
     def words(self) -> dict[str, Any]:
-        """As `Sandbox.create` takes a mount."""
+        """Return it as `Sandbox.create` takes a mount."""
         words = {"source": self.source, "target": self.target, "mode": self.mode}
         # A directory that hides something is an overlay inside, whose files have locks of their
         # own: without that each lock of the agent would be asked about (fence/container/locks).
@@ -50,9 +50,9 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """What the sandbox does not see of the mounts, as paths inside."""
+        """The paths inside the mounts that the sandbox does not see."""
         return tuple(posixpath.join(m.target, path) for m in self.mounts for path in m.hidden)
 
     def mount_words(self) -> list[dict[str, Any]]:
-        """As `Sandbox.create(mounts=...)` takes them."""
+        """Return them as `Sandbox.create(mounts=...)` takes them."""
         return [mount.words() for mount in self.mounts]

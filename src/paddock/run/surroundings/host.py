@@ -33,8 +33,8 @@ class Host(msgspec.Struct, frozen=True):
         return cls(os.path.realpath(cwd), home, homes, environ)
 
     def ancestors(self) -> Iterator[str]:
-        """The project and the directories above it, as far as they can belong to it: up to the
-        root of its repository, and never the home or what holds it."""
+        """Yield the project and the directories above it that can belong to it: up to the root of
+        its repository, never the home directory or what contains it."""
         place = self.cwd
         for _ in range(MAX_LEVELS):
             if any(is_within(home, place) for home in self.homes):
@@ -53,17 +53,19 @@ def _known_home() -> str:
 
 
 def is_within(path: str, place: str) -> bool:
-    """Whether a path is the place or lies in it; both absolute and normal."""
+    """Return whether a path is the directory or lies in it; both must be absolute and
+    normalised."""
     return path == place or path.startswith(place.rstrip("/") + "/")
 
 
 def is_of_system(path: str) -> bool:
-    """Whether every sandbox sees it anyway."""
+    """Return whether every sandbox sees the path anyway."""
     return any(is_within(path, place) for place in SYSTEM)
 
 
 def read_text(path: str) -> str | None:
-    """A small text of the user's; None when it is not there, not plain, or not small."""
+    """Read a small text file of the user; None when it is missing, not a regular file, or too
+    large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a FIFO
     except OSError:
@@ -76,7 +78,7 @@ def read_text(path: str) -> str | None:
 
 
 def names_in(directory: str, limit: int = 5000) -> list[str]:
-    """The names in a directory, in order; none when it cannot be read or has too many."""
+    """Return the sorted names in a directory; none when it cannot be read or has too many."""
     try:
         with os.scandir(directory) as entries:
             found = [entry.name for _, entry in zip(range(limit + 1), entries, strict=False)]

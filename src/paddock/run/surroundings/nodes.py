@@ -13,19 +13,21 @@ _MAX_LINKS = 2000
 
 
 def is_installation(prefix: str) -> bool:
-    """Whether a directory is one Node, as its own archive or a version manager lays it out."""
+    """Return whether a directory is an installation of Node, as its archive or a version manager
+    lays it out."""
     has_node = os.path.isfile(os.path.join(prefix, "bin", "node"))
     marks = ("include/node", "lib/node_modules")
     return has_node and any(os.path.isdir(os.path.join(prefix, mark)) for mark in marks)
 
 
 def is_project(host: Host) -> bool:
-    """Whether the project, or one that it is a part of, is one of Node's."""
+    """Return whether the project, or one that contains it, is a Node project."""
     return any(os.path.isfile(os.path.join(d, "package.json")) for d in host.ancestors())
 
 
 def add_packages(host: Host, places: Places) -> None:
-    """The packages that Node would find from the project, and those that they are links to."""
+    """Add the packages that Node would find from the project, and the targets of those that are
+    links."""
     for directory in host.ancestors():
         packages = os.path.join(directory, _PACKAGES)
         if not os.path.isdir(packages):
@@ -44,13 +46,13 @@ def add_packages(host: Host, places: Places) -> None:
 
 
 def bins(host: Host) -> list[str]:
-    """Where npx looks before it would ask the network."""
+    """Return the directories where npx looks before it would use the network."""
     candidates = (os.path.join(d, _PACKAGES, ".bin") for d in host.ancestors())
     return [directory for directory in candidates if os.path.isdir(directory)]
 
 
 def _links(packages: str) -> Iterator[str]:
-    """Packages that are links: of a workspace, of pnpm, or made by hand."""
+    """Yield the packages that are links: of a workspace, of pnpm, or made by hand."""
     count = 0
     for path in _package_paths(packages):
         if os.path.islink(path):

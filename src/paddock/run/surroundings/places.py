@@ -47,8 +47,8 @@ class Places:
         self.omitted: list[str] = []
 
     def need(self, path: str, why: str, *, is_source: bool = False) -> bool:
-        """Asks for a directory or a file, to be seen where it is; also under its real path when
-        that is another one. False when it is not to be had, which `omitted` then explains."""
+        """Ask for a directory or file, to be seen at its own path, and at its real path if that
+        differs. Return False when it may not be mounted; `omitted` then says why."""
         written, real = os.path.normpath(path), os.path.realpath(path)
         if not os.path.exists(real):
             return False
@@ -62,9 +62,9 @@ class Places:
         )
 
     def need_link(self, link: str, why: str) -> bool:
-        """Asks for a link that leads to a program, as the link that it is: a virtual environment
-        and a Python that can be moved find their files by following it. Its directory is mounted,
-        and every other name in it is hidden."""
+        """Ask for a link that leads to a program, as a link: a virtual environment and a
+        relocatable Python find their files by following it. Its directory is mounted, and every
+        other name in it is hidden."""
         place, name = os.path.split(os.path.normpath(link))
         real = os.path.realpath(place)
         reason = self._why_never_links_of(real)
@@ -76,13 +76,14 @@ class Places:
         return self._add(place, _Need(real, why, False, only | {name}))
 
     def is_visible(self, path: str) -> bool:
-        """Whether this very path will be there inside. Links on the way to it do not count."""
+        """Return whether this very path will exist inside. Links on the way to it do not count."""
         if is_of_system(path) or is_within(path, self.project):
             return True
         return any(_shows(target, need, path) for target, need in self._needs.items())
 
     def settle(self) -> tuple[Found, ...]:
-        """The mounts, none inside another: first the project, which grows to what holds it."""
+        """Return the mounts, none inside another; the project comes first and grows to what
+        contains it."""
         for target, need in self._needs.items():
             if is_within(self.project, target) and need.is_source:
                 self.project = target
@@ -124,7 +125,8 @@ class Places:
         return self._why_not_of_homes(real)
 
     def _why_never_links_of(self, real: str) -> str | None:
-        """The same for a directory of which only links are shown; it may be a shallow one."""
+        """Return why a directory of which only links are shown may not be mounted; such a directory
+        may be near the root."""
         if real in _SHARED or any(is_within(home, real) for home in self._host.homes):
             return "its directory is the home, or files of many lie there"
         inside = [os.path.relpath(real, home) for home in self._host.homes if is_within(real, home)]
@@ -145,7 +147,7 @@ class Places:
         return next(filter(None, reasons), None)
 
     def omit(self, path: str, why: str, reason: str) -> None:
-        """Keeps what is not mounted, and the reason, for whoever misses it."""
+        """Remember what is not mounted and why, for the message when it is missed."""
         text = f"{path} ({why}): {reason}"
         if text not in self.omitted:
             self.omitted.append(text)
@@ -156,7 +158,7 @@ class Places:
 
 
 def check_project(host: Host) -> None:
-    """A directory that is too much to give away is refused, and so is one that cannot be there."""
+    """Refuse a project directory that would expose too much, or that cannot be mounted."""
     path = host.cwd
     if not os.path.isdir(path):
         raise InvalidInput(f"{path} is no directory to run in")

@@ -34,7 +34,8 @@ class Programs:
         self.bins: list[str] = []  # where the versions are that shims stand for
 
     def locate(self, word: str) -> str:
-        """The program that a word means here. Raises CommandNotStarted when there is none."""
+        """Return the program that a word means here. Raises CommandNotStarted when there is
+        none."""
         if "/" in word:
             return self._named(word)
         for directory in self._search:
@@ -51,14 +52,15 @@ class Programs:
         raise _not_found(word, f"looked in {where}")
 
     def find(self, word: str) -> str | None:
-        """The same, for what is good to have."""
+        """Return the program that a word means here, or None."""
         try:
             return self.locate(word)
         except CommandNotStarted:
             return None
 
     def add(self, path: str) -> str:
-        """Asks for a program and all behind it; gives the name under which it will be there."""
+        """Ask for a program and everything behind it. Return the path at which it will be
+        inside."""
         hops = _hops(path)
         for hop in hops:
             self._add_owner(hop)
@@ -79,7 +81,7 @@ class Programs:
         return next((h for n, h in enumerate(hops) if all(visible[n:])), os.path.realpath(path))
 
     def add_environment(self, root: str) -> None:
-        """Asks for a virtual environment, the interpreter behind it, and linked packages."""
+        """Ask for a virtual environment, the interpreter behind it, and linked packages."""
         if root in self._seen or len(self._seen) > MAX_PROGRAMS:
             return
         self._seen.add(root)
@@ -90,7 +92,7 @@ class Programs:
         pythons.add_packages(root, self._places)
 
     def _add_owner(self, hop: str) -> None:
-        """The environment, installation or store that a program is a part of."""
+        """Add the environment, installation or store that a program is part of."""
         root = pythons.environment_of(hop)
         if root is not None:
             self.add_environment(root)
@@ -169,7 +171,7 @@ def _is_program(path: str) -> bool:
 
 
 def _hops(path: str) -> list[str]:
-    """The names of a program from link to link, the last one being no link."""
+    """Return the paths of a program from link to link; the last one is no link."""
     hops = [os.path.normpath(path)]
     while os.path.islink(hops[-1]) and len(hops) <= MAX_LINKS:
         target, place = os.readlink(hops[-1]), os.path.dirname(hops[-1])
@@ -180,14 +182,15 @@ def _hops(path: str) -> list[str]:
 
 
 def _links_of_environment(hops: list[str]) -> list[str]:
-    """The links that a virtual environment's Python is reached by. A program runs by its last name
-    as well as by its first, but the environment is known by the name that lies in it alone."""
+    """Return the links by which a virtual environment's Python is reached. A program runs by its
+    last path as well as by its first, but only the path inside the environment identifies the
+    environment."""
     first = next((n for n, hop in enumerate(hops) if pythons.environment_of(hop)), len(hops))
     return hops[first:-1]
 
 
 def _shebang(path: str) -> list[str]:
-    """The words of a script's first line; none when it is no script."""
+    """Return the words of a script's first line; none when it is no script."""
     head = _head(path)
     if not head.startswith(b"#!"):
         return []

@@ -26,7 +26,8 @@ _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 def active_environment(host: Host) -> str | None:
-    """The environment that the user has chosen, or the project's own, or that of a parent."""
+    """Return the environment that the user has activated, or the project's own, or that of a parent
+    directory."""
     for variable, mark in (("VIRTUAL_ENV", _MARK), ("CONDA_PREFIX", "conda-meta")):
         root = host.environ.get(variable)
         if root and os.path.isabs(root) and os.path.exists(os.path.join(root, mark)):
@@ -39,13 +40,13 @@ def active_environment(host: Host) -> str | None:
 
 
 def environment_of(program: str) -> str | None:
-    """The virtual environment that has this program in its bin."""
+    """Return the virtual environment that has this program in its bin directory."""
     root = os.path.dirname(os.path.dirname(program))
     return root if os.path.isfile(os.path.join(root, _MARK)) else None
 
 
 def base_programs(root: str) -> Iterator[str]:
-    """The interpreters that an environment is made from, as it names them."""
+    """Yield the interpreters that an environment is made from, as it names them."""
     for line in (read_text(os.path.join(root, _MARK)) or "").splitlines()[:100]:
         key, _, value = (part.strip() for part in line.partition("="))
         if key == "home" and os.path.isabs(value):
@@ -72,7 +73,7 @@ def is_installation(prefix: str) -> bool:
 
 
 def add_library(prefix: str, places: Places) -> None:
-    """The standard library of an installation, where it is a link to outside of it."""
+    """Add the standard library of an installation if it is a link to outside of it."""
     for name in names_in(os.path.join(prefix, "lib")):
         library = os.path.realpath(os.path.join(prefix, "lib", name))
         if name.startswith(("python3", "pypy3")) and os.path.isfile(f"{library}/os.py"):
@@ -90,7 +91,8 @@ def add_packages(prefix: str, places: Places) -> None:
 
 
 def _add_linked(source: Linked, places: Places) -> None:
-    """An agent may have written what leads there, and nothing but Python is to be had by it."""
+    """Add a linked package. An agent may have written the link, so nothing but Python code is
+    exposed by it."""
     if places.is_visible(os.path.realpath(source.path)):
         return
     if _has_python(source.path):
@@ -100,7 +102,7 @@ def _add_linked(source: Linked, places: Places) -> None:
 
 
 def user_site(host: Host, program: str) -> str | None:
-    """Packages that `pip install --user` put beside a system's Python."""
+    """Return the packages that `pip install --user` installed for a system's Python."""
     version = os.path.basename(os.path.realpath(program))
     base = host.environ.get("PYTHONUSERBASE") or os.path.join(host.home, ".local")
     site = os.path.join(base, "lib", version, "site-packages")
@@ -115,7 +117,7 @@ class Linked(msgspec.Struct, frozen=True):
 
 
 def _linked_sources(site: str) -> list[Linked]:
-    """All that a site-packages directory leads to outside of itself."""
+    """Return everything outside a site-packages directory that it refers to."""
     names = names_in(site, limit=20_000)
     sources = {source.path: source for name in _readable(names) for source in _of_file(site, name)}
     for name in names:
@@ -163,13 +165,14 @@ def _of_file(site: str, name: str) -> Iterator[Linked]:
 
 
 def _lines(text: str) -> list[str]:
-    """The paths of a .pth file; its lines of code are not ours to run."""
+    """Return the paths in a .pth file; its lines of code are not executed."""
     lines = (line.strip() for line in text.splitlines()[:_MAX_LINES])
     return [ln for ln in lines if ln and not ln.startswith(("#", "import ", "import\t"))]
 
 
 def _mapped(text: str) -> list[str]:
-    """The directories of a finder: MAPPING from packages, NAMESPACES from names to lists."""
+    """Return the directories of an import finder: MAPPING from packages, NAMESPACES from names to
+    lists."""
     # Not by `ast`: in CPython 3.11 two threads that parse at once get a SystemError.
     paths: list[str] = []
     for table in _TABLE.finditer(text):

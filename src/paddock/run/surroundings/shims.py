@@ -14,12 +14,12 @@ from paddock.run.surroundings.host import Host, names_in, read_text
 
 
 def is_shim(path: str) -> bool:
-    """Whether a program on PATH only stands for one of several versions."""
+    """Return whether a program on PATH only stands for one of several versions."""
     return _kind(path) is not None
 
 
 def behind_shim(path: str, host: Host) -> str | None:
-    """The program that a shim would run here; None when it cannot be told."""
+    """Return the program that a shim would run here; None when it cannot be determined."""
     kind = _kind(path)
     name = os.path.basename(path)
     root = os.path.dirname(os.path.dirname(path))
@@ -65,7 +65,7 @@ def _pyenv_wanted(root: str, host: Host) -> list[str]:
 
 
 def _installs(root: str, host: Host) -> Iterator[str]:
-    """asdf and mise."""
+    """Yield the installations of asdf and mise."""
     for directory in (*host.ancestors(), host.home):
         for tool, version in (*_tool_versions(directory), *_mise_tools(directory)):
             for name in _plain([tool]):
@@ -113,7 +113,8 @@ def _json(path: str, *keys: str) -> str:
 
 
 def _plain(words: list[str]) -> list[str]:
-    """Those that are one name: a file of the project must not lead anywhere else."""
+    """Return the entries that are a single name: a file of the project must not lead anywhere
+    else."""
     return [word for word in words if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", word)]
 
 
