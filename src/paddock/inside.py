@@ -39,30 +39,30 @@ def is_inside() -> bool:
 
 def run_id() -> str | None:
     """Return the run that this program belongs to; None outside."""
-    found = _about().get("run")
-    return found if isinstance(found, str) else None
+    run = _about().get("run")
+    return run if isinstance(run, str) else None
 
 
 def step() -> int | None:
     """Return the step that this program works for; None outside, or where it is unknown."""
-    found = _about().get("step")
-    return found if isinstance(found, int) else None
+    step_number = _about().get("step")
+    return step_number if isinstance(step_number, int) else None
 
 
 def prompt(version: str, text: str | None = None) -> bool:
     """Report the version of the prompt from here on, and its text if it is to be stored."""
-    said = {"version": _text(version, "a version", MAX_NAME)}
+    report = {"version": _text(version, "a version", MAX_NAME)}
     if text is not None:
-        said["text"] = _text(text, "a prompt", MAX_PROMPT_BYTES)
-    return _said("prompt", said, MAX_PROMPT_BYTES)
+        report["text"] = _text(text, "a prompt", MAX_PROMPT_BYTES)
+    return _said("prompt", report, MAX_PROMPT_BYTES)
 
 
 def mark(text: str, **data: Any) -> bool:
     """Record a mark in the journal, at the step that this program works for."""
-    said: dict[str, Any] = {"text": _text(text, "a mark", MAX_MARK)}
+    report: dict[str, Any] = {"text": _text(text, "a mark", MAX_MARK)}
     if data:
-        said["data"] = data
-    return _said("mark", said, MAX_DATA_BYTES)
+        report["data"] = data
+    return _said("mark", report, MAX_DATA_BYTES)
 
 
 class Memory:
@@ -78,8 +78,8 @@ class Memory:
         name = _text(name, "a name", MAX_NAME)
         if not is_inside() and name not in self._own and len(self._own) >= MAX_NAMES:
             raise ValueError(f"memory has {MAX_NAMES} names, and no more")
-        said = f'{{"name":{json.dumps(name, ensure_ascii=False)},"value":{text}}}'
-        is_kept = _accepted(_call("POST", "/v1/memory", said))
+        body = f'{{"name":{json.dumps(name, ensure_ascii=False)},"value":{text}}}'
+        is_kept = _accepted(_call("POST", "/v1/memory", body))
         self._own[name] = text
         return is_kept
 
@@ -102,18 +102,18 @@ class Memory:
     def names(self) -> list[str]:
         """The names that have a value, in order."""
         status, answer = _call("GET", "/v1/memory")
-        found = answer.get("names") if status == 200 and isinstance(answer, dict) else None
-        return sorted(self._own) if not isinstance(found, list) else [str(n) for n in found]
+        names_ = answer.get("names") if status == 200 and isinstance(answer, dict) else None
+        return sorted(self._own) if not isinstance(names_, list) else [str(n) for n in names_]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.set(name, value)
 
     def __getitem__(self, name: str) -> Any:
         missing = object()
-        found = self.get(name, missing)
-        if found is missing:
+        value = self.get(name, missing)
+        if value is missing:
             raise KeyError(name)
-        return found
+        return value
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
@@ -139,8 +139,8 @@ def _about() -> dict[str, Any]:
     return answer if status == 200 and isinstance(answer, dict) else {}
 
 
-def _said(what: str, said: dict[str, Any], limit: int) -> bool:
-    return _accepted(_call("POST", "/v1/" + what, _json(said, "a " + what, limit + MAX_MARK)))
+def _said(what: str, body: dict[str, Any], limit: int) -> bool:
+    return _accepted(_call("POST", "/v1/" + what, _json(body, "a " + what, limit + MAX_MARK)))
 
 
 def _accepted(came: tuple[int, Any]) -> bool:
@@ -197,10 +197,10 @@ def _call(method: str, path: str, body: str = "") -> tuple[int, Any]:
     if not address:
         return _NOBODY
     try:
-        place = urlsplit(address)
+        url = urlsplit(address)
         # By hand: `http.client` takes longer to load than all calls of most programs.
-        with socket.create_connection((place.hostname, place.port or 80), _WAIT_S) as conn:
-            conn.sendall(_request(method, path, place.netloc, body.encode("utf-8")))
+        with socket.create_connection((url.hostname, url.port or 80), _WAIT_S) as conn:
+            conn.sendall(_request(method, path, url.netloc, body.encode("utf-8")))
             return _parsed(_received(conn))
     except (OSError, ValueError, TypeError):
         return _NOBODY

@@ -67,8 +67,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a scenario as one test for each of its cases."""
     if not any(fnmatchcase(file_path.name, pattern) for pattern in _SCENARIOS):
         return None
-    found: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
-    return found
+    collector: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return collector
 
 
 @pytest.fixture
@@ -96,8 +96,10 @@ class Paddock:
         try:
             return self._cassettes.run(self._request(command, {**self._common, **words}))
         except PaddockError as error:
-            said = str(error)
-        pytest.fail(said, pytrace=False)  # out here: it is no error while another one was handled
+            message = str(error)
+        pytest.fail(
+            message, pytrace=False
+        )  # out here: it is no error while another one was handled
 
     def _request(self, command: Sequence[str], words: Mapping[str, Any]) -> Any:
         from paddock.run.scenarios.cassettes import requested_run
@@ -121,15 +123,15 @@ class ScenarioFile(pytest.File):
             cases = prepare(scenarios_in(self.path), is_offline=is_offline, trust=trust)
         except (InvalidInput, NotTrusted) as error:
             raise self.CollectError(str(error)) from None
-        for one in cases:
-            yield ScenarioItem.from_parent(self, name=one.case.name, prepared=one)
+        for prepared in cases:
+            yield ScenarioItem.from_parent(self, name=prepared.case.name, prepared=prepared)
 
 
 class ScenarioItem(pytest.Item):
     """One case of a scenario."""
 
-    def __init__(self, *, prepared: Prepared, **words: Any) -> None:
-        super().__init__(**words)
+    def __init__(self, *, prepared: Prepared, **options: Any) -> None:
+        super().__init__(**options)
         self._prepared = prepared
 
     def runtest(self) -> None:
@@ -162,20 +164,20 @@ class _Unexpected(Exception):
 
 
 def _mode(config: pytest.Config) -> str:
-    said = config.getoption("--paddock-record") or config.getini("paddock_record")
-    if said not in _MODES:
-        raise pytest.UsageError(f"paddock_record: {said!r} is none of {', '.join(_MODES)}")
-    return str(said)
+    mode = config.getoption("--paddock-record") or config.getini("paddock_record")
+    if mode not in _MODES:
+        raise pytest.UsageError(f"paddock_record: {mode!r} is none of {', '.join(_MODES)}")
+    return str(mode)
 
 
 def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return the options of the markers; the one nearest to the test wins."""
-    words: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
+    options: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
     for marker in reversed(list(request.node.iter_markers("paddock"))):
         if marker.args:
             raise pytest.UsageError("@pytest.mark.paddock takes only names, as in file='a.yaml'")
-        words.update(marker.kwargs)
-    return words
+        options.update(marker.kwargs)
+    return options
 
 
 def _test_name(request: pytest.FixtureRequest) -> str:

@@ -262,7 +262,7 @@ def _is_same_id(cell: object, expected: int) -> bool:
 
 
 def _make_result(data: Mapping[str, Any], is_main: bool) -> Result:
-    known: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for mime, value in data.items():
         name = _FIELDS.get(mime)
@@ -271,8 +271,8 @@ def _make_result(data: Mapping[str, Any], is_main: bool) -> Result:
         elif name != "json" and not isinstance(value, str):
             raise _malformed(f"display: {mime} must be text")
         else:
-            known[name] = value
-    return Result(**known, extra=extra, is_main_result=is_main)
+            fields[name] = value
+    return Result(**fields, extra=extra, is_main_result=is_main)
 
 
 def _error(message: dict[str, Any]) -> ExecutionError:

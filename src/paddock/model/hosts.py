@@ -123,18 +123,18 @@ def _check_name(host: str) -> None:
 
 def _address(host: str) -> str:
     try:
-        found = ip_address(host)
+        address = ip_address(host)
     except ValueError:
         raise InvalidInput(
             f"{host[:60]!r} is neither a name nor an address",
             hint="write IPv4 as four numbers, as in 127.0.0.1",
         ) from None
-    if isinstance(found, IPv6Address):
-        if found.scope_id is not None:
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
             raise InvalidInput(f"{host[:60]!r}: an address with a zone is not supported")
         # The same machine, and rules about its IPv4 address must see it.
-        return str(found.ipv4_mapped or found)
-    return str(found)
+        return str(address.ipv4_mapped or address)
+    return str(address)
 
 
 def _ascii(text: str) -> str:
@@ -155,7 +155,9 @@ def _ascii(text: str) -> str:
 def _a_label(label: str, text: str) -> str:
     if label.isascii():
         return label
-    is_plain = all(one == "-" or unicodedata.category(one) in _LETTERS for one in label)
+    is_plain = all(
+        character == "-" or unicodedata.category(character) in _LETTERS for character in label
+    )
     is_framed = label[0] != "-" != label[-1] and unicodedata.category(label[0])[0] != "M"
     if not is_plain or not is_framed or label[2:4] == "--":
         raise InvalidInput(f"{text[:60]!r} is not a host", hint="write letters, digits and -")

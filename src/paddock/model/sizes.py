@@ -65,8 +65,10 @@ def _unit_hint(text: str, units: dict[str, float] | dict[str, int]) -> str | Non
     number, unit = match[1], match[2].lower()
     if "ms" not in units:
         return f"write {number}{match[2]}B" if f"{unit}b" in units else None
-    words = (("sec", "s"), ("min", "m"), ("hour", "h"), ("hr", "h"), ("day", "d"))
-    return next((f"write {number}{ours}" for word, ours in words if unit.startswith(word)), None)
+    spellings = (("sec", "s"), ("min", "m"), ("hour", "h"), ("hr", "h"), ("day", "d"))
+    return next(
+        (f"write {number}{ours}" for word, ours in spellings if unit.startswith(word)), None
+    )
 
 
 def _quantity(

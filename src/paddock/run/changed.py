@@ -319,13 +319,13 @@ def _covered(store: TreeStore, node: Node, source: str) -> Iterator[str]:
     pending = [("", node)]
     while pending:
         below, node = pending.pop()
-        there = {one.name: one for one in store.nodes(node)}
+        there = {child.name: child for child in store.nodes(node)}
         for name in names_in(os.path.join(source, below)):
-            one, path = there.get(name), f"{below}{name}"
-            if one is None or one.kind is NodeKind.WHITEOUT:
+            child, path = there.get(name), f"{below}{name}"
+            if child is None or child.kind is NodeKind.WHITEOUT:
                 yield path
-            elif one.kind is NodeKind.DIR:
-                pending.append((f"{path}/", one))
+            elif child.kind is NodeKind.DIR:
+                pending.append((f"{path}/", child))
 
 
 def _kind(change: TreeChange, source: str) -> str | None:

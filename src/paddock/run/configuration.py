@@ -113,10 +113,10 @@ def template_digest(name: str) -> str | None:
     try:
         if name == "host":
             stamp = os.stat(_PACKAGES)
-            told = f"{stamp.st_size} {stamp.st_mtime_ns}"
+            stamps = f"{stamp.st_size} {stamp.st_mtime_ns}"
         else:
             stamp = os.stat(name.removeprefix("dir:"))
-            told = f"{stamp.st_ino} {stamp.st_mtime_ns}"
+            stamps = f"{stamp.st_ino} {stamp.st_mtime_ns}"
     except OSError:
         return None
-    return hashlib.sha256(f"{name} {told}".encode()).hexdigest()
+    return hashlib.sha256(f"{name} {stamps}".encode()).hexdigest()

@@ -46,19 +46,19 @@ def disk_use(home: Home) -> list[DiskUse]:
         DiskUse("caches", _bytes([home.cache]), None, "built when missing"),
         DiskUse("index", _bytes(index), None, "of the runs; paddock reindex makes it again"),
     ]
-    known = [home.runs, home.trees, home.worlds, home.snapshots, home.templates, home.layers,
+    listed = [home.runs, home.trees, home.worlds, home.snapshots, home.templates, home.layers,
              home.pool_image, home.root / "postgres", home.cache, *index]  # fmt: skip
-    others = [path for path in home.root.iterdir() if path not in known]
+    others = [path for path in home.root.iterdir() if path not in listed]
     return [*parts, DiskUse("other", _bytes(others), None, "keys, approvals, drafts, trust")]
 
 
-def _bytes(places: Iterable[Path]) -> int:
+def _bytes(paths: Iterable[Path]) -> int:
     total = 0
-    for place in places:
-        if place.is_dir():
-            total += tree_bytes(place)
-        elif place.exists():
-            total += os.stat(place).st_blocks * _BLOCK
+    for path in paths:
+        if path.is_dir():
+            total += tree_bytes(path)
+        elif path.exists():
+            total += os.stat(path).st_blocks * _BLOCK
     return total
 
 

@@ -38,8 +38,8 @@ _MAX_ERROR = 200
 def home_of(directory: Path) -> Home:
     """Return the home that contains a run and its trees; for a run that was copied elsewhere, the
     user's own home."""
-    place = Path(os.path.realpath(directory)).parent.parent
-    return Home(place) if (place / "trees").is_dir() else Home.find()
+    root = Path(os.path.realpath(directory)).parent.parent
+    return Home(root) if (root / "trees").is_dir() else Home.find()
 
 
 def store_of(home: Home) -> TreeStore:

@@ -173,8 +173,8 @@ class RunHistory:
         return HistoryStep(whole, self._state_of(step.number), is_cut)
 
     def _state_of(self, number: int) -> StepState:
-        place = bisect_left(self.step_numbers, number)
-        before = self.step_numbers[place - 1] if place else -1
+        index = bisect_left(self.step_numbers, number)
+        before = self.step_numbers[index - 1] if index else -1
         tree, positions = _until(self._trees, number), _until(self._positions, number) or {}
         return StepState(
             tree,

@@ -97,9 +97,9 @@ def badge(text: object, tone: Tone = "quiet") -> Markup:
 
 def code(text: object, most: int = MAX_TEXT) -> Markup:
     """Render code; short pieces are kept on one line."""
-    words = escaped(text, most)
-    kind = "short" if len(words) <= _SHORT else "long"
-    return Markup(f'<code class="{kind}">{words}</code>')
+    markup = escaped(text, most)
+    kind = "short" if len(markup) <= _SHORT else "long"
+    return Markup(f'<code class="{kind}">{markup}</code>')
 
 
 def details(summary: Part, *parts: Part, is_open: bool = False) -> Markup:

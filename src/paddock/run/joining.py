@@ -18,10 +18,10 @@ _AT_FDCWD = -100
 _RECONFIGURE = 7
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Return 0, or the number of the error."""
     libc = ctypes.CDLL(None, use_errno=True)
-    owner, mounts, *targets = words
+    owner, mounts, *targets = arguments
     paths = [os.fsencode(target) for target in targets]
     if libc.setns(int(owner), _CLONE_NEWUSER) or libc.setns(int(mounts), _CLONE_NEWNS):
         return ctypes.get_errno()

@@ -56,12 +56,12 @@ def _refresh_from_here(init_pid: int, targets: Sequence[str]) -> None:
 
 
 def _refresh(root: int, target: str) -> None:
-    place = open_in_root(root, os.fsencode(target), os.O_PATH | os.O_CLOEXEC)
+    mount = open_in_root(root, os.fsencode(target), os.O_PATH | os.O_CLOEXEC)
     try:
         # Root has the right to mount here and in the sandbox's namespace, which is a child.
-        picked = _call(_NR_FSPICK, place, b"", _FSPICK_CLOEXEC | _FSPICK_EMPTY_PATH)
+        picked = _call(_NR_FSPICK, mount, b"", _FSPICK_CLOEXEC | _FSPICK_EMPTY_PATH)
     finally:
-        os.close(place)
+        os.close(mount)
     try:
         _call(_NR_FSCONFIG, picked, _RECONFIGURE, None, None, 0)
     finally:
@@ -76,9 +76,9 @@ def _refresh_from_inside(init_pid: int, targets: Sequence[str]) -> None:
     try:
         owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
         try:
-            words = [sys.executable, "-I", "-S", joining.__file__, str(owner), str(mounts)]
+            command = [sys.executable, "-I", "-S", joining.__file__, str(owner), str(mounts)]
             done = subprocess.run(
-                [*words, *targets],
+                [*command, *targets],
                 pass_fds=(owner, mounts),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -34,7 +34,7 @@ class Removed(msgspec.Struct, frozen=True):
 
 def needed_by(chosen: Sequence[Path], rows: Iterable[RunRow]) -> dict[str, list[str]]:
     """Return the chosen runs that other runs were forked or replayed from, each with those runs."""
-    names = {one.name for one in chosen}
+    names = {directory.name for directory in chosen}
     needed: dict[str, list[str]] = {}
     for row in rows:
         name = Path(row.directory).name
@@ -51,15 +51,15 @@ def without_needed(
     left, kept = list(chosen), dict[str, list[str]]()
     while needed := needed_by(left, rows):
         kept |= needed
-        left = [one for one in left if one.name not in needed]
+        left = [directory for directory in left if directory.name not in needed]
     return left, kept
 
 
 def check_removable(chosen: Sequence[Path], rows: Sequence[RunRow]) -> None:
     """Raise Conflict for a run that is still going, or that another run comes from."""
-    for one in chosen:
-        if is_held(one):
-            raise Conflict(f"the run {one.name} is still going", hint="paddock kill ends it")
+    for directory in chosen:
+        if is_held(directory):
+            raise Conflict(f"the run {directory.name} is still going", hint="paddock kill ends it")
     for run, by in needed_by(chosen, rows).items():
         shown = ", ".join(by[:_SHOWN]) + (", ..." if len(by) > _SHOWN else "")
         raise Conflict(
@@ -74,9 +74,9 @@ def remove_runs(home: Home, chosen: Sequence[Path], rows: Sequence[RunRow]) -> R
     check_removable(chosen, rows)
     _empty_trash(home)
     began = {Path(row.directory).name: row.started_at for row in rows}
-    for directory in sorted(chosen, key=lambda one: began.get(one.name, 0), reverse=True):
+    for directory in sorted(chosen, key=lambda run: began.get(run.name, 0), reverse=True):
         _take_away(home, directory)
-    names = tuple(one.name for one in chosen)
+    names = tuple(run.name for run in chosen)
     try:
         return Removed(names, with_trees_in_use(home, store_of(home).gc))
     except PaddockError as error:  # no tree is removed where it is not known who needs it
@@ -87,23 +87,23 @@ def _take_away(home: Home, directory: Path) -> None:
     """Remove one run. It is renamed first, so that nobody finds half of it."""
     if is_held(directory):
         raise Conflict(f"the run {directory.name} is still going", hint="paddock kill ends it")
-    for place in (home.worlds / directory.name, directory):
-        discard(home, place)
+    for path in (home.worlds / directory.name, directory):
+        discard(home, path)
 
 
-def discard(home: Home, place: Path) -> None:
+def discard(home: Home, path: Path) -> None:
     """Remove a directory of the home; it is renamed first. It may be gone already."""
     gone = home.cache / f"{TRASH}{secrets.token_hex(8)}"
     with contextlib.suppress(FileNotFoundError):
-        os.rename(place, gone)
+        os.rename(path, gone)
         remove_tree(gone)
 
 
 def _empty_trash(home: Home) -> None:
     """Remove what a crash left of earlier removals."""
-    for place in home.cache.glob(f"{TRASH}*"):
+    for path in home.cache.glob(f"{TRASH}*"):
         with contextlib.suppress(FileNotFoundError):
-            remove_tree(place)
+            remove_tree(path)
 
 
 def with_trees_in_use(home: Home, collect: Callable[[Iterable[str]], int]) -> int:

@@ -359,7 +359,7 @@ class RunSession:
 
 def _check_own(spec: Spec) -> None:
     """Raise InvalidInput if what a replayed past writes again would reach somebody's files."""
-    shared = [one.target for one in spec.mounts if one.mode is MountMode.WRITE]
+    shared = [mount.target for mount in spec.mounts if mount.mode is MountMode.WRITE]
     if shared:
         raise InvalidInput(
             f"{', '.join(shared)}: mounted for writing, and what was written there in the past"

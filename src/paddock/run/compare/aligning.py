@@ -94,18 +94,18 @@ class _Aligner:
         if cuts > _MAX_CUTS:
             yield from _gap(on)
             return
-        found = cuts < _MAX_CUTS and (self._anchors(on, "exact") or self._anchors(on, "alike"))
+        anchors = cuts < _MAX_CUTS and (self._anchors(on, "exact") or self._anchors(on, "alike"))
         # Nothing occurs once: the first of a sort belongs to the first, the second to the second.
         yield from self.between(
-            on, found or self._counted(on), cuts + 1 if found else _MAX_CUTS + 1
+            on, anchors or self._counted(on), cuts + 1 if anchors else _MAX_CUTS + 1
         )
 
     def _anchors(self, on: _Stretch, name: str) -> list[tuple[int, int]]:
         mine = _once(
-            range(on.a, on.a_end), [getattr(one, name) for one in self.here[on.a : on.a_end]]
+            range(on.a, on.a_end), [getattr(step, name) for step in self.here[on.a : on.a_end]]
         )
         yours = _once(
-            range(on.b, on.b_end), [getattr(one, name) for one in self.there[on.b : on.b_end]]
+            range(on.b, on.b_end), [getattr(step, name) for step in self.there[on.b : on.b_end]]
         )
         return _rising([(at, yours[sign]) for sign, at in mine.items() if sign in yours])
 
@@ -167,12 +167,12 @@ def _gap(on: _Stretch) -> Iterator[Row]:
     yield from ((None, b) for b in range(on.b, on.b_end))
 
 
-def _common(one: Sign, other: Sign) -> int:
-    if one.exact == other.exact:
+def _common(sign: Sign, other: Sign) -> int:
+    if sign.exact == other.exact:
         return _EQUAL
-    if one.alike == other.alike:
+    if sign.alike == other.alike:
         return _ALIKE
-    return _NEAR if one.near == other.near else 0
+    return _NEAR if sign.near == other.near else 0
 
 
 def _once(places: range, signs: list[Hashable]) -> dict[Hashable, int]:

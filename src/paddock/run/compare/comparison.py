@@ -55,7 +55,7 @@ class Column(msgspec.Struct, frozen=True):
             "outcomes": dict(report.outcomes),
             "answers": asdict(report.answers),
             "drafts": report.drafted,
-            "alerts": [{"alert": one.name, "times": one.times} for one in report.alerts],
+            "alerts": [{"alert": alert.name, "times": alert.times} for alert in report.alerts],
             "spent": asdict(report.spent),
             "money": self.money,
             "faults": dict(report.faults),
@@ -91,8 +91,8 @@ class Comparison(msgspec.Struct, frozen=True, dict=True):
         return {
             "format": FORMAT,
             "is_same": self.is_same,
-            "runs": [one.as_json() for one in self.columns],
-            "groups": [[one.trail.run for one in group] for group in self.groups],
+            "runs": [column.as_json() for column in self.columns],
+            "groups": [[column.trail.run for column in group] for group in self.groups],
             "against_first": [
                 _against(*both) for both in zip(self.pairings, self.ends, strict=True)
             ],
@@ -134,8 +134,8 @@ def _origin(trail: Trail, first: Trail) -> str:
     if lineage is None:
         return ""
     of = "" if lineage.run == first.run else f" of {lineage.run}"
-    place = "" if lineage.at is None else f" at {lineage.at}"
-    return f"{trail.report.kind}{of}{place}"[:MAX_WORDS]
+    at = "" if lineage.at is None else f" at {lineage.at}"
+    return f"{trail.report.kind}{of}{at}"[:MAX_WORDS]
 
 
 def _sameness(trail: Trail) -> str:

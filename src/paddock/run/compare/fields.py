@@ -27,16 +27,19 @@ class FieldDifference(msgspec.Struct, frozen=True):
     def as_json(self) -> dict[str, Any]:
         """Return it for programs. A side that does not have the value has no key."""
         sides = {"a": self.here, "b": self.there}
-        return {"at": self.at, **{key: one for key, one in sides.items() if one is not ABSENT}}
+        return {
+            "at": self.at,
+            **{key: value for key, value in sides.items() if value is not ABSENT},
+        }
 
 
 def differences(here: Any, there: Any, *, is_full: bool = False) -> list[FieldDifference]:
     """Return the differences, at most `limit` of them, each shortened unless whole values are
     wanted."""
-    found = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
+    fields = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
     if is_full:
-        return found
-    return [FieldDifference(one.at, *windows(one.here, one.there)) for one in found]
+        return fields
+    return [FieldDifference(field.at, *windows(field.here, field.there)) for field in fields]
 
 
 def shortened(value: Any, most: int = MAX_VALUE) -> Any:
@@ -59,8 +62,8 @@ def windows(here: Any, there: Any, most: int = MAX_VALUE) -> tuple[Any, Any]:
 
 
 def _parting(here: str, there: str) -> int:
-    for at, (one, other) in enumerate(zip(here, there, strict=False)):
-        if one != other:
+    for at, (ours, theirs) in enumerate(zip(here, there, strict=False)):
+        if ours != theirs:
             return at
     return min(len(here), len(there))
 
@@ -88,9 +91,9 @@ def _walk_mapping(
 def _walk_list(
     at: str, here: Sequence[Any], there: Sequence[Any], depth: int
 ) -> Iterator[FieldDifference]:
-    for place in range(max(len(here), len(there))):
-        mine, yours = (one[place] if place < len(one) else ABSENT for one in (here, there))
-        yield from _walk(f"{at}[{place}]", mine, yours, depth + 1)
+    for index in range(max(len(here), len(there))):
+        mine, yours = (side[index] if index < len(side) else ABSENT for side in (here, there))
+        yield from _walk(f"{at}[{index}]", mine, yours, depth + 1)
 
 
 def _walk_text(at: str, here: Any, there: Any, depth: int) -> Iterator[FieldDifference]:
@@ -111,6 +114,6 @@ def _parsed(value: Any) -> Any:
         return None
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(value: Any, other: Any) -> bool:
     """Compare two values strictly: 1 is neither true nor 1.0."""
-    return type(one) is type(other) and bool(one == other)
+    return type(value) is type(other) and bool(value == other)

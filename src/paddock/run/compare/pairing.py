@@ -69,7 +69,7 @@ class FirstDifference(msgspec.Struct, frozen=True):
             "b_step": None if yours is None else yours.step,
             "a": self.here,
             "b": self.there,
-            "differences": [one.as_json() for one in self.fields],
+            "differences": [field.as_json() for field in self.fields],
         }
 
 
@@ -85,9 +85,9 @@ class Pairing(msgspec.Struct, frozen=True):
     @property
     def counts(self) -> dict[str, int]:
         """The number of pairs of each sort."""
-        found = Counter(pair.what for pair in self.pairs)
+        counts = Counter(pair.what for pair in self.pairs)
         order = ["same", *(f"{part} changed" for part in Part), "only in A", "only in B"]
-        return {what: found[what] for what in order if found[what]}
+        return {what: counts[what] for what in order if counts[what]}
 
 
 def pair(here: Trail, there: Trail, *, is_full: bool = False) -> Pairing:
@@ -116,12 +116,12 @@ def _same_steps(
 ) -> list[Row]:
     """Return the pairs of a common past, in which steps have the same numbers. What a journal
     claims must fit all the same."""
-    theirs = {step.step: (place, step.key) for place, step in enumerate(yours)}
+    theirs = {step.step: (index, step.key) for index, step in enumerate(yours)}
     rows: list[Row] = []
-    for place, step in enumerate(mine):
+    for index, step in enumerate(mine):
         other, key = theirs.get(step.step, (0, None))
         if key == step.key and (shared is None or step.step < shared):
-            rows.append((place, other))
+            rows.append((index, other))
     return rows
 
 
@@ -156,21 +156,21 @@ def _first(
 ) -> FirstDifference | None:
     """Return the first difference in time. The answer to the agent's own command is the last thing
     that happens in a run, although the command is its first step."""
-    found: tuple[float, int, Pair, Part] | None = None
+    first: tuple[float, int, Pair, Part] | None = None
     # The record of the pair before, for steps that the first run does not have.
     before = -1.0
-    for number, one in enumerate(pairs):
-        before = _number(one.here, Proposed) if one.here is not None else before + 0.5
-        for part in one.parts:
-            moment = _moment(one, part, before)
-            if found is None or (moment, number) < found[:2]:
-                found = (moment, number, one, part)
-    return None if found is None else details(here, there, *found[2:], is_full=is_full)
+    for number, candidate in enumerate(pairs):
+        before = _number(candidate.here, Proposed) if candidate.here is not None else before + 0.5
+        for part in candidate.parts:
+            position = _moment(candidate, part, before)
+            if first is None or (position, number) < first[:2]:
+                first = (position, number, candidate, part)
+    return None if first is None else details(here, there, *first[2:], is_full=is_full)
 
 
-def _moment(one: Pair, part: Part, before: float) -> float:
+def _moment(pair: Pair, part: Part, before: float) -> float:
     is_late = part in (Part.OUTCOME, Part.ANSWER)
-    return _number(one.here, Settled) if one.here is not None and is_late else before
+    return _number(pair.here, Settled) if pair.here is not None and is_late else before
 
 
 def _number(step: ComparedStep, event: type[Proposed] | type[Settled]) -> float:
@@ -203,5 +203,5 @@ def _whole(trail: Trail, step: Step) -> Step:
     return Step(step.number, [whole_record(trail.log, record) for record in step.records])
 
 
-def _shortened(told: JsonObject | None) -> JsonObject | None:
-    return None if told is None else {key: shortened(value) for key, value in told.items()}
+def _shortened(result: JsonObject | None) -> JsonObject | None:
+    return None if result is None else {key: shortened(value) for key, value in result.items()}

@@ -174,6 +174,6 @@ def shared_before(here: Trail, there: Trail) -> int | None:
     return None if None in ends else max(end for end in ends if end is not None)
 
 
-def _nearer(one: int | None, other: int | None) -> int | None:
-    ends = [end for end in (one, other) if end is not None]
+def _nearer(step: int | None, other: int | None) -> int | None:
+    ends = [end for end in (step, other) if end is not None]
     return min(ends) if ends else None

@@ -30,8 +30,8 @@ def divergence_text(pairing: Pairing) -> str:
             sides = [step.result for step in (here, there)]
         case _:
             sides = []
-    said = f" ({sides[0]}, then {sides[1]})" if sides else ""
-    return f"step {steps}: the {first.part} differs{said}: {call}"
+    detail = f" ({sides[0]}, then {sides[1]})" if sides else ""
+    return f"step {steps}: the {first.part} differs{detail}: {call}"
 
 
 def parting_text(pairing: Pairing) -> str:
@@ -73,7 +73,7 @@ def spent_text(spent: Spent) -> str:
 def moved_text(money: Mapping[str, int]) -> str:
     """Return amounts such as `refunds 20.00 EUR`. For an unknown currency it is the number in the
     documents."""
-    return ", ".join(_moved(*one) for one in money.items()) or "-"
+    return ", ".join(_moved(*amount) for amount in money.items()) or "-"
 
 
 def _moved(name: str, amount: int) -> str:
@@ -82,12 +82,12 @@ def _moved(name: str, amount: int) -> str:
     return f"{name} {amount}" if text is None else f"{kind} {text}"
 
 
-def said_lines(one: Pair) -> list[str]:
+def said_lines(pair: Pair) -> list[str]:
     """Return what a model answered at a step, in each run where that is not the same."""
-    here, there = (() if step is None else step.says for step in (one.here, one.there))
-    if one.here is None or one.there is None or here == there:
+    here, there = (() if step is None else step.says for step in (pair.here, pair.there))
+    if pair.here is None or pair.there is None or here == there:
         return list(here or there)
-    return [f"{name}: {line}" for name, said in (("A", here), ("B", there)) for line in said]
+    return [f"{name}: {line}" for name, lines in (("A", here), ("B", there)) for line in lines]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -60,11 +60,11 @@ class BackgroundSteps:
         rule = self.rule_of(view)
         if rule is None:
             return None
-        place = _place(view.kind, view.parts)
-        left = self._left.get(place)
+        endpoint = _place(view.kind, view.parts)
+        left = self._left.get(endpoint)
         if not left:
-            return Background(rule, self._last.get(place), is_repeat=True)
-        row = self._last[place] = left.popleft()
+            return Background(rule, self._last.get(endpoint), is_repeat=True)
+        row = self._last[endpoint] = left.popleft()
         return Background(rule, row)
 
 
@@ -74,7 +74,7 @@ def _rule_of(
     if not rules or kind not in _KINDS or _is_question(kind, parts):
         return None
     action = Action(kind, name, parts, Effect.WRITE)
-    return next((one.text for one in rules if one.means(action)), None)
+    return next((rule.text for rule in rules if rule.means(action)), None)
 
 
 def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:

@@ -20,10 +20,10 @@ class Bindings:
 
     def fits(self, recorded: Id, proposed: Id, more: Mapping[Id, Id]) -> bool:
         """Return whether the two ids may be a pair, given `more` pairs that are not added yet."""
-        known = self._new.get(recorded, more.get(recorded))
-        if known is not None:
+        bound = self._new.get(recorded, more.get(recorded))
+        if bound is not None:
             # A recorded answer may have told the agent the recorded id.
-            return proposed in (known, recorded)
+            return proposed in (bound, recorded)
         other = self._recorded.get(proposed, recorded)
         return other == recorded and proposed not in more.values()
 
@@ -34,10 +34,10 @@ class Bindings:
 
     def translate(self, text: str) -> str:
         """Replace the recorded ids in a recorded text by the new ones."""
-        found = [one for one in self._new if isinstance(one, str) and self._is_in(one, text)]
-        for one in sorted(found, key=len, reverse=True):
-            text = text.replace(one, str(self._new[one]))
+        ids = [id_ for id_ in self._new if isinstance(id_, str) and self._is_in(id_, text)]
+        for id_ in sorted(ids, key=len, reverse=True):
+            text = text.replace(id_, str(self._new[id_]))
         return text
 
-    def _is_in(self, one: str, text: str) -> bool:
-        return len(one) >= _MIN_INSIDE and one in text
+    def _is_in(self, id_: str, text: str) -> bool:
+        return len(id_) >= _MIN_INSIDE and id_ in text

@@ -41,7 +41,7 @@ class Candidates:
     def __init__(self, rows: Sequence[RecordedStep], rules: Rules, turns: Turns) -> None:
         self._rules = rules
         self._turns = turns
-        self._is_deep = any(one.is_at(("path",)) for one in rules.vary)
+        self._is_deep = any(rule.is_at(("path",)) for rule in rules.vary)
         self._has_come = turns.has_come
         self._views = {row.number: row_view(row) for row in rows}
         self._exact: dict[bytes, deque[RecordedStep]] = {}
@@ -58,10 +58,10 @@ class Candidates:
         """Return the earliest equal step that has not come. A step that is equal in every part goes
         before steps that are equal by a rule, and one with the same body before those with only the
         same head."""
-        found = self._equal(view, bindings)
-        if found is None and view.sent is not None:
+        equal = self._equal(view, bindings)
+        if equal is None and view.sent is not None:
             return self._equal(replace(view, sent=None), bindings)
-        return found
+        return equal
 
     def _equal(self, view: View, bindings: Bindings) -> Equal | None:
         has_ids = self._rules.has_ids or view.has_ids
@@ -86,8 +86,8 @@ class Candidates:
     ) -> tuple[RecordedStep, tuple[Difference, ...]]:
         """Return the most similar step, the earliest of several, and its differences."""
 
-        def similarity(found: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
-            return _similarity(self._views[found[0].number], view, found[1])
+        def similarity(candidate: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
+            return _similarity(self._views[candidate[0].number], view, candidate[1])
 
         return max(((row, self._differences(row, view, bindings)) for row in rows), key=similarity)
 
@@ -146,4 +146,4 @@ def _similarity(
 ) -> tuple[int, int]:
     """Rank a candidate: the same endpoint counts more than the same content."""
     pairs = zip(recorded.place, proposed.place, strict=False)
-    return sum(one == other for one, other in pairs), -len(differences)
+    return sum(value == other for value, other in pairs), -len(differences)

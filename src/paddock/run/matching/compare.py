@@ -107,8 +107,8 @@ class Comparison:
     def _path(self, ours: str, theirs: str) -> None:
         (first, *mine), (head, *others) = ours.split("/"), theirs.split("/")
         is_alike = (first, len(mine)) == (head, len(others)) and all(
-            self._may_be(("path", index), one, other)
-            for index, (one, other) in enumerate(zip(mine, others, strict=True))
+            self._may_be(("path", index), segment, other)
+            for index, (segment, other) in enumerate(zip(mine, others, strict=True))
         )
         if not is_alike and not self._may_be(("path",), ours, theirs):
             self._differ("path", ours, theirs)
@@ -121,18 +121,18 @@ class Comparison:
             if ours != theirs:
                 self._differ("query", _joined(ours), _joined(theirs))
             return
-        for one, other in zip(ours, theirs, strict=True):
-            name = unquote_plus(one[0])
-            if not self._is_same_pair(("query", name), one, other):
-                self._differ(f"query{step_in(name)}", one[-1], other[-1])
+        for pair, other in zip(ours, theirs, strict=True):
+            name = unquote_plus(pair[0])
+            if not self._is_same_pair(("query", name), pair, other):
+                self._differ(f"query{step_in(name)}", pair[-1], other[-1])
 
-    def _is_same_pair(self, place: Place, one: list[str], other: list[str]) -> bool:
-        if len(one) != len(other):  # `a` and `a=` are two things to a server
+    def _is_same_pair(self, place: Place, pair: list[str], other: list[str]) -> bool:
+        if len(pair) != len(other):  # `a` and `a=` are two things to a server
             return False
-        mine, others = unquote_plus(one[-1]), unquote_plus(other[-1])
-        if mine == others and one != other:
+        mine, others = unquote_plus(pair[-1]), unquote_plus(other[-1])
+        if mine == others and pair != other:
             return False  # the same in another spelling
-        return len(one) == 1 or self._may_be(place, mine, others)
+        return len(pair) == 1 or self._may_be(place, mine, others)
 
     def _value(self, place: Place, ours: Any, theirs: Any) -> None:
         if self._is_full:
@@ -185,7 +185,9 @@ class Comparison:
             return False
         rules = self._rules.at(_words(at)) if self._rules.vary else []
         self._has_varied_body |= at.startswith("body") and bool(rules)
-        return any(one.as_ == "any" or (one.is_id and self._is_pair(ours, theirs)) for one in rules)
+        return any(
+            rule.as_ == "any" or (rule.is_id and self._is_pair(ours, theirs)) for rule in rules
+        )
 
     def _measures(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         """Compare the sizes of bodies. Bodies that are equal as JSON may have another order of
@@ -216,10 +218,10 @@ class Comparison:
         entries_here = self._entries(place)
         if type(ours) is type(theirs) and ours == theirs:
             # Where an id is declared, an equal one must fit its pairs like any other.
-            if any(one.is_id and one.allows(ours) for one in self._rules.at(place)):
+            if any(rule.is_id and rule.allows(ours) for rule in self._rules.at(place)):
                 return False
-            return all(self._fits(one, ours, theirs) for one in entries_here if one.is_id)
-        if any(self._allows(one, ours, theirs) for one in entries_here):
+            return all(self._fits(rule, ours, theirs) for rule in entries_here if rule.is_id)
+        if any(self._allows(rule, ours, theirs) for rule in entries_here):
             return True
         moments = self._rules.moments
         is_free = moments is not None and self._is_moment(moments, ours, theirs)
@@ -235,15 +237,17 @@ class Comparison:
 
     def _is_moment(self, moments: Moments, ours: Any, theirs: Any) -> bool:
         return moments.allow(ours, theirs) and all(
-            self._is_pair(one, other) for one, other in moments.drawn_ids(ours, theirs)
+            self._is_pair(id_, other) for id_, other in moments.drawn_ids(ours, theirs)
         )
 
     def _entries(self, place: Place) -> tuple[Volatile, ...]:
         """Return the entries of the list of volatile fields that apply to a location."""
         if len(place) != 2 or place[0] not in ("headers", "query") or not isinstance(place[1], str):
             return ()
-        found = entries("header" if place[0] == "headers" else "query", place[1])
-        return tuple(one for one in found if one.beside is None or one.beside in self._names)
+        listed = entries("header" if place[0] == "headers" else "query", place[1])
+        return tuple(
+            entry for entry in listed if entry.beside is None or entry.beside in self._names
+        )
 
     def _allows(self, entry: Volatile, ours: Any, theirs: Any) -> bool:
         """Return whether an entry lets a value be another one."""

@@ -114,30 +114,30 @@ class Matcher:
                 return background
         if self.is_live:
             return Live()
-        found = self._candidates.equal(view, self._bindings)
+        equal = self._candidates.equal(view, self._bindings)
         again = self._asked.get(view.digest)
-        if found is None:
+        if equal is None:
             again = again or self._repeated(view)
             return self._unknown(view) if again is None else Match(again, is_repeat=True)
-        row = found.row
+        row = equal.row
         waits_for = self._waits_for(row)
         if waits_for and not (is_stuck and row.is_contained and again is None):
             return Early(row, waits_for) if again is None else Match(again, is_repeat=True)
         if not row.is_answerable:
             why = (Difference("answer", row.unkept, None),) if row.unkept else ()
             return Mismatch(DivergedBy.UNKEPT, row, why)
-        self._bindings.add(found.pairs)
-        self.varied.update(found.varied)
+        self._bindings.add(equal.pairs)
+        self.varied.update(equal.varied)
         self._take(row, view)
         return Match(row)
 
     def give_up(self, view: View) -> Mismatch:
         """Return the mismatch for an early action that has waited long enough."""
-        found = self._candidates.equal(view, self._bindings)
-        if found is None:
+        equal = self._candidates.equal(view, self._bindings)
+        if equal is None:
             early = self._awaited_end()
             return self._diverged(view) if early is None else _too_early(None, early.waits_for)
-        row = found.row
+        row = equal.row
         return _too_early(row, self._waits_for(row))
 
     def may_answer(self, row: RecordedStep) -> bool:
@@ -155,7 +155,7 @@ class Matcher:
     def give_up_answer(self, row: RecordedStep) -> Mismatch:
         """Return the mismatch for a step that waited too long to be answered: a step that was
         answered before it never came."""
-        late = [one for one in self.held_by(row) if not self._turns.has_come(one)]
+        late = [held for held in self.held_by(row) if not self._turns.has_come(held)]
         late += islice(self._turns.still_to_come(row.answer_n), 1)
         if late:
             return Mismatch(DivergedBy.MISSING, late[0])
@@ -171,11 +171,11 @@ class Matcher:
         often it comes."""
         if self.is_live:
             return Live()
-        found = self._equal_refusals(view)
-        if not found:
+        refusals = self._equal_refusals(view)
+        if not refusals:
             return self._newly_refused(view)
-        self._refused.update(found)
-        return next(row for row in self._all if row.number == found[0])
+        self._refused.update(refusals)
+        return next(row for row in self._all if row.number == refusals[0])
 
     def is_same_body(self, recorded: Mapping[str, Any], came: Mapping[str, Any]) -> bool:
         """Return whether a body that streamed by, and is compared when its answer is given, may be
@@ -188,7 +188,7 @@ class Matcher:
         if isinstance(stable, Mapping) and stable == came.get("stable"):
             self.varied.update([f"{BODY} without {stable['without']}"])
             return True
-        texts = [_uploaded_text(one) for one in (recorded, came)]
+        texts = [_uploaded_text(record) for record in (recorded, came)]
         return all(texts) and self.is_same_text(*texts)
 
     def is_same_text(self, recorded: str, came: str) -> bool:
@@ -280,9 +280,11 @@ class Matcher:
         return Mismatch(DivergedBy.UNKEPT, row, (why, *differences))
 
     def _equal_refusals(self, view: View) -> list[int]:
-        ones = self._refusals.items()
-        exact = [step for step, one in ones if one.digest == view.digest]
-        return exact or [step for step, one in ones if not compare(one, view, self._rules, 1)]
+        refusals = self._refusals.items()
+        exact = [step for step, refusal in refusals if refusal.digest == view.digest]
+        return exact or [
+            step for step, refusal in refusals if not compare(refusal, view, self._rules, 1)
+        ]
 
     def _newly_refused(self, view: View) -> Mismatch:
         """Return the mismatch for a refusal that the record does not have: there the door let the
@@ -345,6 +347,6 @@ def _is_refusal(row: RecordedStep) -> bool:
 
 
 def _too_early(row: RecordedStep | None, waits_for: tuple[RecordedStep, ...]) -> Mismatch:
-    steps = ", ".join(str(one.number) for one in waits_for)
+    steps = ", ".join(str(step.number) for step in waits_for)
     after = f"after step {steps} was answered" if steps else "later"
     return Mismatch(DivergedBy.ORDER, row, (Difference("order", after, "before that"),))

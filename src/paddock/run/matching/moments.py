@@ -67,9 +67,9 @@ class Moments(msgspec.Struct, frozen=True):
         """Yield the pairs of ids in two texts that `allow` lets differ in more than their time.
         What is drawn can be anything, so that the two must belong together from now on."""
         if isinstance(recorded, str) and isinstance(proposed, str):
-            for one, other in zip(_pieces(recorded), _pieces(proposed), strict=True):
-                if one.drawn != other.drawn:
-                    yield one.text, other.text
+            for piece, other in zip(_pieces(recorded), _pieces(proposed), strict=True):
+                if piece.drawn != other.drawn:
+                    yield piece.text, other.text
 
     def _allow_text(self, recorded: str, proposed: str) -> bool:
         if max(len(recorded), len(proposed)) > _MAX_TEXT:
@@ -77,24 +77,24 @@ class Moments(msgspec.Struct, frozen=True):
         if _TOKEN.search(recorded) is None:
             return False
         ours, theirs = _pieces(recorded), _pieces(proposed)
-        for one, other in zip(ours, theirs, strict=False):
-            if one != other and not self._allow_piece(one, other):
+        for piece, other in zip(ours, theirs, strict=False):
+            if piece != other and not self._allow_piece(piece, other):
                 return False
         return next(ours, None) is None and next(theirs, None) is None
 
-    def _allow_piece(self, one: _Piece, other: _Piece) -> bool:
-        if one.span is None or other.span is None or one.spelling != other.spelling:
+    def _allow_piece(self, piece: _Piece, other: _Piece) -> bool:
+        if piece.span is None or other.span is None or piece.spelling != other.spelling:
             return False
-        return _meet(one.span, self.recorded) and _meet(other.span, self.now)
+        return _meet(piece.span, self.recorded) and _meet(other.span, self.now)
 
 
 def is_moment(value: Any) -> bool:
     """Return whether a value is nothing but a timestamp, of whatever year."""
     text = value if isinstance(value, str) else _digits(value) if _is_number(value) else ""
-    found = _TOKEN.fullmatch(text) if len(text) < 64 else None
-    if found is None or found["id"] or found["ulid"]:
+    match = _TOKEN.fullmatch(text) if len(text) < 64 else None
+    if match is None or match["id"] or match["ulid"]:
         return False
-    return _span(found) is not None
+    return _span(match) is not None
 
 
 def is_unix(value: Any) -> bool:
@@ -114,24 +114,24 @@ class _Piece(msgspec.Struct, frozen=True):
 
 def _pieces(text: str) -> Iterator[_Piece]:
     at = 0
-    for found in _TOKEN.finditer(text):
-        span = _span(found)
+    for match in _TOKEN.finditer(text):
+        span = _span(match)
         if span is None:
             continue
-        yield _Piece(text[at : found.start()])
-        yield _Piece(found.group(), span, _spelling(found), _drawn(found))
-        at = found.end()
+        yield _Piece(text[at : match.start()])
+        yield _Piece(match.group(), span, _spelling(match), _drawn(match))
+        at = match.end()
     yield _Piece(text[at:])
 
 
-def _meet(one: Window, other: Window) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def _meet(window: Window, other: Window) -> bool:
+    return window[0] <= other[1] and other[0] <= window[1]
 
 
-def _span(found: re.Match[str]) -> Window | None:
+def _span(match: re.Match[str]) -> Window | None:
     """Return the interval that a text denotes; None if it only looks like a time, such as the 31st
     of February."""
-    part = found.groupdict()
+    part = match.groupdict()
     try:
         if part["id"] or part["ulid"]:
             made_at, _ = _of_id(part)
@@ -170,12 +170,12 @@ def _of_id(part: dict[str, Any]) -> tuple[float, str]:
     return (ticks - _TICKS_BEFORE_1970) / 1e7, f"uuid{part['version']} {part['dash']} {case}"
 
 
-def _drawn(found: re.Match[str]) -> str:
+def _drawn(match: re.Match[str]) -> str:
     """Return clock sequence and node of a UUID of version 1 or 6. Python has the same ones in every
     run; other libraries draw them, once for each process or for each id."""
-    if found["version"] not in ("1", "6"):
+    if match["version"] not in ("1", "6"):
         return ""
-    return found["id"].replace("-", "").lower()[16:]
+    return match["id"].replace("-", "").lower()[16:]
 
 
 def _unix_span(whole: str, fraction: str | None) -> Window | None:
@@ -200,10 +200,10 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _spelling(found: re.Match[str]) -> str:
+def _spelling(match: re.Match[str]) -> str:
     """Return what two timestamps must have in common: format and zone. Of a fraction only its
     presence counts, because some languages drop trailing zeros."""
-    part = found.groupdict()
+    part = match.groupdict()
     if part["id"] or part["ulid"]:
         return _of_id(part)[1]
     if part["u"]:

@@ -67,39 +67,41 @@ class Rules(msgspec.Struct, frozen=True):
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:
         """Return the rules for a location."""
-        return [one for one in self.vary if one.is_at(place)]
+        return [rule for rule in self.vary if rule.is_at(place)]
 
     @property
     def lets_any_body(self) -> bool:
         """Return whether `body=any` is declared."""
-        return any(one.as_ == "any" and one.words == ("body",) for one in self.vary)
+        return any(rule.as_ == "any" and rule.words == ("body",) for rule in self.vary)
 
     @property
     def has_ids(self) -> bool:
-        return any(one.is_id for one in self.vary)
+        return any(rule.is_id for rule in self.vary)
 
 
 STRICT = Rules()
 
 
-def vary_of(said: str | Mapping[str, Any]) -> Vary:
+def vary_of(declared: str | Mapping[str, Any]) -> Vary:
     """Parse `AT=AS`, or `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
-    if isinstance(said, str):
-        at, found, as_ = _parted(said)
-        if not found:
-            raise InvalidInput(f"{said!r:.100} is not PLACE=SHAPE", hint="body.created=date")
-    elif set(said) == {"at", "as"} and all(isinstance(one, str) for one in said.values()):
-        at, as_ = said["at"], said["as"]
+    if isinstance(declared, str):
+        at, separator, as_ = _parted(declared)
+        if not separator:
+            raise InvalidInput(f"{declared!r:.100} is not PLACE=SHAPE", hint="body.created=date")
+    elif set(declared) == {"at", "as"} and all(
+        isinstance(value, str) for value in declared.values()
+    ):
+        at, as_ = declared["at"], declared["as"]
     else:
-        raise InvalidInput(f"{dict(said)!r:.100} is not {{at: PLACE, as: SHAPE}}")
+        raise InvalidInput(f"{dict(declared)!r:.100} is not {{at: PLACE, as: SHAPE}}")
     return Vary(at, as_, _place(at, as_), _pattern(as_))
 
 
-def _parted(said: str) -> tuple[str, str, str]:
+def _parted(declared: str) -> tuple[str, str, str]:
     """Split at the first `=` that is not inside quotes."""
-    end = said.rfind('"]') + 2 if '"]' in said.partition("=re:")[0] else 0
-    at, found, as_ = said[end:].partition("=")
-    return (said[:end] + at).strip(), found, as_.strip()
+    end = declared.rfind('"]') + 2 if '"]' in declared.partition("=re:")[0] else 0
+    at, separator, as_ = declared[end:].partition("=")
+    return (declared[:end] + at).strip(), separator, as_.strip()
 
 
 def _place(at: str, as_: str) -> tuple[str | int, ...]:
@@ -119,12 +121,12 @@ def words_of(at: str) -> tuple[str | int, ...]:
     words: list[str | int] = []
     end = 0
     while end < len(at):
-        found = _WORD.match(at, end)
-        if found is None:
+        match = _WORD.match(at, end)
+        if match is None:
             raise InvalidInput(f"{at!r:.100} names no place", hint="body.items[*].id")
-        quoted, index, name = found.groups()
+        quoted, index, name = match.groups()
         words.append(_word(quoted, index, name))
-        end = found.end()
+        end = match.end()
     return _lowered(words)
 
 

@@ -23,9 +23,9 @@ def side_by_side(differences: Iterable[Difference], width: int = 100) -> str:
     """Render each difference: its location, and below it the recorded and the proposed value."""
     column = max(_MIN_COLUMN, (width - 7) // 2)
     lines = [_row("recorded", " ", "proposed", column)]
-    for one in differences:
-        lines.append(visible(one.at)[: max(width, _MIN_COLUMN)])
-        ours, theirs = _pair(one.recorded, one.proposed)
+    for difference in differences:
+        lines.append(visible(difference.at)[: max(width, _MIN_COLUMN)])
+        ours, theirs = _pair(difference.recorded, difference.proposed)
         lines += _columns(ours, "|", theirs, column)
     return "\n".join(lines)
 
@@ -48,7 +48,10 @@ def visible(text: str) -> str:
     """Escape everything in a text that a terminal would act upon or not show."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if one == " " or _is_shown(one) else _escaped(one) for one in text)
+    return "".join(
+        character if character == " " or _is_shown(character) else _escaped(character)
+        for character in text
+    )
 
 
 def _is_shown(character: str) -> bool:
@@ -69,15 +72,15 @@ def _pair(recorded: Any, proposed: Any) -> tuple[str, str]:
     at = _first_difference(ours, theirs)
     around = ours[at : at + 1] + theirs[at : at + 1]
     start = max(0, at - _LEAD) if max(len(ours), len(theirs)) > MAX_SHOWN else 0
-    cut = [_cut(one, start) for one in (ours, theirs)]
+    cut = [_cut(text, start) for text in (ours, theirs)]
     if not around.isascii():  # letters of two alphabets may look alike
-        cut = [one.encode("ascii", "backslashreplace").decode() for one in cut]
+        cut = [text.encode("ascii", "backslashreplace").decode() for text in cut]
     return cut[0], cut[1]
 
 
-def _first_difference(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _first_difference(text: str, other: str) -> int:
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(text), len(other)))
 
 
 def _cut(text: str, start: int) -> str:
@@ -95,7 +98,10 @@ def _text(value: Any) -> str:
 def _lines(view: View) -> list[str]:
     parts: Mapping[str, Any] = {"kind": str(view.kind), **view.parts}
     if view.keyed:
-        parts = {**parts, "not shown": {at: f"*** ({one[:8]})" for at, one in view.keyed.items()}}
+        parts = {
+            **parts,
+            "not shown": {at: f"*** ({digest[:8]})" for at, digest in view.keyed.items()},
+        }
     spelled = json.dumps(parts, indent=1, sort_keys=True, ensure_ascii=False, default=repr)
     lines = [visible(line)[:MAX_SHOWN] for line in spelled.split("\n")]
     left = len(lines) - MAX_LINES

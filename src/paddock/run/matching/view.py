@@ -68,18 +68,18 @@ def row_view(row: RecordedStep) -> View:
 
 def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]) -> View:
     left = _BY_KIND.get(kind, frozenset())
-    said = {key: value for key, value in arguments.items() if key not in left}
+    compared = {key: value for key, value in arguments.items() if key not in left}
     if kind in _ADDRESSED:
-        parts = _request(_whole(said) if kind is Kind.MODEL else said)
+        parts = _request(_whole(compared) if kind is Kind.MODEL else compared)
     elif kind in _NAMED:
-        parts = {"name": name, "arguments": _plain(said)}
+        parts = {"name": name, "arguments": _plain(compared)}
     else:
-        parts = _plain(said)
+        parts = _plain(compared)
     inner = "arguments" if kind in _NAMED else ""
     places = {_place(pointer, inner): value for pointer, value in keyed.items()}
     common = (kind, *(parts.get(key) for key in _PLACED.get(kind, ("name",))))
     digest = _digest(kind, parts, places)
-    headers = said.get("headers") if kind in _ADDRESSED else None
+    headers = compared.get("headers") if kind in _ADDRESSED else None
     if not isinstance(headers, Mapping):
         return View(kind, name, parts, places, common, digest)
     return View(
@@ -94,22 +94,22 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
     )
 
 
-def _whole(said: dict[str, Any]) -> dict[str, Any]:
+def _whole(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a model request that is there in full, as the body that was sent: it is `body`, or it
     is made of its messages and of `request`, which holds the rest."""
-    if isinstance(said.get("body"), dict):
-        return {key: value for key, value in said.items() if key not in _TOLD_BY_BODY}
-    if not isinstance(said.get("messages"), list):
-        return said
-    request = said.get("request")
+    if isinstance(arguments.get("body"), dict):
+        return {key: value for key, value in arguments.items() if key not in _TOLD_BY_BODY}
+    if not isinstance(arguments.get("messages"), list):
+        return arguments
+    request = arguments.get("request")
     body = dict(request) if isinstance(request, dict) else {}
-    body |= {key: said[key] for key in _SENT if said.get(key) is not None}
+    body |= {key: arguments[key] for key in _SENT if arguments.get(key) is not None}
     left = _TOLD_BY_BODY if isinstance(request, dict) else _TOLD_BY_BODY - _OF_REQUEST
-    return {**{key: value for key, value in said.items() if key not in left}, "body": body}
+    return {**{key: value for key, value in arguments.items() if key not in left}, "body": body}
 
 
-def _request(said: Mapping[str, Any]) -> dict[str, Any]:
-    parts = {key: _plain(value) for key, value in said.items()}
+def _request(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {key: _plain(value) for key, value in arguments.items()}
     if isinstance(parts.get("headers"), dict):
         parts["headers"] = _compared_headers(parts["headers"])
     if isinstance(parts.get("query"), str):
@@ -130,10 +130,10 @@ def _compared_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _pairs(query: str) -> list[list[str]] | str:
     """Return the query's pairs in order and as they were encoded: to a server the second of two
     equal names may count."""
-    words = query.split("&")
-    if len(words) > MAX_PAIRS:
+    pairs = query.split("&")
+    if len(pairs) > MAX_PAIRS:
         return query
-    return [list(word.partition("="))[::2] if "=" in word else [word] for word in words]
+    return [list(word.partition("="))[::2] if "=" in word else [word] for word in pairs]
 
 
 def _plain(value: Any) -> Any:

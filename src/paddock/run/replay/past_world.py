@@ -78,7 +78,8 @@ def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
     own policy declares: those that were declared from the step before on have their whole past."""
     standing = [
         frozenset(
-            (one.place, one.service) for one in (policy.world.stand_ins if policy.world else ())
+            (stand_in.place, stand_in.service)
+            for stand_in in (policy.world.stand_ins if policy.world else ())
         )
         for policy in PolicyHistory.of(recorded).since(max(at - 1, 0))
     ]
@@ -87,11 +88,11 @@ def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
 
 def _positions(recorded: RecordedRun, at: int) -> dict[str, int]:
     """Return the position of each store before the step, from the last event about it."""
-    found: dict[str, int] = {}
+    latest: dict[str, int] = {}
     for step, positions in recorded.world_positions:
         if step is None or step < at:
-            found.update(positions)
-    return found
+            latest.update(positions)
+    return latest
 
 
 def _is_undone(recorded: RecordedRun, at: int, place: str) -> bool:

@@ -42,7 +42,7 @@ class Patience:
         if row is None or not others:
             return self._more_s + longest
         # The first of them may still have to come: it did so a while after what was before it.
-        begin = self._before(min(one.proposed_n for one in others))
+        begin = self._before(min(step.proposed_n for step in others))
         until = self._moments.get(row.proposed_n, begin)
         return self._more_s + max(longest, until - begin)
 
@@ -53,5 +53,5 @@ class Patience:
 
     def _before(self, n: int) -> float:
         """Return when something last happened before a record."""
-        place = bisect_left(self._records, n)
-        return self._moments[self._records[max(0, place - 1)]] if self._records else 0.0
+        index = bisect_left(self._records, n)
+        return self._moments[self._records[max(0, index - 1)]] if self._records else 0.0

@@ -157,9 +157,9 @@ class RecordedRun:
         noted = sorted(self.trees)
         trees = {}
         for step in self.steps:
-            place = bisect(noted, step.number)
-            if place:
-                trees[step.number] = self.trees[noted[place - 1]]
+            index = bisect(noted, step.number)
+            if index:
+                trees[step.number] = self.trees[noted[index - 1]]
         return trees
 
     def tree_at(self, step: int) -> str | None:

@@ -318,7 +318,9 @@ class ReplaySession:
     async def _until(self, step: RecordedStep, n: int) -> None:
         """Hold a part of an answer that goes on until what came before it then has come again."""
         limit_s = self._patience.for_answer(step)
-        while late := [one for one in self._matcher.before(n) if one.number != step.number]:
+        while late := [
+            earlier for earlier in self._matcher.before(n) if earlier.number != step.number
+        ]:
             if not await self._patience.waits(self._moved, limit_s):
                 raise self._diverge(Mismatch(DivergedBy.MISSING, late[0]), None)
 

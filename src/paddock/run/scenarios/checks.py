@@ -194,10 +194,10 @@ def _world(result: RunResult, bar: Bar) -> Iterator[Failure]:
 def _state(condition: WorldCondition, world: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what the condition looked at."""
     parts = []
-    for place, kind in dict.fromkeys(condition.roots.values()):
-        value = world.get(place, {})
+    for host, kind in dict.fromkeys(condition.roots.values()):
+        value = world.get(host, {})
         value = value if kind is None else value.get(kind, [])
-        name = place if kind is None else f"{place}.{kind}"
+        name = host if kind is None else f"{host}.{kind}"
         parts.append(f"{name} is {shown(json.dumps(value, default=str), 300)}")
     return "; ".join(parts) or "the world is otherwise"
 
@@ -358,8 +358,8 @@ def _invariants(result: RunResult, bar: Bar) -> Iterator[Failure]:
         why = f"it cannot be told: {world.error}" if world else "the run has no world"
         yield Failure("expect.invariants", "all invariants hold", why)
         return
-    for place, sentences in world.broken.items():
-        text = f"{place}: {shown(' '.join(sentences), 400)}"
+    for host, sentences in world.broken.items():
+        text = f"{host}: {shown(' '.join(sentences), 400)}"
         yield Failure("expect.invariants", "all invariants hold", text)
 
 

@@ -45,11 +45,12 @@ class ExpectationReader(msgspec.Struct):
         at: Place = ("expect", "actions")
         return Expectations(
             exits=shape.exit,
-            files=tuple(self._file(path, one) for path, one in shape.files.items()),
+            files=tuple(self._file(path, expected) for path, expected in shape.files.items()),
             world=shape.world,
-            must=tuple(self._sought(one, (*at, "must", n)) for n, one in enumerate(must)),
+            must=tuple(self._sought(expected, (*at, "must", n)) for n, expected in enumerate(must)),
             must_not=tuple(
-                self._unwanted(one, (*at, "must_not", n)) for n, one in enumerate(must_not)
+                self._unwanted(expected, (*at, "must_not", n))
+                for n, expected in enumerate(must_not)
             ),
             steps=shape.steps,
             faults=shape.faults,
@@ -148,7 +149,7 @@ class ExpectationReader(msgspec.Struct):
 
 def _shown(shape: UnlessShape) -> dict[str, Any]:
     """Return the options as they were written, so that a person finds them again."""
-    names = [one for one in _ORDER if one in shape.model_fields_set]
+    names = [key for key in _ORDER if key in shape.model_fields_set]
     names += sorted(shape.model_fields_set - {"count", *_ORDER})
     return {name: _plain(getattr(shape, name)) for name in names}
 
@@ -157,6 +158,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, UnlessShape):
         return _shown(value)
     if isinstance(value, tuple):
-        parts = [_plain(one) for one in value]
+        parts = [_plain(item) for item in value]
         return parts[0] if len(parts) == 1 else parts
     return value

@@ -69,8 +69,8 @@ def world_condition(source: str, places: Sequence[str]) -> WorldCondition:
     roots: dict[str, tuple[str, str | None]] = {}
     names = {(place, None): f"w{n}__" for n, place in enumerate(places)}
 
-    def named(found: re.Match[str]) -> str:
-        place, kind = found["place"], found["kind"]
+    def named(match: re.Match[str]) -> str:
+        place, kind = match["place"], match["kind"]
         name = f"{names[place, None]}{kind or ''}"
         roots[name] = (place, kind)
         return name
@@ -88,8 +88,8 @@ def world_condition(source: str, places: Sequence[str]) -> WorldCondition:
         expression = compile_expression(plain, frozenset({WORLD, *roots}))
     except InvalidInput as error:
         if error.message.startswith("there is no name"):
-            known = ", ".join(places) or "none: the paddock file has no world"
-            hint = f"the stand-ins are {known}"
+            listed = ", ".join(places) or "none: the paddock file has no world"
+            hint = f"the stand-ins are {listed}"
             raise InvalidInput(f"{source[:80]!r} is about no stand-in", hint=hint) from None
         raise InvalidInput(f"{source[:80]!r}: {error.message}", hint=error.hint) from None
     return WorldCondition(source, _loosened(expression), roots)
@@ -105,8 +105,8 @@ def json_condition(source: str) -> Callable[[Any], bool]:
         hint = error.hint
         if error.message.startswith("there is no name"):
             hint = "write $ for the document, as in $.total == 3"
-        said = error.message.replace(DOCUMENT, "$")
-        raise InvalidInput(f"{source[:80]!r}: {said}", hint=hint) from None
+        message = error.message.replace(DOCUMENT, "$")
+        raise InvalidInput(f"{source[:80]!r}: {message}", hint=hint) from None
     if not compiled.roots:
         raise InvalidInput(f"{source[:80]!r} is not about the document", hint="write $.total == 3")
     expression = _loosened(compiled)
@@ -154,7 +154,7 @@ def _documents(state: State, kind: str, place: str) -> Any:
 
 def _outside_strings(source: str, change: Callable[[str], str]) -> str:
     parts = _STRINGS.split(source)
-    return "".join(one if number % 2 else change(one) for number, one in enumerate(parts))
+    return "".join(part if number % 2 else change(part) for number, part in enumerate(parts))
 
 
 def _loosened(expression: Expression) -> Expression:

@@ -41,14 +41,14 @@ def read_tree(directory: Path, target: str) -> Iterator[tuple[str, bytes]]:
     inside they would lead elsewhere."""
     if not directory.is_dir():
         raise InvalidInput(f"{directory} is not a directory", hint="a target that ends in / is one")
-    for place, directories, names in os.walk(directory):
+    for parent, directories, names in os.walk(directory):
         directories.sort()
         for name in sorted([*names, *directories]):
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_symlink():
                 raise InvalidInput(f"{path} is a link", hint="copy what it leads to")
         for name in sorted(names):
-            path = Path(place, name)
+            path = Path(parent, name)
             inside = posixpath.join(target, path.relative_to(directory).as_posix())
             yield inside, read_file(path)
 

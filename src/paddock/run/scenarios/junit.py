@@ -19,12 +19,12 @@ def junit_xml(results: Sequence[CaseResult]) -> str:
     """Render the whole document."""
     root = Xml.Element("testsuites", _counts(results))
     root.set("name", "paddock")
-    for source, group in groupby(results, key=lambda one: one.case.scenario.source):
+    for source, group in groupby(results, key=lambda result: result.case.scenario.source):
         cases = list(group)
         suite = Xml.SubElement(root, "testsuite", _counts(cases))
         suite.set("name", _text(source))
-        for one in cases:
-            _case(suite, one)
+        for result in cases:
+            _case(suite, result)
     Xml.indent(root)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
@@ -32,14 +32,14 @@ def junit_xml(results: Sequence[CaseResult]) -> str:
 
 
 def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
-    standings = [one.standing for one in results]
+    standings = [result.standing for result in results]
     failed = standings.count(Standing.FAILED) + standings.count(Standing.INCONCLUSIVE)
     return {
         "tests": str(len(results)),
         "failures": str(failed),
         "errors": str(standings.count(Standing.BROKEN)),
         "skipped": str(standings.count(Standing.SKIPPED)),
-        "time": f"{sum(one.duration_s for one in results):.3f}",
+        "time": f"{sum(result.duration_s for result in results):.3f}",
     }
 
 
@@ -61,7 +61,11 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
             Xml.SubElement(case, "skipped", {"message": "another case had failed"})
         case Standing.PASSED:
             pass
-    runs = [f"run {one.number}: paddock show {one.run}" for one in result.attempts if one.run]
+    runs = [
+        f"run {attempt.number}: paddock show {attempt.run}"
+        for attempt in result.attempts
+        if attempt.run
+    ]
     if runs:
         Xml.SubElement(case, "system-out").text = _text("\n".join(runs))
     if result.warning is not None:
@@ -70,12 +74,12 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
 
 def _properties(case: Xml.Element, result: CaseResult) -> None:
     properties = Xml.SubElement(case, "properties")
-    said = {**result.case.point, "standing": result.standing.value}
+    values = {**result.case.point, "standing": result.standing.value}
     if result.case.scenario.repeat > 1:
-        said["rate"] = str(result.rate)
+        values["rate"] = str(result.rate)
     if result.unstruck:
-        said["faults-never-struck"] = ", ".join(result.unstruck)
-    for name, value in said.items():
+        values["faults-never-struck"] = ", ".join(result.unstruck)
+    for name, value in values.items():
         Xml.SubElement(properties, "property", {"name": name, "value": _text(value)})
 
 
@@ -94,10 +98,10 @@ def failure_lines(attempts: Iterable[Attempt]) -> Iterable[str]:
     for attempt in attempts:
         if attempt.error is not None:
             yield f"run {attempt.number} is broken: {attempt.error}"
-        for one in attempt.failures:
-            yield f"{one.where}: expected {one.expected}"
-            yield f"  found: {one.found}"
-            yield f"  look:  {one.look(attempt.run or '?')}"
+        for failure in attempt.failures:
+            yield f"{failure.where}: expected {failure.expected}"
+            yield f"  found: {failure.found}"
+            yield f"  look:  {failure.look(attempt.run or '?')}"
 
 
 def _text(text: str) -> str:

@@ -32,26 +32,34 @@ _TONES: dict[Standing, Tone] = {
 
 def results_page(results: Sequence[CaseResult]) -> str:
     """Render all cases in a table, and below it the failures."""
-    counts = Counter(one.standing for one in results)
-    said = [badge(f"{counts[one]} {one.value}", _TONES[one]) for one in Standing if counts[one]]
-    parts: list[Part] = [paragraph(joined(said)), section("Cases", _cases(results))]
-    parts += [
-        paragraph(f"{one.case.name}: {one.warning}", tone="warn") for one in results if one.warning
+    counts = Counter(result.standing for result in results)
+    badges = [
+        badge(f"{counts[standing]} {standing.value}", _TONES[standing])
+        for standing in Standing
+        if counts[standing]
     ]
-    parts += [_failed(one) for one in results if any(not a.is_passed for a in one.attempts)]
+    parts: list[Part] = [paragraph(joined(badges)), section("Cases", _cases(results))]
+    parts += [
+        paragraph(f"{result.case.name}: {result.warning}", tone="warn")
+        for result in results
+        if result.warning
+    ]
+    parts += [
+        _failed(result) for result in results if any(not a.is_passed for a in result.attempts)
+    ]
     return page("Scenarios", parts, note="Made by paddock test.")
 
 
 def _cases(results: Sequence[CaseResult]) -> Markup:
     header = ("Case", "Stands", "Runs that passed", "Steps", "Cost", "Time")
-    return table(header, [_row(one) for one in results])
+    return table(header, [_row(result) for result in results])
 
 
 def _row(result: CaseResult) -> Row | Sequence[Part]:
     attempts = result.attempts
-    steps = [one.steps for one in attempts] or [0]
+    steps = [attempt.steps for attempt in attempts] or [0]
     spread = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-    money = sum(one.usd_micros for one in attempts)
+    money = sum(attempt.usd_micros for attempt in attempts)
     cells: Sequence[Part] = (
         result.case.name,
         badge(result.standing.value, _TONES[result.standing]),
@@ -64,7 +72,7 @@ def _row(result: CaseResult) -> Row | Sequence[Part]:
 
 
 def _failed(result: CaseResult) -> Markup:
-    folded = [_attempt(one) for one in result.attempts if not one.is_passed]
+    folded = [_attempt(attempt) for attempt in result.attempts if not attempt.is_passed]
     return section(result.case.name, paragraph(result.case.scenario.source, tone="quiet"), *folded)
 
 
@@ -72,6 +80,6 @@ def _attempt(attempt: Attempt) -> Markup:
     title = joined([f"run {attempt.number}", code(attempt.run or "no run")])
     if attempt.error is not None:
         return details(title, paragraph(attempt.error, tone="bad"), is_open=True)
-    rows = [(one.where, one.expected, one.found, code(one.look(attempt.run or "?")))
-            for one in attempt.failures]  # fmt: skip
+    rows = [(failure.where, failure.expected, failure.found, code(failure.look(attempt.run or "?")))
+            for failure in attempt.failures]  # fmt: skip
     return details(title, table(("Where", "Expected", "Found", "Look"), rows), is_open=True)

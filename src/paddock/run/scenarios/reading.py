@@ -40,10 +40,10 @@ def read_scenario(text: str, path: Path) -> Scenario:
     return _scenario(read(text, path.name), path)
 
 
-def scenario_of(words: Mapping[str, Any], path: Path) -> Scenario:
+def scenario_of(options: Mapping[str, Any], path: Path) -> Scenario:
     """Parse a scenario that a caller describes with the options of a file. `path` is the file that
     it is in."""
-    return _scenario(Document(path.name, {"version": 1, **words}, {}, {}), path)
+    return _scenario(Document(path.name, {"version": 1, **options}, {}, {}), path)
 
 
 def _scenario(document: Document, path: Path) -> Scenario:
@@ -70,25 +70,27 @@ def _complaints(document: Document, error: ValidationError) -> Iterator[Problem]
     from paddock.policy.complaints import complaints
     from paddock.run.scenarios.shape import SHAPES
 
-    found = zip(error.errors(), complaints(document, error), strict=True)
-    for one, problem in found:
-        general = _general(one["loc"])
-        if one["type"] == "missing":
+    pairs = zip(error.errors(), complaints(document, error), strict=True)
+    for detail, problem in pairs:
+        general = _general(detail["loc"])
+        if detail["type"] == "missing":
             yield replace(problem, hint=_MISSING.get(general))
-        elif one["type"] == "extra_forbidden" and general[:-1] in SHAPES:
+        elif detail["type"] == "extra_forbidden" and general[:-1] in SHAPES:
             shape = SHAPES[general[:-1]]
-            known = [one.alias or name for name, one in shape.model_fields.items()]
-            yield replace(problem, hint=suggest(general[-1], known))
+            names = [detail.alias or name for name, detail in shape.model_fields.items()]
+            yield replace(problem, hint=suggest(general[-1], names))
         else:
             yield problem
 
 
 def _general(loc: tuple[str | int, ...]) -> tuple[str, ...]:
     """Return the path with `*` for numbers and file names, without pydantic's own names."""
-    words = [one for one in loc if one not in ("SourceShape", "str", "entry", "list", "name")]
+    segments = [
+        segment for segment in loc if segment not in ("SourceShape", "str", "entry", "list", "name")
+    ]
     if loc[-1:] and loc[-1] in ("entry", "list", "name"):
-        words.append(loc[-1])
-    general = ["*" if isinstance(one, int) else one for one in words]
+        segments.append(loc[-1])
+    general = ["*" if isinstance(segment, int) else segment for segment in segments]
     for number, part in enumerate(general[:-1]):
         if part == "files" and general[:number] in ([], ["expect"]):
             general[number + 1] = "*"
@@ -107,14 +109,14 @@ class _Conversion(msgspec.Struct):
         from paddock.run.scenarios.expecting import ExpectationReader
 
         self._check(shape)
-        given: Mapping[str, Any] = self.document.value
+        options: Mapping[str, Any] = self.document.value
         return Scenario(
             name=shape.name,
             agent=shape.agent,
             cwd=self._directory(shape.cwd),
             file=self._file(shape.file, ("file",)),
             world=shape.world,
-            faults=given.get("faults"),
+            faults=options.get("faults"),
             seed=shape.seed,
             stage=shape.stage,
             sets=shape.set or {},
@@ -144,39 +146,39 @@ class _Conversion(msgspec.Struct):
         if shape.expect.rate is not None:
             needed = runs_to_show(shape.expect.rate.min)
             if shape.repeat < needed:
-                said = (
+                problem = (
                     f"{many(shape.repeat, 'run')} cannot show a rate of {shape.expect.rate.min:g}"
                 )
                 hint = f"write repeat: {needed}, if not more"
-                self.note(("expect", "rate", "min"), said, hint)
+                self.note(("expect", "rate", "min"), problem, hint)
         for axis in shape.matrix.model_fields_set if shape.matrix else ():
             name = "file" if axis == "policy" else axis
             if name in shape.model_fields_set and name not in ("agent", "set"):
                 self.note(("matrix", axis), f"there is {name} as well", "write one of them")
 
     def _directory(self, word: str | None) -> Path:
-        found = self.directory if word is None else (self.directory / word).absolute()
-        if not found.is_dir():
-            self.note(("cwd",), f"{found} is not a directory")
-        return found
+        directory = self.directory if word is None else (self.directory / word).absolute()
+        if not directory.is_dir():
+            self.note(("cwd",), f"{directory} is not a directory")
+        return directory
 
     def _file(self, word: str | None, path: Place) -> Path | None:
         if word is None:
             return None
-        found = (self.directory / word).absolute()
-        if not found.is_file():
-            self.note(path, f"there is no file {found}", "a path starts where the scenario lies")
-        return found
+        file = (self.directory / word).absolute()
+        if not file.is_file():
+            self.note(path, f"there is no file {file}", "a path starts where the scenario lies")
+        return file
 
     def _files(self, shape: ScenarioShape) -> Mapping[str, bytes]:
-        found: dict[str, bytes] = {}
+        files: dict[str, bytes] = {}
         for target, what in shape.files.items():
             try:
-                found.update(self._put(target, what))
+                files.update(self._put(target, what))
             except InvalidInput as error:
                 self.note(("files", target), error.message, error.hint)
         try:
-            return fixtures.bounded(found)
+            return fixtures.bounded(files)
         except InvalidInput as error:
             self.note(("files",), error.message, error.hint)
             return {}
@@ -196,23 +198,23 @@ class _Conversion(msgspec.Struct):
             yield inside, fixtures.read_file(self.directory / what.from_)
 
     def _matrix(self, shape: ScenarioShape) -> Mapping[str, tuple[Any, ...]]:
-        found: dict[str, tuple[Any, ...]] = {}
+        axes: dict[str, tuple[Any, ...]] = {}
         if shape.matrix is None:
-            return found
-        given = self.document.value["matrix"]
-        for axis in given:  # in the order of the file
+            return axes
+        matrix = self.document.value["matrix"]
+        for axis in matrix:  # in the order of the file
             if axis == "faults":
-                found[axis] = tuple(given[axis])
+                axes[axis] = tuple(matrix[axis])
             elif axis == "policy":
-                found[axis] = tuple(
+                axes[axis] = tuple(
                     self._file(word, ("matrix", axis, n))
                     for n, word in enumerate(shape.matrix.policy)
                 )
             else:
-                found[axis] = tuple(getattr(shape.matrix, axis))
-        if not found:
+                axes[axis] = tuple(getattr(shape.matrix, axis))
+        if not axes:
             self.note(("matrix",), "has no axis", "write seed: [1, 2, 3], or remove the key")
-        runs = math.prod(map(len, found.values())) * shape.repeat
+        runs = math.prod(map(len, axes.values())) * shape.repeat
         if runs > MAX_RUNS:
             self.note(("matrix",), f"{runs} runs, at most {MAX_RUNS}", "write fewer values")
-        return found
+        return axes

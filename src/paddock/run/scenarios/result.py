@@ -111,10 +111,10 @@ class RunResult:
 
         return files_left(self.directory)
 
-    def actions(self, kind: str | None = None, **words: Any) -> list[RunAction]:
+    def actions(self, kind: str | None = None, **fields: Any) -> list[RunAction]:
         """Return actions that were proposed, found by the words of rules: `actions(kind="http",
         host="*.example.com", method="POST")`. Also `when`, `decided` and `outcome`."""
-        terms = _terms(kind, words)
+        terms = _terms(kind, fields)
         findings = Search(terms).among(self.steps)
         if findings.unclear and terms.when is not None:
             action, why = findings.unclear[0]
@@ -133,22 +133,22 @@ class RunResult:
         return text if isinstance(text, str) else ""
 
 
-def _terms(kind: str | None, words: Mapping[str, Any]) -> ActionTerms:
+def _terms(kind: str | None, declared: Mapping[str, Any]) -> ActionTerms:
     from paddock.policy.fields import FIELDS
 
-    given = dict(words)
-    when, decided, outcome = (given.pop(word, None) for word in ("when", "decided", "outcome"))
-    kinds = tuple(one for one in Kind if kind in (None, one.value))
+    values = dict(declared)
+    when, decided, outcome = (values.pop(word, None) for word in ("when", "decided", "outcome"))
+    kinds = tuple(kind_ for kind_ in Kind if kind in (None, kind_.value))
     if not kinds:
         raise InvalidInput(f"{kind!r} is not a kind of action", hint=suggest(kind, list(Kind)))
-    fitting = tuple(one for one in kinds if given.keys() <= FIELDS[one].keys())
+    fitting = tuple(kind_ for kind_ in kinds if values.keys() <= FIELDS[kind_].keys())
     if not fitting:
-        known = sorted({name for one in kinds for name in FIELDS[one]})
-        hint = f"there are {', '.join(known)}"
-        raise InvalidInput(f"no action has {', '.join(sorted(given))}", hint=hint)
-    fields = tuple((name, _patterns(name, one)) for name, one in sorted(given.items()))
+        names = sorted({name for kind_ in kinds for name in FIELDS[kind_]})
+        hint = f"there are {', '.join(names)}"
+        raise InvalidInput(f"no action has {', '.join(sorted(values))}", hint=hint)
+    fields = tuple((name, _patterns(name, kind_)) for name, kind_ in sorted(values.items()))
     return ActionTerms(
-        words=words,
+        words=declared,
         kinds=fitting,
         match=Match(fields),
         when=when,

@@ -85,7 +85,7 @@ def cases_of(scenario: Scenario) -> Iterator[Case]:
         yield Case(name, replace(scenario, matrix={}, **chosen), shown)
 
 
-def scenario(**words: Any) -> Callable[[Check], Scenario]:
+def scenario(**options: Any) -> Callable[[Check], Scenario]:
     """Make a function a scenario. The words are those of a scenario file; without `name` it is
     called as the function is. What the function raises about the result is a failure."""
 
@@ -94,7 +94,7 @@ def scenario(**words: Any) -> Callable[[Check], Scenario]:
 
         path = Path(inspect.getsourcefile(check) or "scenario.py")
         name = check.__name__.replace("_", " ")
-        return replace(scenario_of({"name": name, **words}, path), check=check)
+        return replace(scenario_of({"name": name, **options}, path), check=check)
 
     return declare
 

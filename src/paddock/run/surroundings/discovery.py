@@ -49,11 +49,11 @@ def find(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Surro
 def _without_launcher(command: Sequence[str]) -> list[str]:
     """Return the command without its launcher. Raises InvalidInput for options that would change
     the environment, because that cannot be done inside."""
-    words = list(command)
-    name = os.path.basename(words[0])
-    if name not in _LAUNCHERS or words[1:2] != ["run"]:
-        return words
-    rest = words[2:]
+    argv = list(command)
+    name = os.path.basename(argv[0])
+    if name not in _LAUNCHERS or argv[1:2] != ["run"]:
+        return argv
+    rest = argv[2:]
     while rest and rest[0] in _MEANINGLESS:
         rest.pop(0)
     if name == "uv" and rest[:1] in (["-m"], ["--module"]):
@@ -95,14 +95,14 @@ def _poetry_environment(host: Host) -> str | None:
     """Return where poetry keeps the environment of a project when it is not in the project: its
     name has a digest of the project's path in it."""
     cache = host.environ.get("POETRY_CACHE_DIR") or os.path.join(host.home, ".cache", "pypoetry")
-    place = host.environ.get("POETRY_VIRTUALENVS_PATH") or os.path.join(cache, "virtualenvs")
-    names = names_in(place)
+    parent = host.environ.get("POETRY_VIRTUALENVS_PATH") or os.path.join(cache, "virtualenvs")
+    names = names_in(parent)
     for directory in host.ancestors() if names else ():
         digest = hashlib.sha256(os.fsencode(directory)).digest()
         mark = f"-{base64.urlsafe_b64encode(digest).decode()[:8]}-py"
         for name in reversed(names):
             if mark in name:
-                return os.path.join(place, name)
+                return os.path.join(parent, name)
     return None
 
 

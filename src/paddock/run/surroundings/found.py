@@ -27,11 +27,11 @@ class Found(msgspec.Struct, frozen=True):
 
     def words(self) -> dict[str, Any]:
         """Return it as `Sandbox.create` takes a mount."""
-        words = {"source": self.source, "target": self.target, "mode": self.mode}
+        options = {"source": self.source, "target": self.target, "mode": self.mode}
         # A directory that hides something is an overlay inside, whose files have locks of their
         # own: without that each lock of the agent would be asked about (fence/container/locks).
         hidden = self.hidden or ((_OWN_STATE,) if self.is_directory else ())
-        return {**words, **({"hidden": list(hidden)} if hidden else {})}
+        return {**options, **({"hidden": list(hidden)} if hidden else {})}
 
 
 class Surroundings(msgspec.Struct, frozen=True):

@@ -65,15 +65,15 @@ class Places:
         """Ask for a link that leads to a program, as a link: a virtual environment and a
         relocatable Python find their files by following it. Its directory is mounted, and every
         other name in it is hidden."""
-        place, name = os.path.split(os.path.normpath(link))
-        real = os.path.realpath(place)
+        directory, name = os.path.split(os.path.normpath(link))
+        real = os.path.realpath(directory)
         reason = self._why_never_links_of(real)
         if reason is not None:
             self.omit(link, why, reason)
             return False
-        known = self._needs.get(place)
-        only = known.only if known is not None and known.only is not None else frozenset()
-        return self._add(place, _Need(real, why, False, only | {name}))
+        need = self._needs.get(directory)
+        only = need.only if need is not None and need.only is not None else frozenset()
+        return self._add(directory, _Need(real, why, False, only | {name}))
 
     def is_visible(self, path: str) -> bool:
         """Return whether this very path will exist inside. Links on the way to it do not count."""

@@ -65,8 +65,8 @@ class Programs:
         for hop in hops:
             self._add_owner(hop)
             # The same by its real directory: one on the way to it may be a link.
-            place, name = os.path.split(hop)
-            self._add_owner(os.path.join(os.path.realpath(place), name))
+            directory, name = os.path.split(hop)
+            self._add_owner(os.path.join(os.path.realpath(directory), name))
         if not _is_program(hops[-1]):
             # An agent may have made the link: it must not choose what else is mounted.
             why = f"it leads to {hops[-1]}, which is no program"
@@ -103,13 +103,13 @@ class Programs:
             if is_within(hop, store):
                 self._places.need(store, "programs that refer to each other")
                 return
-        place, name = os.path.split(os.path.dirname(hop))
-        if name == "bin" and nodes.is_installation(place):
-            self._places.need(place, "Node")
-        if name == "bin" and pythons.is_installation(place):
-            self._places.need(place, "Python")
-            pythons.add_library(place, self._places)
-            pythons.add_packages(place, self._places)
+        directory, name = os.path.split(os.path.dirname(hop))
+        if name == "bin" and nodes.is_installation(directory):
+            self._places.need(directory, "Node")
+        if name == "bin" and pythons.is_installation(directory):
+            self._places.need(directory, "Python")
+            pythons.add_library(directory, self._places)
+            pythons.add_packages(directory, self._places)
 
     def _add_file(self, path: str) -> None:
         if not self._places.need(path, "the program"):
@@ -174,10 +174,10 @@ def _hops(path: str) -> list[str]:
     """Return the paths of a program from link to link; the last one is no link."""
     hops = [os.path.normpath(path)]
     while os.path.islink(hops[-1]) and len(hops) <= MAX_LINKS:
-        target, place = os.readlink(hops[-1]), os.path.dirname(hops[-1])
+        target, directory = os.readlink(hops[-1]), os.path.dirname(hops[-1])
         if ".." in target.split("/"):
-            place = os.path.realpath(place)  # the kernel goes up from where it really is
-        hops.append(os.path.normpath(os.path.join(place, target)))
+            directory = os.path.realpath(directory)  # the kernel goes up from where it really is
+        hops.append(os.path.normpath(os.path.join(directory, target)))
     return hops
 
 
@@ -221,17 +221,17 @@ def _loaded(path: str, elf: Elf) -> Iterator[str]:
     if elf.interpreter and os.path.isabs(elf.interpreter):
         yield os.path.normpath(elf.interpreter)
     origin = os.path.dirname(os.path.realpath(path))
-    places = [_expanded(place, origin) for place in elf.search]
+    directories = [_expanded(directory, origin) for directory in elf.search]
     for name in elf.needed:
-        candidates = [name] if os.path.isabs(name) else [os.path.join(p, name) for p in places]
+        candidates = [name] if os.path.isabs(name) else [os.path.join(p, name) for p in directories]
         # What is in none of these places is the system's.
         yield from (c for c in candidates[:_MAX_CANDIDATES] if os.path.isfile(c))
 
 
-def _expanded(place: str, origin: str) -> str:
+def _expanded(directory: str, origin: str) -> str:
     for word in ("${ORIGIN}", "$ORIGIN"):
-        place = place.replace(word, origin)
-    return os.path.normpath(place) if os.path.isabs(place) else origin
+        directory = directory.replace(word, origin)
+    return os.path.normpath(directory) if os.path.isabs(directory) else origin
 
 
 def _head(path: str) -> bytes:

@@ -124,7 +124,7 @@ def _present(name: str) -> str:
 def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
     """Return the paths in a directory that an agent must not see, relative to it. Raises
     InvalidInput when there is more than can be searched."""
-    found: list[str] = []
+    hidden: list[str] = []
     left, waiting = MAX_ENTRIES, [("", 0)]
     while waiting:
         below, level = waiting.pop()
@@ -135,14 +135,14 @@ def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.is_file(follow_symlinks=False) and not may_tell(entry.name):
                 if may_hold_key(entry) and is_key_in(entry.path):
-                    found.append(path)
+                    hidden.append(path)
             elif _is_hidden(entry, path):
-                found.append(path)
+                hidden.append(path)
             elif entry.name == _GIT:
-                found += _git_files(root, path)
+                hidden += _git_files(root, path)
             elif not is_only_top and _is_searched(entry):
                 waiting.append((path, level + 1))
-    return tuple(sorted(found))
+    return tuple(sorted(hidden))
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
@@ -159,7 +159,7 @@ def _is_hidden(entry: os.DirEntry[str], path: str) -> bool:
     if is_secret_name(entry.name):
         return not (entry.name in _VENV_NAMES and _is_venv(entry))
     lower = f"/{_present(path)}"
-    if lower.endswith(tuple(f"/{place}" for place in _IN_A_PLACE)):
+    if lower.endswith(tuple(f"/{path_end}" for path_end in _IN_A_PLACE)):
         return True
     if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
         return False  # what a link leads to is decided on where it is
@@ -196,8 +196,10 @@ def _is_venv(entry: os.DirEntry[str]) -> bool:
 def _git_files(root: str, git: str) -> list[str]:
     """Return the files of a repository's settings that hold credentials; its objects are not
     searched."""
-    places = [git, *(f"{git}/modules/{name}" for name in _modules(os.path.join(root, git)))]
-    files = [f"{place}/{name}" for place in places for name in ("config", "config.worktree")]
+    directories = [git, *(f"{git}/modules/{name}" for name in _modules(os.path.join(root, git)))]
+    files = [
+        f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")
+    ]
     return [file for file in files if _holds_credentials(os.path.join(root, file))]
 
 

@@ -33,10 +33,10 @@ def behind_shim(path: str, host: Host) -> str | None:
 
 
 def _kind(path: str) -> Any:
-    place, name = os.path.split(os.path.dirname(path))
-    if name == "shims" and os.path.isdir(os.path.join(place, "versions")):
+    directory, name = os.path.split(os.path.dirname(path))
+    if name == "shims" and os.path.isdir(os.path.join(directory, "versions")):
         return _pyenv
-    if name == "shims" and os.path.isdir(os.path.join(place, "installs")):
+    if name == "shims" and os.path.isdir(os.path.join(directory, "installs")):
         return _installs
     if name == "bin" and os.path.basename(os.path.realpath(path)) == "volta-shim":
         return _volta
@@ -55,8 +55,8 @@ def _pyenv(root: str, host: Host) -> Iterator[str]:
 
 
 def _pyenv_wanted(root: str, host: Host) -> list[str]:
-    if said := host.environ.get("PYENV_VERSION"):
-        return _plain(said.split(":"))
+    if version := host.environ.get("PYENV_VERSION"):
+        return _plain(version.split(":"))
     for directory in (*host.ancestors(), host.home):
         text = read_text(os.path.join(directory, ".python-version"))
         if text is not None:
@@ -112,10 +112,10 @@ def _json(path: str, *keys: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _plain(words: list[str]) -> list[str]:
+def _plain(names: list[str]) -> list[str]:
     """Return the entries that are a single name: a file of the project must not lead anywhere
     else."""
-    return [word for word in words if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", word)]
+    return [word for word in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", word)]
 
 
 def _as_version(name: str) -> list[int]:
