@@ -17,8 +17,8 @@ from paddock import Blocked, CommandExitException, FaultInjected, InvalidInput, 
 from paddock.gate.approvals import Approval
 from paddock.gate.opening import gate_store
 from paddock.journal.errors import JournalBroken
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Outcome
 from paddock.model.events import ProgramRefused, ProgramStarted, Record, Settled
 from paddock.state.home import Home

@@ -9,7 +9,7 @@ import pytest
 from paddock import InvalidInput, Sandbox
 from paddock.doors.machine.engine import Engine
 from paddock.gate.opening import signing_key
-from paddock.journal.verify import verify
+from paddock.journal.integrity.verify import verify
 from paddock.policy.file import load
 from paddock.run.matching.rows import DivergedBy
 from paddock.run.order import order_of

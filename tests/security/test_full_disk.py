@@ -146,9 +146,9 @@ def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) 
         place,
         """
 from paddock.journal.errors import JournalFull
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
+from paddock.journal.integrity.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.events import Marked, Opened
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from paddock.journal.log import Covered
     from paddock.run.changed import Changed, Place, RunChanges
-    from paddock.state.apply import Applied, Consent
-    from paddock.state.obeyed import Obeyed
+    from paddock.state.changes.write_back import Applied, Consent
+    from paddock.state.tool_config import Obeyed
 
 
 _MAX_COMMITS = 20  # that are listed
@@ -186,7 +186,7 @@ def _held(
     found: RunChanges, chosen: list[Changed], named: frozenset[str], options: argparse.Namespace
 ) -> dict[str, Obeyed]:
     """Return what is held back because tools obey it, by the path that the agent saw."""
-    from paddock.state.apply import held_changes
+    from paddock.state.changes.write_back import held_changes
 
     held: dict[str, Obeyed] = {}
     for place in dict.fromkeys(one.place for one in chosen):
@@ -201,7 +201,7 @@ def _held(
 
 
 def _consent(place: Place, named: frozenset[str], agreed: frozenset[str] = frozenset()) -> Consent:
-    from paddock.state.apply import Consent
+    from paddock.state.changes.write_back import Consent
 
     top = f"{place.target}/"
     return Consent(*(
@@ -214,7 +214,7 @@ def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]
     """Return those of the held files that a person wants all the same."""
     from paddock.cli.output import say
     from paddock.model.plain import plain
-    from paddock.state.obeyed import Protection
+    from paddock.state.tool_config import Protection
 
     asked = [
         one
@@ -244,7 +244,7 @@ def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
 def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None:
     from paddock.model.errors import Conflict
     from paddock.model.plain import plain
-    from paddock.state.obeyed import is_in_repository
+    from paddock.state.tool_config import is_in_repository
 
     conflicts = [one for one in chosen if one.conflict]
     if conflicts and not options.to and not options.force:
@@ -297,7 +297,7 @@ def _write(
     agreed: frozenset[str],
     to: str | None,
 ) -> list[tuple[str, Applied]]:
-    from paddock.state.apply import Applied, apply_changes
+    from paddock.state.changes.write_back import Applied, apply_changes
     from paddock.state.privilege import is_privileged
 
     results: list[tuple[str, Applied]] = []

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from paddock.cli.bench_figures import Figure, Limit, alternate, median, number, timed
 from paddock.cli.bench_rig import Rig, file_system
-from paddock.journal.index import Index
-from paddock.journal.keys import SigningKey
+from paddock.journal.index.index import Index
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.errors import IntegrityError

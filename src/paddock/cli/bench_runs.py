@@ -40,7 +40,7 @@ from paddock.cli.bench_runs_rig import (
     seconds_unrecorded,
     slow_server,
 )
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind, Outcome, Verdict
 from paddock.model.errors import HostCannot

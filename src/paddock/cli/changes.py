@@ -49,7 +49,7 @@ def change_lines(found: RunChanges) -> list[str]:
     """Return a line for each change, with what is to be said of it, and the counts."""
     from paddock.cli.output import counts
     from paddock.model.plain import plain
-    from paddock.state.obeyed import is_in_repository
+    from paddock.state.tool_config import is_in_repository
 
     lines = folded_lines(found, found.changed)
     lines += [f"note: {plain(remark, 4096)}" for remark in found.remarks]
@@ -65,7 +65,7 @@ def change_lines(found: RunChanges) -> list[str]:
 def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
     """Return a line for each of the changes; what lies in a repository is one line."""
     from paddock.model.plain import plain
-    from paddock.state.obeyed import is_in_repository
+    from paddock.state.tool_config import is_in_repository
 
     inner = [one for one in changed if is_in_repository(one.change.path)]
     outer = [one for one in changed if one not in inner] if inner else changed
@@ -77,7 +77,7 @@ def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
 def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
     """`modified  /srv/app/.git (14 files: 2 commits on main)`."""
     from paddock.model.plain import plain
-    from paddock.state.obeyed import repository_path
+    from paddock.state.tool_config import repository_path
 
     repositories: dict[tuple[Place, str], list[Changed]] = {}
     for one in inner:

@@ -29,7 +29,7 @@ from paddock.run.compare.words import (
     spent_text,
 )
 from paddock.run.matching.rows import ABSENT
-from paddock.state.obeyed import is_in_repository, repository_path
+from paddock.state.tool_config import is_in_repository, repository_path
 
 MIN_WIDTH = 60
 _MAX_FIELDS = 12

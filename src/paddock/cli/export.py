@@ -15,7 +15,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.journal.export import Format, export
+        from paddock.journal.export.formats import Format, export
 
         directory = find_journal(options.run)
         write_pieces(export(directory, Format(options.format)), options.output)

@@ -18,7 +18,7 @@ from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.gate.recorded import PastEvent
-    from paddock.journal.index_rows import RunRow
+    from paddock.journal.index.rows import RunRow
     from paddock.model.action import Action, Decision, Stage
     from paddock.policy.compare import Change
     from paddock.policy.decide import Policy

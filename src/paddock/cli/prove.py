@@ -14,7 +14,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.journal.prove import prove
+        from paddock.journal.integrity.proof import prove
 
         proof = prove(find_journal(options.run, may_be_file=True), options.step)
         write_pieces([json.dumps(proof, indent=1), "\n"], options.output)

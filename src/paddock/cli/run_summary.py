@@ -148,7 +148,7 @@ def _answers(report: Report) -> str:
 
 
 def _files(report: Report) -> str:
-    from paddock.state.obeyed import is_in_repository
+    from paddock.state.tool_config import is_in_repository
 
     files = report.files
     if files is None or not files.changed:

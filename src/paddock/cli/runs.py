@@ -9,8 +9,8 @@ from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.journal.index import Index
-    from paddock.journal.index_rows import RunRow
+    from paddock.journal.index.index import Index
+    from paddock.journal.index.rows import RunRow
 
 OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
 REPLAY = "replay"

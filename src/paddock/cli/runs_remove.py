@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paddock.cli.journals import all_indexed, find_journal, newest_first, state_of
 from paddock.cli.output import say, say_json, warn
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.rows import RunRow
 from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
 from paddock.model.plural import many

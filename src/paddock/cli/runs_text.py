@@ -12,7 +12,7 @@ from paddock.cli.output import counts
 from paddock.cli.runs import OUTCOMES, duration_us
 from paddock.cli.table import table
 from paddock.cli.times import clock, took
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.rows import RunRow
 from paddock.model.plain import plain
 
 HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")

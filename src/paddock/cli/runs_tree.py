@@ -13,9 +13,9 @@ from paddock.cli.runs import run_json
 from paddock.cli.runs_text import outcomes_text
 from paddock.cli.table import line_width, table
 from paddock.cli.times import clock
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow
-from paddock.journal.index_terms import changed_terms
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow
+from paddock.journal.index.terms import changed_terms
 from paddock.model.errors import NotFound
 from paddock.model.plain import plain
 

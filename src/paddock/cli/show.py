@@ -37,8 +37,8 @@ from paddock.cli.step_gist import gist_of
 from paddock.cli.table import line_width
 from paddock.journal.codec import body_of
 from paddock.journal.conversations import request_of
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import RunLog
 from paddock.journal.segments import segments
 from paddock.model.action import Kind

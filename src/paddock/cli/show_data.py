@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.journal.codec import body_of
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import RunLog
 from paddock.journal.plain_values import as_json
 from paddock.model.events import Proposed, Record

@@ -21,7 +21,7 @@ from paddock.cli.show_data import IndexedStep
 from paddock.cli.step_gist import in_order
 from paddock.cli.times import clock, offset, took
 from paddock.journal.calls import detail_lines
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.rows import RunRow
 from paddock.journal.log import MAX_PAGE_RECORDS
 from paddock.model.action import Verdict
 from paddock.model.events import Head, Opened, Record

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from paddock.cli.world_data import Difference
     from paddock.model.steps import Step
     from paddock.run.history import HistoryStep, RunHistory
-    from paddock.state.trees.diffing import Change
+    from paddock.state.trees.comparison import Change
     from paddock.state.trees.nodes import Node
     from paddock.state.trees.store import TreeStore
 

@@ -12,7 +12,7 @@ from paddock.cli.parser import CommandParser
 from paddock.cli.table import age, line_width, table
 
 if TYPE_CHECKING:
-    from paddock.state.templates import TemplateStore
+    from paddock.state.templates.store import TemplateStore
 
 
 def make_parser() -> CommandParser:
@@ -39,8 +39,8 @@ def make_parser() -> CommandParser:
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     from paddock.state.home import Home
-    from paddock.state.templates import TemplateStore
-    from paddock.state.unpack import Limits
+    from paddock.state.templates.layer_archive import Limits
+    from paddock.state.templates.store import TemplateStore
 
     store = TemplateStore(Home.find().templates)
     if options.action == "add":

@@ -15,14 +15,14 @@ from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
-from paddock.journal.findings import Status
-from paddock.journal.places import is_held
+from paddock.journal.integrity.findings import Status
+from paddock.journal.run_directory import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.journal.findings import Report
-    from paddock.journal.keys import PublicKey
+    from paddock.journal.integrity.findings import Report
+    from paddock.journal.integrity.keys import PublicKey
     from paddock.model.events import Head, Record
 
 MAX_PROOF_BYTES = 256 << 20
@@ -75,7 +75,7 @@ def _place(word: str) -> Path:
 
 
 def _key(path: Path | None) -> PublicKey:
-    from paddock.journal.keys import PUBLIC_NAME, PublicKey
+    from paddock.journal.integrity.keys import PUBLIC_NAME, PublicKey
 
     if path is not None:
         return PublicKey.load(path)
@@ -106,7 +106,7 @@ def _verify_journal(place: Path, key: PublicKey, options: argparse.Namespace) ->
 
 def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> Report:
     from paddock.gate.signed_journals import run_named
-    from paddock.journal.verify import verify
+    from paddock.journal.integrity.verify import verify
     from paddock.state.home import Home
 
     return verify(
@@ -119,7 +119,7 @@ def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bo
 
 
 def _saved_head(path: Path) -> Head:
-    from paddock.journal.heads import parse_head
+    from paddock.journal.integrity.heads import parse_head
 
     try:
         with open(path, "rb") as file:
@@ -185,7 +185,7 @@ def _report_json(report: Report) -> dict[str, Any]:
 
 def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> int:
     from paddock.cli.output import say, say_json
-    from paddock.journal.prove import check_proof
+    from paddock.journal.integrity.proof import check_proof
 
     if options.head or options.save_head or options.closed:
         raise InvalidInput(f"{path} is a proof; --head, --save-head, --closed are for journals")
@@ -220,7 +220,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
     from paddock.cli.show_data import record_json, stored_body
-    from paddock.journal.prove import is_complete
+    from paddock.journal.integrity.proof import is_complete
 
     return {
         "ok": True,
@@ -237,7 +237,7 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.show_data import stored_body
     from paddock.cli.show_text import record_lines
-    from paddock.journal.prove import is_complete
+    from paddock.journal.integrity.proof import is_complete
     from paddock.model.plain import plain
 
     run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)

@@ -203,7 +203,7 @@ def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
 
 def _is_going_on(world: KeptWorld, home: Path) -> bool:
     """Who did not say that it ended is asked whether its process still holds the journal."""
-    from paddock.journal.places import is_held
+    from paddock.journal.run_directory import is_held
 
     journal = home / "runs" / world.run
     return not world.is_ended and (not journal.is_dir() or is_held(journal))

@@ -38,8 +38,8 @@ from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
 from paddock.gate.writing import Writing
 from paddock.journal.errors import BudgetUsedUp, JournalBroken
-from paddock.journal.mask import Masker
 from paddock.journal.plain_values import as_json
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput, OutOfSpace

@@ -14,8 +14,8 @@ from paddock.gate.project import project_directory
 from paddock.gate.recorded_answers import RecordedAnswers
 from paddock.gate.store import GateStore
 from paddock.journal.budget import RecordBudget
-from paddock.journal.keys import SigningKey
-from paddock.journal.mask import Masker
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Journal
 from paddock.model.events import Opened
 from paddock.policy.decide import Policy

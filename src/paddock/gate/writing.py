@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from paddock.journal.codec import encode
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keyed import Keyed, keyed_leaves
-from paddock.journal.mask import Masker
 from paddock.journal.plain_values import as_json
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action
 from paddock.model.events import AnyEvent, Proposed

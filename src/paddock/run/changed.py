@@ -31,18 +31,18 @@ from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.run.order import load_policy
 from paddock.run.report import FilesChanged, Report, report_of
 from paddock.run.surroundings.host import names_in
-from paddock.state.change import Change
-from paddock.state.descent import Descent
-from paddock.state.hiding import split_hidden
+from paddock.state.changes.change import Change
+from paddock.state.changes.overlay import overlay_changes
+from paddock.state.files.descent import Descent
+from paddock.state.files.tree_walk import remove, status, walk
 from paddock.state.home import Home
-from paddock.state.obeyed import Governing
-from paddock.state.overlay import overlay_changes
-from paddock.state.trees.diffing import Change as TreeChange
-from paddock.state.trees.diffing import changes_between
+from paddock.state.layers.hidden_files import split_hidden
+from paddock.state.tool_config import Governing
+from paddock.state.trees.comparison import Change as TreeChange
+from paddock.state.trees.comparison import changes_between
 from paddock.state.trees.nodes import Node, NodeKind, Tree
-from paddock.state.trees.restoring import Restored, lay_out
+from paddock.state.trees.restore import Restored, lay_out
 from paddock.state.trees.store import TreeStore
-from paddock.state.treewalk import remove, status, walk
 
 # Where the configuration can be: right after the opening, but for heads.
 _EARLY_RECORDS = 64

@@ -21,9 +21,9 @@ from paddock.state.agent_git import (
     known_objects,
     repository_of,
 )
-from paddock.state.change import Change
+from paddock.state.changes.change import Change
 from paddock.state.home import Home
-from paddock.state.obeyed import GIT, object_format
+from paddock.state.tool_config import GIT, object_format
 
 MAX_COMMITS = 10_000
 _MAX_NAMED = 5

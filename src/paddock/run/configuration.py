@@ -20,7 +20,7 @@ from paddock.run.order import policy_source
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
-    from paddock.journal.keyed import Keyed
+    from paddock.journal.secrets.value_hmac import Keyed
     from paddock.run.order import Order
     from paddock.run.surroundings import Surroundings
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from paddock.state.files.tree_copy import tree_bytes
 from paddock.state.home import Home
-from paddock.state.layers import volume_layer
-from paddock.state.snapshots import SnapshotStore
-from paddock.state.templates import TemplateStore
-from paddock.state.treecopy import tree_bytes
+from paddock.state.layers.layers import volume_layer
+from paddock.state.snapshots.store import SnapshotStore
+from paddock.state.templates.store import TemplateStore
 
 _BLOCK = 512
 _INDEX = "index.sqlite"

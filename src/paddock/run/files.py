@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.run.state_recorder import StateRecorder
     from paddock.state.trees.recorder import Recorder
-    from paddock.state.trees.restoring import Restored
+    from paddock.state.trees.restore import Restored
 
 _MAX_ERROR = 200
 
@@ -113,7 +113,7 @@ async def restore_files(
 ) -> Restored:
     """Hold the sandbox still and make its files that tree. `is_fresh` and `first` are those of
     `restore_into`. Raises HostCannot."""
-    from paddock.state.trees.restoring import Restored
+    from paddock.state.trees.restore import Restored
 
     present = await recorder.look()
     if present is not None and present.tree == tree:

@@ -30,11 +30,11 @@ from paddock.model.errors import PaddockError
 from paddock.run.changed import scratch_home
 from paddock.run.files import store_of
 from paddock.run.removing import TRASH, discard, with_trees_in_use
+from paddock.state.files.tree_copy import tree_bytes
 from paddock.state.home import Home, Record, abandoned, held
-from paddock.state.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of
-from paddock.state.snapshots import SnapshotStore
-from paddock.state.templates import TemplateStore
-from paddock.state.treecopy import tree_bytes
+from paddock.state.layers.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of
+from paddock.state.snapshots.store import SnapshotStore
+from paddock.state.templates.store import TemplateStore
 
 # Nobody takes longer between the first file of something and what refers to it.
 YOUNG_S = 3600.0

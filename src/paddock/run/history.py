@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from paddock.journal.codec import body_of
-from paddock.journal.keys import PUBLIC_NAME, PublicKey
+from paddock.journal.integrity.keys import PUBLIC_NAME, PublicKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import Covered, RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.events import (
     Alert,

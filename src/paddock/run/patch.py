@@ -14,11 +14,11 @@ from pathlib import Path
 
 from paddock.model.results import FileType
 from paddock.run.changed import Changed, Place, RunChanges, open_source_directory
-from paddock.state.change import link_target
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import git_root, is_in_repository, object_format, repository_path
-from paddock.state.patch_format import Version, file_patch, git_mode
-from paddock.state.treewalk import status, walk
+from paddock.state.changes.change import link_target
+from paddock.state.changes.patch_format import Version, file_patch, git_mode
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import status, walk
+from paddock.state.tool_config import git_root, is_in_repository, object_format, repository_path
 
 MAX_FILE_BYTES = 64 << 20
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from paddock.journal.index import journals
-from paddock.journal.index_rows import RunRow
-from paddock.journal.places import is_held
+from paddock.journal.index.index import journals
+from paddock.journal.index.rows import RunRow
+from paddock.journal.run_directory import is_held
 from paddock.model.errors import Conflict, IntegrityError, PaddockError
 from paddock.run.files import store_of, trees_of
 from paddock.state.home import Home, remove_tree

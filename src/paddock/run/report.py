@@ -18,8 +18,8 @@ import msgspec
 
 from paddock.journal.codec import body_of
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
 from paddock.journal.plain_values import as_json
+from paddock.journal.run_directory import is_held
 from paddock.model.action import Outcome, Verdict
 from paddock.model.events import (
     Alert,

@@ -14,7 +14,7 @@ from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.errors import OutOfSpace
 from paddock.model.events import FilesNotRecorded, FilesRecorded, WorldChanged
 from paddock.model.space import is_out_of_space
-from paddock.state.diskspace import full_disk
+from paddock.state.disk_space import full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box

@@ -28,7 +28,7 @@ from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.report import report_of
 from paddock.run.session import FinishedRun, run
 from paddock.state.home import Home
-from paddock.state.trees.restoring import lay_out
+from paddock.state.trees.restore import lay_out
 from paddock.state.trees.store import TreeStore
 
 AGENTS = Path(__file__).with_name("agents")

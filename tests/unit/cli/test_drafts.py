@@ -11,7 +11,7 @@ import pytest
 from paddock.cli.main import _run
 from paddock.gate.drafts import Drafts
 from paddock.gate.opening import gate_store
-from paddock.journal.verify import verify
+from paddock.journal.integrity.verify import verify
 from paddock.model.action import Action, Effect, Kind
 from paddock.state.home import Home
 

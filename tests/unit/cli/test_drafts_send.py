@@ -22,8 +22,8 @@ from paddock.doors.network.authority import Authority
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.opening import gate_store, signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.steps import Step
 from paddock.state.home import Home

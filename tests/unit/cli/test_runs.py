@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.runs_text import run_table
-from paddock.journal.index import Index
+from paddock.journal.index.index import Index
 from paddock.policy.file import load
 from unit.cli.conftest import Call
 from unit.cli.past import begin_run, make_run, search

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.runs_tree import branches
-from paddock.journal.index import Index
+from paddock.journal.index.index import Index
 from paddock.state.home import Home
 from unit.cli.conftest import Call
 from unit.run.compare.journeys import fork_of, tool, write_records, write_run

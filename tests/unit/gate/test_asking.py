@@ -11,7 +11,7 @@ import pytest
 
 from paddock.gate import asking
 from paddock.gate.approvals import Approval, Approvals
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Outcome
 from unit.gate.conftest import Opener
 from unit.gate.gates import Tool, finished, python, refund
@@ -22,7 +22,7 @@ EIGHT_AGENTS = """
 import asyncio, json, sys
 from pathlib import Path
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from unit.gate.gates import Tool, make_gate, refund
 
 home, number = Path(sys.argv[1]), int(sys.argv[3])

@@ -16,7 +16,7 @@ from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.errors import HostCannot

@@ -13,7 +13,7 @@ from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.sending import send
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.action import Action, Outcome
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
@@ -172,7 +172,7 @@ from paddock.gate.drafts import Drafts
 from paddock.gate.executors import Done
 from paddock.gate.sending import send
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.errors import Conflict
 from unit.gate.gates import make_gate
 

@@ -18,7 +18,7 @@ from paddock.gate.approvals import Approvals
 from paddock.gate.opening import approvers_for
 from paddock.gate.proposals import Proposals
 from paddock.gate.terminal import TerminalApprover
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from unit.gate.gates import REFUNDS, asked, finished, python
@@ -30,7 +30,7 @@ import asyncio, json, os, sys
 from pathlib import Path
 from paddock.gate import terminal
 from paddock.gate.terminal import TerminalApprover
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from unit.gate.gates import Tool, make_gate, refund
 
 home, text = Path(sys.argv[1]), sys.argv[3]

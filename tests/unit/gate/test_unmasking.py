@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.gate.unmasking import restored
-from paddock.journal.mask import Masker
+from paddock.journal.secrets.mask import Masker
 
 SECRET = "hunter2-hunter2"
 MASK = Masker({"T": SECRET})

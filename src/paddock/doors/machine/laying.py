@@ -10,11 +10,11 @@ from paddock.fence.base import Place
 from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.model.spec import Spec
 from paddock.state.home import Home, remove_tree
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotStore
+    from paddock.state.snapshots.store import SnapshotStore
 
 
 def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
@@ -39,14 +39,14 @@ def _quotas(home: Home, names: list[str]) -> dict[str, int]:
 
 def snapshots_of(home: Home) -> SnapshotStore:
     """What was saved in this home."""
-    from paddock.state.snapshots import SnapshotStore  # loaded when the first one is made
+    from paddock.state.snapshots.store import SnapshotStore  # loaded when the first one is made
 
     return SnapshotStore(home.snapshots)
 
 
 def stamps_of(layer: Path) -> dict[str, Any]:
     """What a later look tells changes by."""
-    from paddock.state.changes import scan
+    from paddock.state.changes.tree_scan import scan
 
     return dict(scan(layer / "home"))
 

@@ -188,8 +188,8 @@ class BoxNetwork:
         """With which a run seals what its journal does not show, and knows it again."""
         from paddock.doors.network.pacing import Pacer
         from paddock.gate.run_keys import run_key
-        from paddock.journal.keyed import Keyed
-        from paddock.journal.sealing import Sealer
+        from paddock.journal.secrets.seal import Sealer
+        from paddock.journal.secrets.value_hmac import Keyed
 
         home, root = self._box.engine.home, self._box.passage.root
         key = run_key(home, home.runs / self._box.sandbox_id, root)

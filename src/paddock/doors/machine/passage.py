@@ -35,7 +35,7 @@ from paddock.model.results import ExecEvent
 from paddock.model.space import is_out_of_space
 from paddock.policy.decide import Policy
 from paddock.policy.fields import READ_OPERATIONS
-from paddock.state.diskspace import full_disk
+from paddock.state.disk_space import full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box

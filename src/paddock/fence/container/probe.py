@@ -13,7 +13,7 @@ from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.state.home import Home
-from paddock.state.kernelsite import kernel_site_hint
+from paddock.state.kernel_site import kernel_site_hint
 from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0

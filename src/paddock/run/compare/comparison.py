@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from paddock.journal.index_terms import MAX_WORDS, changed_terms
+from paddock.journal.index.terms import MAX_WORDS, changed_terms
 from paddock.journal.plain_values import as_json
 from paddock.model.errors import InvalidInput
 from paddock.run.compare.compared_step import ComparedStep

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from paddock.journal.index_terms import run_terms
+from paddock.journal.index.terms import run_terms
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
+from paddock.journal.run_directory import is_held
 from paddock.model.action import Kind, Verdict
 from paddock.model.errors import PaddockError
 from paddock.model.events import (

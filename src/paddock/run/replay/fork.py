@@ -64,11 +64,11 @@ from paddock.run.session import (
     Watcher,
     called,
 )
-from paddock.state.descent import shown
+from paddock.state.files.descent import shown
 from paddock.state.home import Home
-from paddock.state.trees.held import NotWrittenByAgent
+from paddock.state.trees.held_files import NotWrittenByAgent
 from paddock.state.trees.known_states import node_at, unlike_any
-from paddock.state.trees.restoring import NotStored, Restored
+from paddock.state.trees.restore import NotStored, Restored
 
 if TYPE_CHECKING:
     from paddock.world.world import World

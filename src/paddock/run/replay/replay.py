@@ -19,7 +19,7 @@ from paddock.doors.network.inside_state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.gate.run_keys import run_key
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Lineage
 from paddock.model.steps import AGENT_STEP

@@ -36,9 +36,9 @@ from paddock.gate.ledger import Deed
 from paddock.gate.recorded_answers import EditedStep, RecordedOutcome, ReplayDiverged
 from paddock.gate.run_keys import run_key
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.log import RunLog
-from paddock.journal.sealing import Sealer
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.events import BackgroundCounted, Diverged, TermsChanged, Varied

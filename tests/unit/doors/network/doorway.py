@@ -24,7 +24,7 @@ from paddock.doors.network.secrets import SecretKeeper
 from paddock.fence.container.network import DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
 from paddock.policy.network_words import network_of
