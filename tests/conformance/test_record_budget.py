@@ -8,7 +8,7 @@ import pytest
 
 from paddock import InvalidInput, Sandbox
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.verify import verify
 from paddock.policy.file import load
 from paddock.run.matching.rows import DivergedBy

@@ -225,7 +225,7 @@ def test_runs_are_listed_and_removed_where_no_byte_is_free(place: Path) -> None:
     run_on_small_disk(
         place,
         """
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.writer import Journal
 from paddock.model.events import Opened
 from paddock.state.home import Home

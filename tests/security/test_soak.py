@@ -15,7 +15,7 @@ import pytest
 from paddock import Sandbox
 from paddock.cli.bench_hostile import BUDGET_BYTES, FLOODS, flooding
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
 from paddock.model.action import Kind

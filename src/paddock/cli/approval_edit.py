@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from paddock.gate.editing import check_decision, check_editable, check_fields
-from paddock.gate.proposals import asked_action
+from paddock.gate.approvals.argument_edits import check_decision, check_editable, check_fields
+from paddock.gate.approvals.proposals import asked_action
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 

@@ -17,9 +17,9 @@ from paddock.cli.call_text import call_summary
 from paddock.cli.output import say
 from paddock.cli.table import age, line_width, table
 from paddock.gate.approvals import PENDING, Approval, Approvals
-from paddock.gate.proposals import Proposal
-from paddock.gate.showing import context_lines, question_lines, time_left
-from paddock.gate.statistics import RuleStatistics
+from paddock.gate.approvals.proposals import Proposal
+from paddock.gate.approvals.question_text import context_lines, question_lines, time_left
+from paddock.gate.approvals.statistics import RuleStatistics
 from paddock.model.plain import plain
 
 _LOOK_S = 0.5

@@ -106,7 +106,7 @@ def _approve(options: argparse.Namespace) -> int:
     if not options.always:
         answered = approvals.approve(options.id, _by(options), options.reason)
         return _say(answered, _as_json(answered), options)
-    from paddock.gate.proposals import Proposals, sketch
+    from paddock.gate.approvals.proposals import Proposals, sketch
 
     asked = approvals.get(options.id)
     policy = read_policy(options.file) if options.file else approvals.policy_of(asked)
@@ -146,7 +146,7 @@ def _deny(options: argparse.Namespace) -> int:
 
 def _edit(options: argparse.Namespace) -> int:
     from paddock.cli.approval_edit import check_edit
-    from paddock.gate.editing import change_lines
+    from paddock.gate.approvals.argument_edits import change_lines
 
     approvals = _approvals()
     asked = approvals.get(options.id)
@@ -161,7 +161,7 @@ def _edit(options: argparse.Namespace) -> int:
 
 
 def _edited(shown: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    from paddock.gate.editing import parse_arguments, with_changes
+    from paddock.gate.approvals.argument_edits import parse_arguments, with_changes
 
     if options.set:
         return with_changes(shown, options.set)
@@ -173,7 +173,7 @@ def _edited(shown: dict[str, Any], options: argparse.Namespace) -> dict[str, Any
 def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
     import subprocess
 
-    from paddock.gate.editing import arguments_file, editor_words, read_arguments
+    from paddock.gate.approvals.argument_edits import arguments_file, editor_words, read_arguments
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with arguments_file(shown) as path:
@@ -192,7 +192,7 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
 def _stats(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import statistics_json, statistics_table
     from paddock.cli.output import say, say_none
-    from paddock.gate.statistics import rule_statistics
+    from paddock.gate.approvals.statistics import rule_statistics
     from paddock.model.sizes import parse_duration
 
     window_s = parse_duration(options.since, "--since") if options.since else None
@@ -209,7 +209,7 @@ def _stats(options: argparse.Namespace) -> int:
 def _proposals(options: argparse.Namespace) -> int:
     from paddock.cli.approval_views import proposals_json
     from paddock.cli.output import say_none
-    from paddock.gate.proposals import Proposals
+    from paddock.gate.approvals.proposals import Proposals
 
     proposals = Proposals(_approvals().store)
     if options.discard:
@@ -227,14 +227,14 @@ def _proposals(options: argparse.Namespace) -> int:
 
 def _approvals() -> Approvals:
     from paddock.gate.approvals import Approvals
-    from paddock.gate.opening import gate_store
+    from paddock.gate.run_gate import gate_store
     from paddock.state.home import Home
 
     return Approvals(gate_store(Home.find()))
 
 
 def _by(options: argparse.Namespace) -> str:
-    from paddock.gate.asking import login_name
+    from paddock.gate.approvals.request import login_name
 
     return options.by or login_name()
 

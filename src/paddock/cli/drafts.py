@@ -107,14 +107,14 @@ def _send(options: argparse.Namespace) -> int:
 
 def _drafts() -> Drafts:
     from paddock.gate.drafts import Drafts
-    from paddock.gate.opening import gate_store
+    from paddock.gate.run_gate import gate_store
     from paddock.state.home import Home
 
     return Drafts(gate_store(Home.find()))
 
 
 def _by(options: argparse.Namespace) -> str:
-    from paddock.gate.asking import login_name
+    from paddock.gate.approvals.request import login_name
 
     return options.by or login_name()
 
@@ -153,7 +153,7 @@ def _table(found: list[Draft]) -> str:
 def _text(draft: Draft) -> str:
     import shutil
 
-    from paddock.gate.showing import draft_lines
+    from paddock.gate.approvals.question_text import draft_lines
 
     return "\n".join(draft_lines(draft, shutil.get_terminal_size().columns))
 

@@ -17,10 +17,10 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.policy_file import read_policy
 from paddock.cli.trust_prompt import trust_from
 from paddock.doors.trust import check_trust
+from paddock.gate.draft_sending import check_sendable, check_waiting, send
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.gate import Gate
-from paddock.gate.opening import approvers_for, open_gate
-from paddock.gate.sending import check_sendable, check_waiting, send
+from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind, Receipt, Stage

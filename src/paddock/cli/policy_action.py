@@ -174,7 +174,7 @@ def _usual_effect(kind: Kind, arguments: Mapping[str, Any]) -> Effect:
 
 def _from_fields(kind: Kind, content: Mapping[str, Any]) -> Action:
     """An action by its fields, as an example of a rule has them, with the effect of its door."""
-    from paddock.policy.examples import known_keys
+    from paddock.policy.analysis.examples import known_keys
 
     _check_keys(kind, content, known_keys(kind))
     build = {

@@ -15,7 +15,7 @@ from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
 
 if TYPE_CHECKING:
-    from paddock.policy.lint import Finding
+    from paddock.policy.analysis.lint import Finding
     from paddock.policy.rules import Rule
 
 _EXAMPLE_FAILS = "example-fails"
@@ -25,7 +25,7 @@ _MAX_EXAMPLE = 200
 def check_files(options: argparse.Namespace) -> int:
     """Every finding of every file, as compilers write them."""
     from paddock.cli.policy import DEFAULT_FILE
-    from paddock.policy.review import Level
+    from paddock.policy.analysis.review import Level
 
     paths = [Path(word) for word in options.files] or [DEFAULT_FILE]
     found = [(str(path), _findings(read_text(path), path)) for path in paths]
@@ -40,8 +40,8 @@ def check_files(options: argparse.Namespace) -> int:
 
 
 def _findings(text: str, path: Path) -> list[Finding]:
-    from paddock.policy.lint import check
-    from paddock.policy.review import Level
+    from paddock.policy.analysis.lint import check
+    from paddock.policy.analysis.review import Level
 
     found = check(text, str(path))
     if path != STDIN and not any(one.level is Level.ERROR for one in found):
@@ -54,9 +54,9 @@ def _findings(text: str, path: Path) -> list[Finding]:
 def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
     """Yield what the replay of a run would refuse under `replay.vary`."""
     from paddock.model.errors import InvalidInput
+    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
-    from paddock.policy.lint import Finding
-    from paddock.policy.review import Level
     from paddock.run.matching.rules import vary_of
 
     draft = read_draft(text, path.name)
@@ -81,7 +81,7 @@ def _line(name: str, one: Finding) -> str:
 
 def _sarif(found: list[tuple[str, list[Finding]]]) -> dict[str, Any]:
     """One log with one run: code hosts do not take several of one tool."""
-    from paddock.policy.lint import sarif
+    from paddock.policy.analysis.lint import sarif
 
     logs = [sarif(findings, Path(name).as_posix()) for name, findings in found]
     first = logs[0]
@@ -119,7 +119,7 @@ def test_file(options: argparse.Namespace) -> int:
 
 
 def _tried(rule: Rule) -> Iterator[_Tried]:
-    from paddock.policy.examples import failures
+    from paddock.policy.analysis.examples import failures
 
     failed = {(key, number): why for key, number, why in failures(rule)}
     numbers = {"match": 0, "not_match": 0}

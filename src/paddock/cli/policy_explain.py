@@ -11,8 +11,8 @@ from paddock.cli.policy_action import described
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.policy.analysis.explanation import Explanation, explain
 from paddock.policy.decide import Policy
-from paddock.policy.explain import Explanation, explain
 from paddock.policy.reach import NETWORK_KINDS
 
 _MAX_CALL = 400

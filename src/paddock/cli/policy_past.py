@@ -17,10 +17,10 @@ from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.gate.recorded import PastEvent
+    from paddock.gate.recorded_actions import PastEvent
     from paddock.journal.index.rows import RunRow
     from paddock.model.action import Action, Decision, Stage
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import Change
     from paddock.policy.decide import Policy
 
 _DIRECTIONS = ("looser", "tighter", "different")
@@ -35,7 +35,7 @@ class _Counted:
         self.number = 0
 
     def __iter__(self) -> Iterator[PastEvent]:
-        from paddock.policy.compare import RecordedAction
+        from paddock.policy.analysis.candidate import RecordedAction
 
         for one in self._events:
             self.number += isinstance(one, RecordedAction) and one.run not in self._background
@@ -44,9 +44,9 @@ class _Counted:
 
 def replay_runs(options: argparse.Namespace) -> int:
     """What the candidate decides otherwise than it was decided then."""
-    from paddock.gate.recorded import recorded_in_order
+    from paddock.gate.recorded_actions import recorded_in_order
     from paddock.journal.log import RunLog
-    from paddock.policy.compare import replay
+    from paddock.policy.analysis.candidate import replay
 
     policy = read_policy(options.file, options.stage)
     directories = _directories(options)
@@ -72,11 +72,11 @@ def replay_runs(options: argparse.Namespace) -> int:
 
 def learn_runs(options: argparse.Namespace) -> int:
     """The text of a file, for review."""
-    from paddock.gate.recorded import lessons
+    from paddock.gate.recorded_actions import lessons
     from paddock.gate.signed_journals import check_trusted
     from paddock.journal.log import RunLog
     from paddock.model.action import Stage
-    from paddock.policy.learn import learn
+    from paddock.policy.analysis.proposed_file import learn
     from paddock.state.home import Home
 
     if options.output is not None and os.path.lexists(options.output) and not options.force:

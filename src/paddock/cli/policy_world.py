@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from paddock.model.errors import HostCannot, PaddockError
 
 if TYPE_CHECKING:
-    from paddock.policy.lint import Finding
+    from paddock.policy.analysis.lint import Finding
 
 
 def world_findings(text: str, path: Path) -> Iterator[Finding]:
     """Makes each stand-in of a file that is well otherwise, with its seed, and forgets it."""
+    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
-    from paddock.policy.lint import Finding
-    from paddock.policy.review import Level
     from paddock.world.world import World
 
     draft = read_draft(text, path.name)

@@ -27,7 +27,7 @@ from paddock.run.matching.showing import side_by_side, visible
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import Change
     from paddock.policy.decide import Policy
     from paddock.run.history import RedecidedStep
     from paddock.run.replay.session import Divergence

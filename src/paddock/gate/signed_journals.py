@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.findings import Finding, Report, Status
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import Covered, RunLog

@@ -37,7 +37,7 @@ from paddock.model.steps import Step
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import Change
     from paddock.policy.decide import Policy
 
 T = TypeVar("T")
@@ -144,8 +144,8 @@ class RunHistory:
 
     def redecide(self, policy: Policy) -> Iterator[RedecidedStep]:
         """Yield every step with what this policy would have decided about it then."""
-        from paddock.gate.recorded import recorded_events
-        from paddock.policy.compare import replay
+        from paddock.gate.recorded_actions import recorded_events
+        from paddock.policy.analysis.candidate import replay
 
         decisions: dict[int, Decision] = {}
         programs: dict[int, list[Change]] = {}

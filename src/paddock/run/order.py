@@ -172,8 +172,8 @@ def _policy(
 
 def with_sets(text: str, base: str | None, file: str | None, sets: Mapping[str, Any]) -> Policy:
     """Parse the policy of a text in which some keys have other values."""
-    from paddock.policy.document import read
-    from paddock.policy.emit import emit
+    from paddock.policy.file.document import read
+    from paddock.policy.file.writer import emit
 
     document = read(text, DEFAULT_NAME)
     value = document.value

@@ -17,7 +17,7 @@ import pytest
 
 from paddock.cli.journals import state_of
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.signed_journals import check_trusted
 from paddock.journal.index.index import Index
 from paddock.journal.integrity.findings import Status

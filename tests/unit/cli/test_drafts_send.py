@@ -21,7 +21,7 @@ from paddock.cli.main import _run
 from paddock.doors.network.authority import Authority
 from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.opening import gate_store, signing_key
+from paddock.gate.run_gate import gate_store, signing_key
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
 from paddock.model.action import Action, Effect, Kind

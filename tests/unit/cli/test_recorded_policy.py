@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.run import recorded_policy
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput

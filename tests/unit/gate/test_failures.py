@@ -327,7 +327,7 @@ FORKED = """
 import os, sys; from pathlib import Path
 from paddock.gate.approvals import Approvals
 from paddock.gate.store import GateStore
-from unit.gate.test_approvals import question
+from unit.gate.approvals.test_questions import question
 approvals = Approvals(GateStore(Path(sys.argv[1])))
 approvals.ask(question())
 if os.fork() == 0:

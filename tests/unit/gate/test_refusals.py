@@ -11,7 +11,7 @@ import pytest
 from paddock.gate import refusals
 from paddock.gate.executors import Refused
 from paddock.gate.gate import Gate
-from paddock.gate.recorded import recorded_actions
+from paddock.gate.recorded_actions import recorded_actions
 from paddock.gate.refusals import MAX_SINGLE
 from paddock.journal.index.index import Index
 from paddock.journal.integrity.keys import SigningKey

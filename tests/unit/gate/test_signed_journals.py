@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.run_keys import CARRIED, run_key
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.canonical import canonical_text

@@ -24,8 +24,8 @@ from paddock.fence.offload import offload
 from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate
-from paddock.gate.opening import approvers_for, open_gate
 from paddock.gate.recorded_answers import RecordedAnswers
+from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict

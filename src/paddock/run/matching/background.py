@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from paddock.doors.network.model_wire.wire import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
-from paddock.policy.beside import BesideRule
+from paddock.policy.background import BesideRule
 from paddock.run.matching.rows import Background, RecordedStep, View
 
 _KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS)

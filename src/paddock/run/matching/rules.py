@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.beside import BesideRule
+from paddock.policy.background import BesideRule
 from paddock.run.matching.moments import Moments, is_moment, is_unix
 
 ANYWHERE = "*"

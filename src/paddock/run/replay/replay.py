@@ -23,7 +23,7 @@ from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Lineage
 from paddock.model.steps import AGENT_STEP
-from paddock.policy.beside import USUAL, beside_of
+from paddock.policy.background import USUAL, beside_of
 from paddock.run.configuration import given_envs, stdin_of
 from paddock.run.files import restore_files
 from paddock.run.matching.moments import SLACK_S, Moments

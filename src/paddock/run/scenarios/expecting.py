@@ -11,9 +11,9 @@ import msgspec
 
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
-from paddock.policy.document import Path as Place
 from paddock.policy.expressions import compile_expression
 from paddock.policy.fields import FIELDS
+from paddock.policy.file.document import Path as Place
 from paddock.policy.match_schema import UnlessShape
 from paddock.policy.patterns import pattern_problem
 from paddock.policy.problems import suggest

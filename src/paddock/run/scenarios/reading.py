@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
-from paddock.policy.document import Document, read
-from paddock.policy.document import Path as Place
+from paddock.policy.file.document import Document, read
+from paddock.policy.file.document import Path as Place
 from paddock.policy.problems import PolicyError, Problem, suggest
 from paddock.run.scenarios import fixtures
 from paddock.run.scenarios.rates import runs_to_show

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.model.action import Kind
-from paddock.policy.beside import beside_of
+from paddock.policy.background import beside_of
 from paddock.run.matching.background import marked
 from paddock.run.matching.forkable import check_forkable, places
 from paddock.run.matching.matcher import Matcher

@@ -11,7 +11,7 @@ import pytest
 
 from cases import for_each
 from paddock.model.action import Kind
-from paddock.policy.beside import USUAL, beside_of
+from paddock.policy.background import USUAL, beside_of
 from paddock.run.matching.matcher import Matcher
 from paddock.run.matching.rows import Background, DivergedBy, Early, Match, MatchResult, Mismatch
 from paddock.run.matching.rules import STRICT, Rules
