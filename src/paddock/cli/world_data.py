@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from paddock.world.changes import Change
 from paddock.world.kept import KeptService
-from paddock.world.service import BUILT_IN, load
+from paddock.world.registry import load_service, service_names
 
 _MAX_DEPTH = 8  # below it values are compared as a whole
 _SHOWN = 20  # documents of a kind
@@ -83,7 +83,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 def built_in() -> list[BuiltIn]:
     """All of them; of one that cannot be loaded here, why not."""
-    return [_built_in(name) for name in sorted(BUILT_IN)]
+    return [_built_in(name) for name in service_names()]
 
 
 def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
@@ -137,7 +137,7 @@ def differences(kept: KeptService, first: int | None, last: int | None) -> list[
 
 def _built_in(name: str) -> BuiltIn:
     try:
-        found = load(name)
+        found = load_service(name)
     except Exception as error:  # a library that it needs is not installed
         return BuiltIn(name, f"cannot be used here: {error}", {})
     about = (found.__doc__ or "").strip().partition("\n\n")[0]

@@ -71,13 +71,15 @@ def make_world(home: Path, run: str, *, ended: bool = True) -> Path:
 
 
 def test_built_in_services_are_listed_with_their_options(say: Say) -> None:
-    from paddock.world.service import BUILT_IN
+    from paddock.world.registry import service_names
 
     said = say("list")
     assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == set(BUILT_IN)
+    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == set(
+        service_names()
+    )
     found = {one["service"]: one for one in say("list", "--json").json}
-    assert set(found) == set(BUILT_IN)
+    assert set(found) == set(service_names())
     assert "spec" in found["openapi"]["options"]
 
 
