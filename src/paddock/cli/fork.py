@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     words, command = split_command(words)
     options = make_parser().parse_args(words)
-    from paddock.fence.container.rousing import early
+    from paddock.fence.container.keeper_start import early
 
     with early():
         return _fork(options, command)

@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
     words, command = split_command(words)
     options = make_parser().parse_args(words)
     if options.agent:
-        from paddock.fence.container.rousing import early
+        from paddock.fence.container.keeper_start import early
 
         with early():
             return _play(options, command)

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.doors.terms import governing_file
-from paddock.fence.container.kernel import open_without_links
+from paddock.fence.syscalls import open_without_links
 from paddock.journal.log import Covered, RunLog
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.events import Configured, MountRecorded

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from paddock.fence.container.kernel import open_in_root
+from paddock.fence.syscalls import open_in_root
 from paddock.model.errors import HostCannot
 from paddock.run import joining
 from paddock.state.privilege import is_privileged

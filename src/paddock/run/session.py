@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from paddock.doors.machine.actions import Opening
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
-from paddock.doors.machine.making import create_box
-from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.processes import Running, Start
 from paddock.doors.machine.records import command_record
+from paddock.doors.machine.sandboxes import create_box
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.terms import terms_of
 from paddock.fence.offload import offload
@@ -69,7 +69,7 @@ _ENDS_S = 20.0  # for an agent that is interrupted: its steps settle, its journa
 _READ_ALONG = {"PYTHONUNBUFFERED": "1"}
 # What the first step needs.
 _SOON = (
-    "paddock.doors.machine.inside_door",
+    "paddock.doors.machine.network.inside_door",
     "paddock.doors.network.trust",
     "paddock.run.files",
     "paddock.state.trees.recorder",

@@ -15,7 +15,7 @@ from marked import mark_ids
 
 from paddock import Sandbox
 from paddock.fence.container import cgroups
-from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.keeper_link import KeeperLink
 from paddock.state.layers import layers
 from paddock.state.snapshots import store as snapshots
 

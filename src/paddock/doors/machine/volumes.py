@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.agreed import LAYER_OWNER
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from paddock.doors.terms import governing_file
-from paddock.fence.container.sources import open_source
+from paddock.fence.mount_sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
 from paddock.state.changes.change import Change

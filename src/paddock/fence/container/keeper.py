@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, launch, mounts
-from paddock.fence.container.agreed import (
+from paddock.fence.container.keeper_protocol import (
     FIRST_UID,
     LAYER_OWNER,
     MAX_LIBRARIES,

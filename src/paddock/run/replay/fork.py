@@ -23,8 +23,8 @@ from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sources import BoxSources, HostSecrets
 from paddock.doors.network.inside_state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
-from paddock.fence.container.stillness import lines_of_work, settled
 from paddock.fence.offload import offload
+from paddock.fence.processes.quiescence import lines_of_work, settled
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Kind

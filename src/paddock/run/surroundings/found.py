@@ -29,7 +29,7 @@ class Found(msgspec.Struct, frozen=True):
         """Return it as `Sandbox.create` takes a mount."""
         options = {"source": self.source, "target": self.target, "mode": self.mode}
         # A directory that hides something is an overlay inside, whose files have locks of their
-        # own: without that each lock of the agent would be asked about (fence/container/locks).
+        # own: without that each lock of the agent would be asked about (`file_locks`).
         hidden = self.hidden or ((_OWN_STATE,) if self.is_directory else ())
         return {**options, **({"hidden": list(hidden)} if hidden else {})}
 

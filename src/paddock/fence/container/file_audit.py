@@ -17,8 +17,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from paddock.fence.container.mount_table import mount_number
 from paddock.fence.container.notifier import inner_pids
+from paddock.fence.processes.mount_table import mount_number
 from paddock.model.results import FileEvent
 
 _CLOEXEC, _NONBLOCK, _UNLIMITED_MARKS = 0x1, 0x2, 0x20

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Any
 
-from paddock.doors.machine.absent_network import AbsentNetwork
+from paddock.doors.machine.network.absent_network import AbsentNetwork
 from paddock.doors.machine.sources import SecretSource
 from paddock.fence.guest import agreed
 from paddock.fence.offload import offload
@@ -17,7 +17,7 @@ from paddock.policy.network import Mode, NetworkTerms, plain_network
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.doors.machine.engine import Engine
-    from paddock.doors.machine.inside_door import InsideDoor
+    from paddock.doors.machine.network.inside_door import InsideDoor
     from paddock.doors.network.credentials import Credentials
     from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.inside_state import InsideState
@@ -82,7 +82,7 @@ class BoxNetwork:
     async def serve_inside(self, state: InsideState | None = None) -> None:
         """Lets programs report what `paddock.inside` offers, from the next one that starts on.
         Once, for a sandbox whose network is open or that has none."""
-        from paddock.doors.machine.inside_door import InsideDoor
+        from paddock.doors.machine.network.inside_door import InsideDoor
         from paddock.doors.network.inside_state import InsideState
         from paddock.doors.network.trust import TrustPaths, inside_files
 
@@ -154,7 +154,7 @@ class BoxNetwork:
         from paddock.doors.network.custody import Custody
         from paddock.doors.network.door import NetworkDoor, Surroundings
         from paddock.doors.network.upstream_tls import client_context
-        from paddock.fence.container.network import open_door
+        from paddock.fence.container.network.namespace import open_door
 
         box = self._box
         assert self._keeper is not None
@@ -229,7 +229,7 @@ class BoxNetwork:
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""
-        from paddock.fence.container.owner import owner_of
+        from paddock.fence.container.network.owner import owner_of
 
         machine, pid = self._box.machine, None
         if sock is not None:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.network import listen_within
+from paddock.fence.container.network.namespace import listen_within
 from paddock.model.errors import CannotEnforce
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fence.container.open_files import held_files, shared_maps
+from paddock.fence.processes.open_files import held_files, shared_maps
 from paddock.model.errors import HostCannot
 
 HOLDS = """

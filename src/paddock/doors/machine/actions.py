@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from paddock.doors.machine.commanding import Commanders
-from paddock.doors.machine.exec_actions import file_arguments, named_action
-from paddock.doors.machine.judging import ExecJudge, let_through
-from paddock.doors.machine.killing import Killer
+from paddock.doors.machine.programs.agent_processes import Commanders
+from paddock.doors.machine.programs.exec_actions import file_arguments, named_action
+from paddock.doors.machine.programs.exec_judge import ExecJudge, let_through
+from paddock.doors.machine.programs.kill_fault import Killer
 from paddock.fence.container.driver import PATH
-from paddock.fence.container.programs import ProgramFile, resolve_command
 from paddock.fence.offload import offload
+from paddock.fence.processes.programs import ProgramFile, resolve_command
 from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate

@@ -12,8 +12,8 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from paddock.fence.container import netlink
-from paddock.fence.container.network import NamespaceSockets, original_destination
+from paddock.fence.container.network import netlink
+from paddock.fence.container.network.namespace import NamespaceSockets, original_destination
 
 MAX_PROCESSES = 2000  # of a sandbox that are looked at
 MAX_DESCRIPTORS = 20_000  # of all of them together

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from paddock.fence.container.programs import Attempt
+from paddock.fence.processes.programs import Attempt
 from paddock.state import procstat
 
 _MAX_CLIMB = 64  # generations of processes that never executed anything

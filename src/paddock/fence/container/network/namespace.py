@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from paddock.fence.container import netfilter, netlink
+from paddock.fence.container.network import netfilter, netlink
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
 

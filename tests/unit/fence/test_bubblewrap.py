@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fence.container import boot, bubblewrap
+from paddock.fence import bubblewrap
+from paddock.fence.container import boot
 from paddock.fence.guest.agreed import PROGRAM_FD, STAGE
 from paddock.model.errors import HostCannot
 from paddock.state.privilege import is_privileged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.fence.container.programs import ProgramFile
+from paddock.fence.processes.programs import ProgramFile
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.results import ExecEvent
 

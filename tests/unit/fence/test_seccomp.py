@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.fence.container import seccomp
-from paddock.fence.container.seccomp import PINNED_CPU, REFUSALS, WITHOUT_CGROUP, Refusal, program
+from paddock.fence import seccomp
+from paddock.fence.seccomp import PINNED_CPU, REFUSALS, WITHOUT_CGROUP, Refusal, program
 
 ALL = (*REFUSALS, *WITHOUT_CGROUP, *PINNED_CPU)
 

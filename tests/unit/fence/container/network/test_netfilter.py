@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.fence.container import netfilter, netlink, network
-from paddock.fence.container.network import Attempt
+from paddock.fence.container.network import namespace, netfilter, netlink
+from paddock.fence.container.network.namespace import Attempt
 
 PORTS = [
     netfilter.Ports(socket.AF_INET, 4001, 4002),
@@ -27,7 +27,7 @@ PORTS = [
 # In namespaces of its own: installs, and prints what the kernel says and what the programs show.
 _INSTALL = """
 import json, socket, subprocess, sys
-from paddock.fence.container import netfilter, netlink, network
+from paddock.fence.container.network import netfilter, netlink, namespace
 ports = [netfilter.Ports(*p) for p in json.loads(sys.argv[1])]
 rules = netfilter.chains(ports)
 sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
@@ -35,7 +35,7 @@ netlink.exchange(sock, netfilter.batch(rules))
 counted = netfilter.counted(netlink.exchange(sock, netfilter.rules_in_force()))
 subprocess.run([sys.argv[3], "link", "set", "lo", "up"], check=True)
 route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
-netlink.exchange(route, [network.everywhere_is_local(p.family) for p in ports])
+netlink.exchange(route, [namespace.everywhere_is_local(p.family) for p in ports])
 def show(*words):
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 print(json.dumps({
@@ -129,7 +129,7 @@ def test_family_without_a_listener_has_no_redirect() -> None:
 def _logged(packet: bytes) -> list[Attempt]:
     """As a reader of the log gets it."""
     body = struct.pack("!BBH", 0, 0, 1) + netlink.attribute(9, packet)
-    return list(network._attempts(netlink.packed({0: netlink.Message("", 4 << 8, body)})))
+    return list(namespace._attempts(netlink.packed({0: netlink.Message("", 4 << 8, body)})))
 
 
 def _v4(protocol: int, rest: bytes, *, fragment: int = 0, words: int = 5) -> bytes:
@@ -164,4 +164,4 @@ def test_any_packet_is_at_most_one_attempt(packet: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_datagram_of_the_log_is_read_without_an_error(datagram: bytes) -> None:
-    list(network._attempts(datagram))
+    list(namespace._attempts(datagram))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from paddock.fence.container.stillness import is_at_work, lines_of_work, settled, work_of
+from paddock.fence.processes.quiescence import is_at_work, lines_of_work, settled, work_of
 
 pytestmark = pytest.mark.anyio
 

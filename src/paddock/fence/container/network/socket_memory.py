@@ -24,7 +24,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paddock.fence.container import netlink
+from paddock.fence.container.network import netlink
 
 WATCH_S = 0.25  # between two looks
 NEAR_S = 0.05  # between two looks when much is held

@@ -15,8 +15,8 @@ from functools import cache
 
 import msgspec
 
-from paddock.fence.container import expressions as ex
-from paddock.fence.container.netlink import (
+from paddock.fence.container.network import expressions as ex
+from paddock.fence.container.network.netlink import (
     ACK,
     APPEND,
     CREATE,

@@ -10,7 +10,7 @@ import socket
 import struct
 from functools import cache
 
-from paddock.fence.container.netlink import attribute, be16, be32, be64, nested, text
+from paddock.fence.container.network.netlink import attribute, be16, be32, be64, nested, text
 
 _VERDICT_REGISTER, _REGISTER = 0, 1
 _EQUAL, _NOT_EQUAL = 0, 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from paddock.fence.container import kernel
+from paddock.fence import syscalls
 from paddock.model.errors import Conflict, InvalidInput
 from paddock.state.home import Home
 
@@ -32,7 +32,7 @@ def resolved(home: Home, spec: Spec) -> Spec:
 def open_source(path: str, identity: tuple[int, int]) -> int:
     """An O_PATH descriptor of a resolved source; refused if anything else is there by now."""
     try:
-        fd = kernel.open_without_links(path)
+        fd = syscalls.open_without_links(path)
     except OSError as error:
         raise Conflict(
             f"mounts.source: {path} cannot be opened any more: {error.strerror}"

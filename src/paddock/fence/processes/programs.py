@@ -30,9 +30,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paddock.fence.container import kernel
-from paddock.fence.container.mount_table import MountTable
+from paddock.fence import syscalls
 from paddock.fence.elf import Elf, read_elf_descriptor
+from paddock.fence.processes.mount_table import MountTable
 from paddock.model.results import ExecEvent
 from paddock.policy.globs import any_of
 
@@ -369,7 +369,7 @@ def absolute_path(pid: int, directory: str, name: bytes) -> bytes:
 def _leads_to(pid: int, path: bytes, held: int) -> bool:
     """Return whether a path leads a process to the directory that is open as `held`."""
     try:
-        found = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
+        found = syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -389,7 +389,7 @@ def _open_handle(pid: int, name: str) -> int:
 
 
 def _open_in_root(pid: int, path: bytes) -> int:
-    return _reopen(kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC))
+    return _reopen(syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC))
 
 
 def _reopen(path_fd: int) -> int:
@@ -411,7 +411,7 @@ def _matching_paths(root_pid: int, pattern: str) -> list[str]:
         return []
     try:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        fd = kernel.open_in_root_of(root_pid, os.fsencode(directory), flags)
+        fd = syscalls.open_in_root_of(root_pid, os.fsencode(directory), flags)
     except OSError:
         return []
     try:

@@ -6,11 +6,11 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from paddock.doors.machine.actions import Opening
 from paddock.doors.machine.box import DEFAULT_OPENING, DEFAULT_SOURCES, Box
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.laying import snapshots_of
-from paddock.doors.machine.passage import Opening
+from paddock.doors.machine.layer_setup import snapshots_of
 from paddock.doors.machine.pool import Pool
 from paddock.doors.machine.sources import BoxSources
 from paddock.fence.offload import offload

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.fence.container import netlink
-from paddock.fence.container.netlink import Answer, Message
+from paddock.fence.container.network import netlink
+from paddock.fence.container.network.netlink import Answer, Message
 
 _GET_LINK, _NEW_LINK = 18, 16
 _NAME = 3

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from paddock.doors.machine.commanding import Commanders
-from paddock.doors.machine.exec_actions import exec_action, named_action
-from paddock.doors.machine.killing import Killer
+from paddock.doors.machine.programs.agent_processes import Commanders
+from paddock.doors.machine.programs.exec_actions import exec_action, named_action
+from paddock.doors.machine.programs.kill_fault import Killer
 from paddock.fence.container.driver import PATH
-from paddock.fence.container.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
+from paddock.fence.processes.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
 from paddock.model.events import ProgramRefused
 from paddock.policy.rules import Match
 
 if TYPE_CHECKING:
-    from paddock.doors.machine.passage import Passage
+    from paddock.doors.machine.actions import Passage
 
 _MAX_HELD = 4096
 

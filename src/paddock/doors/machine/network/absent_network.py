@@ -1,6 +1,7 @@
 """A sandbox without a network: attempts to use one are steps that were refused, and alerts.
 
-The kernel refuses them; see `fence/container/network.py`. Nothing of the network door is loaded.
+The kernel refuses them; see `fence/container/network/namespace.py`. Nothing of the network door
+is loaded.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING, Any
 
-from paddock.fence.container.network import Attempt, read_attempts, watch_attempts
+from paddock.fence.container.network.namespace import Attempt, read_attempts, watch_attempts
 from paddock.fence.offload import offload
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.journal.errors import JournalBroken
