@@ -92,7 +92,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("reindex", "build the index of runs again", "paddock reindex"),
     ),
     "more": (
-        Command("bench", "measure Paddock beside its peers", "paddock bench --quick"),
         Command(
             "completion",
             "print the completion script of a shell",

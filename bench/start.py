@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from paddock import AsyncSandbox, Sandbox
-from paddock.cli.bench_figures import (
+from bench.figures import (
     Figure,
     Limit,
     alternate,
@@ -18,8 +17,9 @@ from paddock.cli.bench_figures import (
     percentile_ms,
     spread_note,
 )
-from paddock.cli.bench_peers import Spawner
-from paddock.cli.bench_rig import TRUE, Rig
+from bench.peers import Spawner
+from bench.rig import TRUE, Rig
+from paddock import AsyncSandbox, Sandbox
 from paddock.model.errors import HostCannot
 
 _CROWD = 100

@@ -9,10 +9,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from bench.figures import Figure, number
+from bench.peers import Peers
+from bench.rig import file_system
 from paddock import __version__
-from paddock.cli.bench_figures import Figure, number
-from paddock.cli.bench_peers import Peers
-from paddock.cli.bench_rig import file_system
 from paddock.model.sizes import format_size
 from paddock.state.home import Home
 

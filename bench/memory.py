@@ -8,9 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from bench.figures import Figure, Limit, median
+from bench.rig import TRUE, Rig
 from paddock import Sandbox
-from paddock.cli.bench_figures import Figure, Limit, median
-from paddock.cli.bench_rig import TRUE, Rig
 from paddock.model.errors import HostCannot
 from paddock.state import procstat
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddock.cli.bench_figures import Figure, Limit, alternate, median, number, timed
-from paddock.cli.bench_rig import Rig, file_system
+from bench.figures import Figure, Limit, alternate, median, number, timed
+from bench.rig import Rig, file_system
 from paddock.journal.index import Index
 from paddock.journal.keys import SigningKey
 from paddock.journal.log import RunLog

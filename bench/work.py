@@ -6,8 +6,7 @@ import os
 import statistics
 import subprocess
 
-from paddock import Sandbox
-from paddock.cli.bench_figures import (
+from bench.figures import (
     Figure,
     Limit,
     alternate,
@@ -17,7 +16,8 @@ from paddock.cli.bench_figures import (
     spread_note,
     timed,
 )
-from paddock.cli.bench_rig import TRUE, Rig, file_system
+from bench.rig import TRUE, Rig, file_system
+from paddock import Sandbox
 from paddock.model.errors import IntegrityError
 
 _FILE_BYTES = 64 << 20

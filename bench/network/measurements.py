@@ -7,9 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import paddock
-from paddock import Sandbox
-from paddock.cli.bench_figures import (
+from bench.figures import (
     Figure,
     Limit,
     alternate,
@@ -19,9 +17,10 @@ from paddock.cli.bench_figures import (
     number,
     spread_note,
 )
-from paddock.cli.bench_network_memory import memory_figures
-from paddock.cli.bench_network_rig import Route, Routes, Words, open_routes
-from paddock.cli.bench_rig import Rig
+from bench.network.memory import memory_figures
+from bench.network.rig import Route, Routes, Words, open_routes
+from bench.rig import Rig
+from paddock import Sandbox
 from paddock.model.errors import HostCannot
 
 _CONNECTIONS = 16
@@ -30,7 +29,7 @@ _BODY = 1024
 _PATH = "/things/@"
 _LONG, _LESS_LONG = 1 << 30, 1 << 27
 _FUZZ_S = 60
-_FUZZ = Path(paddock.__file__).parents[2] / "tests" / "fuzz" / "http1_fuzz.py"
+_FUZZ = Path(__file__).parents[2] / "tests" / "fuzz" / "http1_fuzz.py"
 _KINDS = {False: "plain HTTP", True: "TLS"}
 _SHARED = "load, server and proxy share the cores"
 

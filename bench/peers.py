@@ -133,7 +133,7 @@ def _bwrap() -> Spawner:
             "/usr"]  # fmt: skip
     for name, target in _top_links():
         argv += ["--symlink", target, f"/{name}"]
-    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/tmp"]  # noqa: S108
+    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/tmp"]
     argv += ["--remount-ro", "/", "--chdir", "/", "--", "/usr/bin/true"]
     return Spawner("bwrap", argv, uid=_NOBODY if os.geteuid() == 0 else 0)
 
@@ -184,7 +184,7 @@ def _oci_config() -> dict[str, Any]:
             _oci_mount("/usr", "bind", "/usr", ["rbind", "ro"]),
             _oci_mount("/proc", "proc", "proc", []),
             _oci_mount("/dev", "tmpfs", "tmpfs", ["nosuid", "mode=755"]),
-            _oci_mount("/tmp", "tmpfs", "tmpfs", ["nosuid", "nodev"]),  # noqa: S108
+            _oci_mount("/tmp", "tmpfs", "tmpfs", ["nosuid", "nodev"]),
         ],
         "linux": linux,
     }

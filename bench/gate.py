@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from paddock.cli.bench_figures import Figure, Limit, median_ms, spread_note
-from paddock.cli.bench_rig import Rig
+from bench.figures import Figure, Limit, median_ms, spread_note
+from bench.rig import Rig
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.opening import open_gate

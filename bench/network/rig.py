@@ -20,14 +20,14 @@ from typing import Any
 
 import msgspec
 
+from bench.network import load, origin
 from paddock import Sandbox
-from paddock.cli import bench_network_load, bench_network_origin
 from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
 from paddock.model.errors import HostCannot
 
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path
 NAME = "bench.example"  # what the server is called inside a sandbox
-_LOAD = Path(bench_network_load.__file__)
+_LOAD = Path(load.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]  # the same interpreter inside and outside
 _DOOR_PROXY = (PROXY_ADDRESS, PROXY_PORT)
 _READY_S = 30.0
@@ -96,7 +96,7 @@ def open_routes(scratch: Path) -> Iterator[Routes]:
 @contextlib.contextmanager
 def open_server(scratch: Path) -> Iterator[Server]:
     certificate, key = _certified(scratch)
-    words = [sys.executable, "-I", "-S", bench_network_origin.__file__, str(certificate), str(key)]
+    words = [sys.executable, "-I", "-S", origin.__file__, str(certificate), str(key)]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from bench.world import load as load_script
 from paddock import Sandbox
-from paddock.cli import bench_world_load
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
 CUSTOMERS = 500
-_LOAD = Path(bench_world_load.__file__)
+_LOAD = Path(load_script.__file__)
 _LOAD_S = 300.0
 _KEY = {"Authorization": "Bearer sk_test_bench"}
 _PORT = 443

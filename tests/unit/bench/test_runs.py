@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli import bench_runs, bench_runs_rig
-from paddock.cli.bench import measurement
-from paddock.cli.bench_rig import Rig, open_rig
-from paddock.cli.bench_runs_rig import (
+from bench import runs, runs_rig
+from bench.main import measurement
+from bench.rig import Rig, open_rig
+from bench.runs_rig import (
     Hearing,
     asking,
     home_of_runs,
@@ -38,8 +38,8 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 
 def test_bench_has_the_figures_of_runs() -> None:
-    assert measurement("runs") is bench_runs.runs
-    assert measurement("run-forks") is bench_runs.run_forks
+    assert measurement("runs") is runs.runs
+    assert measurement("run-forks") is runs.run_forks
 
 
 def test_home_of_runs_is_another_one_and_is_left_again(rig: Rig) -> None:
@@ -68,15 +68,15 @@ def test_agent_that_fails_is_no_figure(rig: Rig) -> None:
 
 
 def test_agent_outside_speaks_to_the_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_runs_rig, "CALLS", 2)
+    monkeypatch.setattr(runs_rig, "CALLS", 2)
     with slow_server() as port:
-        assert seconds_outside(port) >= 2 * bench_runs_rig.DELAY_S
+        assert seconds_outside(port) >= 2 * runs_rig.DELAY_S
 
 
 def test_fork_of_the_bench_is_heard_to_be_live(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_runs, "AT", 3)
+    monkeypatch.setattr(runs, "AT", 3)
     with home_of_runs(rig, "live"):
-        assert bench_runs._until_live(recorded(in_shell(project(rig), 4))) > 0
+        assert runs._until_live(recorded(in_shell(project(rig), 4))) > 0
 
 
 def test_run_that_is_no_fork_is_never_heard_to_be_live(rig: Rig) -> None:
@@ -88,7 +88,7 @@ def test_run_that_is_no_fork_is_never_heard_to_be_live(rig: Rig) -> None:
 
 
 def test_past_that_is_read_has_all_its_steps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_runs, "_STEPS", 20)
-    figure = bench_runs._reading(rig)
+    monkeypatch.setattr(runs, "_STEPS", 20)
+    figure = runs._reading(rig)
     assert figure.value is not None
     assert not (rig.scratch / "reading").exists()

@@ -8,9 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from bench.figures import Figure, Limit, median_ms, spread_note, timed
+from bench.rig import TRUE, Rig, file_system
 from paddock import AsyncSandbox, Sandbox
-from paddock.cli.bench_figures import Figure, Limit, median_ms, spread_note, timed
-from paddock.cli.bench_rig import TRUE, Rig, file_system
 
 _FILES = 10_000
 _FEW_FILES = 100  # a hundred whole copies of 10,000 files would measure the disk for minutes

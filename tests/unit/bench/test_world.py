@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock import Sandbox
-from paddock.cli import bench_world
-from paddock.cli.bench import MEASUREMENTS
-from paddock.cli.bench_rig import open_rig
-from paddock.cli.bench_world_load import is_whole
-from paddock.cli.bench_world_rig import (
+from bench.main import MEASUREMENTS
+from bench.rig import open_rig
+from bench.world import measurements
+from bench.world.load import is_whole
+from bench.world.rig import (
     ASK_MODEL,
     CREATE_INTENT,
     GET_CUSTOMER,
@@ -26,6 +25,7 @@ from paddock.cli.bench_world_rig import (
     on_one_core,
     open_inside,
 )
+from paddock import Sandbox
 from paddock.model.errors import CommandExitException, HostCannot
 from paddock.state.home import Home
 from paddock.world.store import Store
@@ -125,8 +125,8 @@ def test_the_world_of_a_sandbox_of_the_bench_goes_with_it() -> None:
 def test_fork_figures_are_of_whole_stores_and_leave_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_world, "_DOCUMENTS", 50)
-    monkeypatch.setattr(bench_world, "_FEW_DOCUMENTS", 5)
+    monkeypatch.setattr(measurements, "_DOCUMENTS", 50)
+    monkeypatch.setattr(measurements, "_FEW_DOCUMENTS", 5)
     sizes: list[int] = []
     fork = Store.fork
 
@@ -137,7 +137,7 @@ def test_fork_figures_are_of_whole_stores_and_leave_nothing(
 
     monkeypatch.setattr(Store, "fork", counted)
     with open_rig(is_quick=True) as rig:
-        alone, in_sandbox = bench_world.world_fork(rig)
+        alone, in_sandbox = measurements.world_fork(rig)
         assert [path.name for path in rig.scratch.glob("*.*")] == ["seed.json"]
     assert set(sizes) == {50}
     assert alone.n == 9

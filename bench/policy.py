@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from paddock.cli.bench_figures import Figure, Limit, median, number, percentile_ms
-from paddock.cli.bench_rig import Rig
+from bench.figures import Figure, Limit, median, number, percentile_ms
+from bench.rig import Rig
 from paddock.model.action import Action, Effect, Kind, Verdict
 from paddock.model.errors import HostCannot, IntegrityError
 from paddock.model.version import install_command

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from paddock.cli import bench_network_rig as rig
-from paddock.cli.bench import MEASUREMENTS
-from paddock.cli.bench_network_rig import Route, Server, open_server
+from bench.main import MEASUREMENTS
+from bench.network import rig
+from bench.network.rig import Route, Server, open_server
 from paddock.model.errors import HostCannot
 
 SIZE = 1024

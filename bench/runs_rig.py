@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.rig import Rig
 from paddock import Sandbox
-from paddock.cli.bench_rig import Rig
 from paddock.doors.machine.engine import Engine
 from paddock.model.errors import HostCannot
 from paddock.model.events import Configured, Record, WentLive

@@ -10,8 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from paddock import Sandbox
-from paddock.cli.bench_figures import (
+from bench.figures import (
     Figure,
     Limit,
     alternate,
@@ -21,9 +20,9 @@ from paddock.cli.bench_figures import (
     spread_note,
     timed,
 )
-from paddock.cli.bench_peers import Spawner
-from paddock.cli.bench_rig import Rig
-from paddock.cli.bench_runs_rig import (
+from bench.peers import Spawner
+from bench.rig import Rig
+from bench.runs_rig import (
     AT,
     CALLS,
     DELAY_S,
@@ -40,6 +39,7 @@ from paddock.cli.bench_runs_rig import (
     seconds_unrecorded,
     slow_server,
 )
+from paddock import Sandbox
 from paddock.journal.keys import SigningKey
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind, Outcome, Verdict

@@ -9,8 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from paddock import Sandbox
-from paddock.cli.bench_figures import (
+from bench.figures import (
     Figure,
     Limit,
     alternate,
@@ -20,8 +19,8 @@ from paddock.cli.bench_figures import (
     spread_note,
     timed,
 )
-from paddock.cli.bench_rig import Rig, file_system
-from paddock.cli.bench_world_rig import (
+from bench.rig import Rig, file_system
+from bench.world.rig import (
     ASK_MODEL,
     CREATE_INTENT,
     GET_CUSTOMER,
@@ -31,6 +30,7 @@ from paddock.cli.bench_world_rig import (
     kept_world,
     open_inside,
 )
+from paddock import Sandbox
 from paddock.world.store import Store
 
 _CONNECTIONS = 16

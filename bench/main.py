@@ -1,6 +1,5 @@
-"""`paddock bench`: measures Paddock beside its peers here, and says which limits are reached.
-How a thing is measured lives in the `bench_*` files; here is only the order of things.
-"""
+"""The list of measurements, and the program that runs them: it measures Paddock beside its peers
+on this machine and says which limits are reached."""
 
 from __future__ import annotations
 
@@ -11,48 +10,47 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import CommandParser
 from paddock.cli.progress import Progress
 from paddock.model.errors import PaddockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paddock.cli.bench_figures import Figure
-    from paddock.cli.bench_rig import Rig
+    from bench.figures import Figure
+    from bench.rig import Rig
 
 # The function that measures each figure, by the module that has it: they are loaded when needed.
 MEASUREMENTS = {
-    "create-cold": "bench_start.create_cold",
-    "create-pool": "bench_start.create_pool",
-    "create-100": "bench_start.create_crowd",
-    "command": "bench_work.command",
-    "files": "bench_work.files",
-    "fork": "bench_fork.fork",
-    "memory": "bench_memory.memory",
-    "cpu": "bench_work.cpu",
-    "cli-start": "bench_start.cli_start",
-    "decide": "bench_policy.decide",
-    "journal": "bench_journal.journal",
-    "gate": "bench_gate.gate",
-    "network": "bench_network.network",
-    "network-memory": "bench_network.network_memory",
-    "network-start": "bench_network.network_start",
-    "fuzz": "bench_network.fuzz",
-    "neighbour": "bench_neighbour.neighbour",
-    "world": "bench_world.world",
-    "world-fork": "bench_world.world_fork",
-    "runs": "bench_runs.runs",
-    "run-forks": "bench_runs.run_forks",
-    "hostile": "bench_hostile.hostile_delay",
+    "create-cold": "start.create_cold",
+    "create-pool": "start.create_pool",
+    "create-100": "start.create_crowd",
+    "command": "work.command",
+    "files": "work.files",
+    "fork": "fork.fork",
+    "memory": "memory.memory",
+    "cpu": "work.cpu",
+    "cli-start": "start.cli_start",
+    "decide": "policy.decide",
+    "journal": "journal.journal",
+    "gate": "gate.gate",
+    "network": "network.measurements.network",
+    "network-memory": "network.measurements.network_memory",
+    "network-start": "network.measurements.network_start",
+    "fuzz": "network.measurements.fuzz",
+    "neighbour": "neighbour.neighbour",
+    "world": "world.measurements.world",
+    "world-fork": "world.measurements.world_fork",
+    "runs": "runs.runs",
+    "run-forks": "runs.run_forks",
+    "hostile": "hostile.hostile_delay",
 }
 
 
 def main(arguments: list[str]) -> int:
     """0 when all was measured, be a limit reached or not; 1 when something could not be."""
     options = make_parser().parse_args(arguments)
-    from paddock.cli.bench_report import as_json, as_text, host_facts
-    from paddock.cli.bench_rig import open_rig
+    from bench.report import as_json, as_text, host_facts
+    from bench.rig import open_rig
 
     with open_rig(is_quick=options.quick) as rig:
         host = host_facts(rig.peers, is_quick=options.quick)
@@ -65,9 +63,9 @@ def main(arguments: list[str]) -> int:
     return int(any(figure.value is None for figure in figures))
 
 
-def make_parser() -> CommandParser:
-    parser = CommandParser(
-        prog="paddock bench",
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
         description="Measures Paddock beside its peers on this machine.",
         epilog=f"Names for --only: {', '.join(MEASUREMENTS)}.",
     )
@@ -91,7 +89,7 @@ def _names(text: str) -> list[str]:
 def _measure(rig: Rig, names: list[str]) -> list[Figure]:
     import subprocess
 
-    from paddock.cli.bench_figures import failed
+    from bench.figures import failed
 
     figures: list[Figure] = []
     progress = Progress(len(names))
@@ -108,6 +106,6 @@ def _measure(rig: Rig, names: list[str]) -> list[Figure]:
 
 def measurement(name: str) -> Callable[[Rig], list[Figure]]:
     """Return the function that measures a figure."""
-    module, function = MEASUREMENTS[name].split(".")
-    found: Callable[[Rig], list[Figure]] = getattr(import_module(f"paddock.cli.{module}"), function)
-    return found
+    module, _, function = MEASUREMENTS[name].rpartition(".")
+    measure: Callable[[Rig], list[Figure]] = getattr(import_module(f"bench.{module}"), function)
+    return measure

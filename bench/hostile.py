@@ -9,9 +9,9 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from bench.figures import Figure
+from bench.rig import TRUE, Rig
 from paddock import Sandbox
-from paddock.cli.bench_figures import Figure
-from paddock.cli.bench_rig import TRUE, Rig
 from paddock.model.errors import PaddockError
 from paddock.policy.file import load
 

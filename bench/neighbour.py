@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from bench.figures import Figure, Limit, number, percentile_ms
+from bench.rig import TRUE, Rig
 from paddock import Sandbox
-from paddock.cli.bench_figures import Figure, Limit, number, percentile_ms
-from paddock.cli.bench_rig import TRUE, Rig
 from paddock.model.errors import HostCannot
 
 _HOST = "bench.example"

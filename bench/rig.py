@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from paddock.cli.bench_peers import Peers, open_peers
+from bench.peers import Peers, open_peers
 from paddock.state.home import Home
 
 TRUE = ["/bin/true"]

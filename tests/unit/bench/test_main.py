@@ -1,4 +1,4 @@
-"""`paddock bench`: what it answers and leaves behind. How fast anything is, no test asks."""
+"""`scripts/bench`: what it answers and leaves behind. How fast anything is, no test asks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
+from bench import main as bench
+from bench.figures import Figure, Limit, alternate, failed, percentile_ms
+from bench.report import as_json, as_text
 from cases import for_each
-from paddock.cli import bench
-from paddock.cli.bench_figures import Figure, Limit, alternate, failed, percentile_ms
-from paddock.cli.bench_report import as_json, as_text
 from paddock.model.errors import HostCannot
 
 KEYS = {
     *("name", "title", "value", "unit", "n", "note"),
     *("peer", "peer_value", "ratio", "limit", "reached"),
 }
-PROGRAM = "import sys; from paddock.cli.bench import main; sys.exit(main(sys.argv[1:]))"
+ROOT = Path(__file__).parents[3]
 HOST: dict[str, Any] = {
     "paddock": "0",
     "python": "3",
@@ -41,7 +41,8 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
     """A quick run of one figure in a process of its own, and the state directory that it used."""
     home = tmp_path_factory.mktemp("b")  # short: paths of Unix sockets have 107 bytes
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "--quick", "--json", "--only", "command"],
+        [sys.executable, "-m", "bench", "--quick", "--json", "--only", "command"],
+        cwd=ROOT,
         env={**os.environ, "PADDOCK_HOME": str(home)},
         capture_output=True,
         text=True,

@@ -14,15 +14,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from paddock.cli.bench_figures import Figure, Limit, failed
-from paddock.cli.bench_rig import Rig
+from bench.figures import Figure, Limit, failed
+from bench.rig import Rig
 from paddock.model.errors import HostCannot
 
 _IDLE, _STREAMING = 500, 200
 _WARM = 20
 _SETTLE_S = 1.5
 _HOLD_S = 120
-_PROGRAM = "import sys; from paddock.cli.bench_network_memory import main; main(sys.argv[1])"
+_ROOT = Path(__file__).parents[2]
 _TITLES = {
     "idle": f"memory of an idle connection, of {_IDLE}",
     "streaming": f"memory of a streaming connection, of {_STREAMING}",
@@ -32,7 +32,8 @@ _TITLES = {
 def memory_figures(rig: Rig) -> list[Figure]:
     """TLS on both sides of the door, which is what takes most."""
     ended = subprocess.run(
-        [sys.executable, "-P", "-c", _PROGRAM, str(rig.scratch)],
+        [sys.executable, "-m", "bench.network.memory", str(rig.scratch)],
+        cwd=_ROOT,
         capture_output=True,
         text=True,
         timeout=4 * _HOLD_S,
@@ -57,7 +58,7 @@ def memory_figures(rig: Rig) -> list[Figure]:
 
 def main(scratch: str) -> None:
     """Prints both figures of a host process that does nothing else."""
-    from paddock.cli.bench_network_rig import open_box, open_server
+    from bench.network.rig import open_box, open_server
 
     with open_server(Path(scratch)) as server, open_box(server) as box:
         port = server.ports[1]
@@ -79,7 +80,7 @@ def _grown(before: float, after: float, count: int) -> dict[str, Any]:
 
 def _held_mib(box: Any, port: int, path: str, count: int) -> float:
     """The memory of this process while so many connections are open."""
-    from paddock.cli.bench_network_rig import NAME, PYTHON
+    from bench.network.rig import NAME, PYTHON
 
     words = {
         "work": "hold",
@@ -108,3 +109,7 @@ def _held_mib(box: Any, port: int, path: str, count: int) -> float:
 def _resident_mib() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
