@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paddock.cli.progress import Progress
+from paddock.cli.render.progress import Progress
 from paddock.model.errors import PaddockError
 
 if TYPE_CHECKING:
