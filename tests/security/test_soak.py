@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.hostile import BUDGET_BYTES, FLOODS, flooding
 from paddock import Sandbox
-from paddock.cli.bench_hostile import BUDGET_BYTES, FLOODS, flooding
 from paddock.doors.machine.engine import Engine
 from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.verify import verify

@@ -21,7 +21,6 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 # Which extras the modules below a path may import from. All others import the core's packages.
 EXTRAS_OF = {
-    "cli/bench_policy.py": "dev",
     "demo/files": "demo",
     "doors/network/secret_sources.py": "keyring",
     "fence/guest/kernel": "code",

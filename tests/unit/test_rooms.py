@@ -168,7 +168,7 @@ def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
     ("file", "source"),
     [
         ("cli/main.py", "from paddock import Sandbox\nfrom paddock.run import a\nimport click"),
-        ("cli/main.py", "from . import shell\nfrom paddock.cli.shell import run"),
+        ("cli/main.py", "from . import shell\nfrom paddock.cli.commands.shell import run"),
         ("__main__.py", "from paddock.cli.main import main"),
         ("__init__.py", "def __getattr__(name):\n    from paddock.doors import machine"),
         (

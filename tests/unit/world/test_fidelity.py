@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from cases import for_each
-from paddock.cli.world_check import main
+from paddock.cli.commands.world_check import main
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.world.fidelity.asking import Subject, check
 from paddock.world.fidelity.compare import Said, compare

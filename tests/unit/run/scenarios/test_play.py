@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
-from paddock.cli.testing_text import result_lines, results_json
+from paddock.cli.render.scenarios import result_lines, results_json
 from paddock.model.errors import HostCannot
 from paddock.run.scenarios.checks import Failure
 from paddock.run.scenarios.junit import junit_xml
