@@ -170,7 +170,7 @@ class TextShape(Shape):
     equals: str | None = None
 
 
-class FileShape(TextShape):
+class ExpectedFileShape(TextShape):
     """What a file must be at the end."""
 
     exists: bool = True
@@ -212,7 +212,7 @@ class ExpectShape(Shape):
     """What is expected. What is not said is not looked at, but that it ends well."""
 
     exit: Exits = (0,)
-    files: dict[str, FileShape] = Field(default={}, max_length=MAX_ENTRIES)
+    files: dict[str, ExpectedFileShape] = Field(default={}, max_length=MAX_ENTRIES)
     world: Words = Field(default=(), description="CEL over the state of the stand-ins")
     actions: ActionsShape = Field(default_factory=ActionsShape)
     steps: Count | None = None
@@ -271,7 +271,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
     ("files", "*"): SourceShape,
     ("matrix",): MatrixShape,
     ("expect",): ExpectShape,
-    ("expect", "files", "*"): FileShape,
+    ("expect", "files", "*"): ExpectedFileShape,
     ("expect", "actions"): ActionsShape,
     ("expect", "actions", "must", "*"): SoughtShape,
     ("expect", "actions", "must", "*", "unless"): UnlessShape,

@@ -20,7 +20,7 @@ from paddock.policy.problems import suggest
 from paddock.policy.rules import Match
 from paddock.policy.subject import names_for
 from paddock.run.scenarios.expressions import check_pattern, json_condition
-from paddock.run.scenarios.shape import ExpectShape, FileShape, SoughtShape, TextShape
+from paddock.run.scenarios.shape import ExpectedFileShape, ExpectShape, SoughtShape, TextShape
 from paddock.run.scenarios.terms import (
     ActionTerms,
     CostTerms,
@@ -75,7 +75,7 @@ class ExpectationReader(msgspec.Struct):
                 self.note((*path, "matches"), error.message, error.hint)
         return TextTerms(shape.contains, shape.lacks, shape.matches, shape.equals)
 
-    def _file(self, name: str, shape: FileShape) -> FileTerms:
+    def _file(self, name: str, shape: ExpectedFileShape) -> FileTerms:
         path: Place = ("expect", "files", name)
         text = self._text(shape, path)
         if not name or "\0" in name or ".." in name.split("/"):

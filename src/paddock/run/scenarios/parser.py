@@ -106,7 +106,7 @@ class _Conversion(msgspec.Struct):
     read_from: list[Path] = []
 
     def scenario(self, shape: ScenarioShape) -> Scenario:
-        from paddock.run.scenarios.expecting import ExpectationReader
+        from paddock.run.scenarios.expectations import ExpectationReader
 
         self._check(shape)
         options: Mapping[str, Any] = self.document.value
