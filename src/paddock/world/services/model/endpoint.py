@@ -10,12 +10,15 @@ from typing import Any
 
 import msgspec
 
+from paddock.llm.anthropic_messages import served as messages
+from paddock.llm.conversation import InvalidRequest, ModelRequest
+from paddock.llm.openai_chat import served as chat
+from paddock.llm.openai_responses import served as responses
+from paddock.llm.request_content import compact
+from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat
+from paddock.llm.served_errors import error_body, error_headers
 from paddock.world.service import Receive, Scope, Send
-from paddock.world.services.model import chat, embeddings, listing, messages, responses
-from paddock.world.services.model.answer import Answer, Failure, Wire
-from paddock.world.services.model.content import compact
-from paddock.world.services.model.conversation import Asked, Unreadable
-from paddock.world.services.model.failures import error_body, error_headers
+from paddock.world.services.model import embeddings, listing
 from paddock.world.services.model.memory import RESPONSES
 from paddock.world.services.model.plot import Plot
 from paddock.world.services.model.script import MODELS
@@ -23,7 +26,7 @@ from paddock.world.store import Store
 
 MAX_BODY = 32 << 20  # as much as the real ones take
 MAX_DEPTH = 100  # far from where Python gives up on what is nested
-_WIRES: Mapping[str, Wire] = {
+_WIRES: Mapping[str, ServedFormat] = {
     "/chat/completions": chat.WIRE,
     "/responses": responses.WIRE,
     "/messages": messages.WIRE,
@@ -55,12 +58,12 @@ class Endpoint:
         request = _request(scope, body or b"")
         reply = _Reply(request, send)
         if body is None:
-            await reply.failure(Failure(413, f"The body is larger than {MAX_BODY} bytes."))
+            await reply.failure(ServedError(413, f"The body is larger than {MAX_BODY} bytes."))
             return
         try:
             await self._answer(request, reply)
-        except Unreadable as error:
-            await reply.failure(Failure(error.status, str(error), param=error.param))
+        except InvalidRequest as error:
+            await reply.failure(ServedError(error.status, str(error), param=error.param))
 
     async def _answer(self, request: _Request, reply: _Reply) -> None:
         path = request.path
@@ -78,10 +81,10 @@ class Endpoint:
                 return
         await reply.json(self._found(request))
 
-    async def _speak(self, wire: Wire, request: _Request, reply: _Reply) -> None:
+    async def _speak(self, wire: ServedFormat, request: _Request, reply: _Reply) -> None:
         asked = wire.read(_parsed(request.body), self._plot.memory.recall)
         answer = self._plot.play(asked, wire)
-        if isinstance(answer, Failure):
+        if isinstance(answer, ServedError):
             await _wait(answer.delay_s)
             await reply.failure(answer)
             return
@@ -92,7 +95,7 @@ class Endpoint:
         else:
             await reply.text(body)
 
-    def _written(self, wire: Wire, asked: Asked, answer: Answer) -> str:
+    def _written(self, wire: ServedFormat, asked: ModelRequest, answer: ServedAnswer) -> str:
         """The answer as a whole. It is kept before anybody waits: others share the store."""
         body = wire.whole(answer, asked)
         text = compact(body)
@@ -110,14 +113,14 @@ class Endpoint:
             return listing.all_models(request.provider, names or MODELS, self._start)
         if request.method == "GET" and parent.endswith("/models"):
             if names and name not in names:
-                raise Unreadable(f"The model {name[:80]!r} does not exist.", "model", 404)
+                raise InvalidRequest(f"The model {name[:80]!r} does not exist.", "model", 404)
             return listing.one_model(request.provider, name, self._start)
-        raise Unreadable(f"There is no {request.method} {request.path[:80]} here.", None, 404)
+        raise InvalidRequest(f"There is no {request.method} {request.path[:80]} here.", None, 404)
 
     def _response(self, id: str, *, is_deleted: bool) -> Any:
         kept = self._store.get(RESPONSES, id)
         if kept is None:
-            raise Unreadable(f"There is no response with the id {id[:80]!r}.", None, 404)
+            raise InvalidRequest(f"There is no response with the id {id[:80]!r}.", None, 404)
         if is_deleted:
             self._store.delete(RESPONSES, id)
             return {"id": id, "object": "response", "deleted": True}
@@ -143,11 +146,11 @@ class _Reply(msgspec.Struct, frozen=True):
         await self._start(status, [(b"content-type", b"application/json"), length, *headers])
         await self.send({"type": "http.response.body", "body": data})
 
-    async def failure(self, failure: Failure) -> None:
+    async def failure(self, failure: ServedError) -> None:
         body = error_body(self.request.provider, failure, self.request.id)
         await self.json(body, failure.status, tuple(error_headers(failure)))
 
-    async def stream(self, wire: Wire, answer: Answer, asked: Asked) -> None:
+    async def stream(self, wire: ServedFormat, answer: ServedAnswer, asked: ModelRequest) -> None:
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         await self._start(200, [kind, (b"cache-control", b"no-cache")])
         for event in wire.events(answer, asked):
@@ -195,9 +198,9 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
         if b"\\u" in body:  # may spell half a character, which cannot be written down
             compact(value).encode()
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"The body is not JSON that can be read: {str(error)[:120]}") from None
+        raise InvalidRequest(f"The body is not JSON that can be read: {str(error)[:120]}") from None
     if not isinstance(value, dict):
-        raise Unreadable("The body is not a JSON object.")
+        raise InvalidRequest("The body is not a JSON object.")
     return value
 
 
