@@ -71,6 +71,7 @@ class ServedFormat(msgspec.Struct, frozen=True):
     whole: Callable[[ServedAnswer, ModelRequest], dict[str, Any]]
     events: Callable[[ServedAnswer, ModelRequest], Iterator[bytes]]
     keeps: bool = False  # the conversation, so that it can be referred to
+    stream_type: bytes = b"text/event-stream; charset=utf-8"
 
 
 Recall = Callable[[str], "tuple[Turn, ...] | None"]  # what was said up to a kept answer

@@ -1,4 +1,4 @@
-"""Errors in the shapes of the two providers."""
+"""Errors in the shapes of the providers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ _OPENAI = {
     403: ("insufficient_permissions", "insufficient_permissions"),
     429: ("requests", "rate_limit_exceeded"),
 }
+_GOOGLE = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_AMAZON = {
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    429: "ThrottlingException",
+    500: "InternalServerException",
+    503: "ServiceUnavailableException",
+}
 _MESSAGES = {
     401: "The key is not valid.",
     402: "There is a problem with billing.",
@@ -43,6 +59,11 @@ def error_body(provider: str, failure: ServedError, request_id: str) -> dict[str
         kind = failure.type or _anthropic_type(failure.status)
         error = {"type": kind, "message": message}
         return {"type": "error", "error": error, "request_id": request_id}
+    if provider == "gcp.gemini":
+        status = failure.type or _GOOGLE.get(failure.status, "INVALID_ARGUMENT")
+        return {"error": {"code": failure.status, "message": message, "status": status}}
+    if provider == "aws.bedrock":
+        return {"message": message}
     kind, code = _openai_type(failure.status)
     return {
         "error": {
@@ -54,10 +75,14 @@ def error_body(provider: str, failure: ServedError, request_id: str) -> dict[str
     }
 
 
-def error_headers(failure: ServedError) -> list[tuple[bytes, bytes]]:
-    if failure.retry_after is None:
-        return []
-    return [(b"retry-after", f"{failure.retry_after:g}".encode())]
+def error_headers(provider: str, failure: ServedError) -> list[tuple[bytes, bytes]]:
+    headers: list[tuple[bytes, bytes]] = []
+    if failure.retry_after is not None:
+        headers.append((b"retry-after", f"{failure.retry_after:g}".encode()))
+    if provider == "aws.bedrock":
+        kind = failure.type or _AMAZON.get(failure.status, "ValidationException")
+        headers.append((b"x-amzn-errortype", kind.encode()))
+    return headers
 
 
 def _anthropic_type(status: int) -> str:

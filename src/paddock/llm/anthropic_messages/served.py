@@ -94,7 +94,7 @@ def events(answer: ServedAnswer, asked: ModelRequest) -> Iterator[bytes]:
     yield _event("message_stop")
 
 
-WIRE = ServedFormat("anthropic", "toolu_", read, whole, events)
+FORMAT = ServedFormat("anthropic", "toolu_", read, whole, events)
 
 
 def _add(transcript: Transcript, role: str, content: Any, where: str) -> None:

@@ -70,10 +70,13 @@ class CohereCalls:
     ) -> list[dict[str, Any]] | None:
         if data.get("type") == "message-end":
             return [data] if self._restate(object_in(data, "delta"), verdicts) else None
-        if not noted.touched or verdicts[noted.touched[0]] is None:
+        if not noted.touched:
             return None
+        key = noted.touched[0]
+        if verdicts[key] is None:
+            return self._renumber(data, key, verdicts)
         if data.get("type") == "tool-call-start":
-            return self._replacement(noted.touched[0], verdicts)
+            return self._replacement(key, verdicts)
         return []
 
     def edit_body(self, body: dict[str, Any], noted: CallNotes, verdicts: Verdicts) -> None:
@@ -130,6 +133,17 @@ class CohereCalls:
             {"type": "content-delta", "index": index, "delta": delta},
             {"type": "content-end", "index": index},
         ]
+
+    def _renumber(
+        self, data: dict[str, Any], key: Hashable, verdicts: Verdicts
+    ) -> list[dict[str, Any]] | None:
+        """Close the gaps that refused calls leave: clients put calls into a list by their index."""
+        assert isinstance(key, int)
+        gone = sum(verdicts.get(before) is not None for before in range(key))
+        if not gone:
+            return None
+        data["index"] = key - gone
+        return [data]
 
     def _restate(self, holder: dict[str, Any], verdicts: Verdicts) -> bool:
         keys: set[Hashable] = {call.key for call in self._calls}

@@ -106,7 +106,7 @@ def events(answer: ServedAnswer, asked: ModelRequest) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-WIRE = ServedFormat("openai", "call_", read, whole, events)
+FORMAT = ServedFormat("openai", "call_", read, whole, events)
 
 
 def _add(transcript: Transcript, role: str, message: Mapping[str, Any], where: str) -> None:

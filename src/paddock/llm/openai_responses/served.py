@@ -97,7 +97,7 @@ def events(answer: ServedAnswer, asked: ModelRequest) -> Iterator[bytes]:
         yield event(data, is_named=True)
 
 
-WIRE = ServedFormat("openai", "call_", read, whole, events, keeps=True)
+FORMAT = ServedFormat("openai", "call_", read, whole, events, keeps=True)
 
 
 def _earlier(body: Mapping[str, Any], recall: Recall) -> Any:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from paddock.llm.anthropic_messages import served as messages
+from paddock.llm.anthropic_messages import served as anthropic_messages
+from paddock.llm.bedrock import served as bedrock
 from paddock.llm.conversation import InvalidRequest, ModelRequest
-from paddock.llm.openai_chat import served as chat
-from paddock.llm.openai_responses import served as responses
+from paddock.llm.formats import Api, is_model_path, recognise
+from paddock.llm.gemini import served as gemini
+from paddock.llm.openai_chat import served as openai_chat
+from paddock.llm.openai_responses import served as openai_responses
 from paddock.llm.request_content import compact
 from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat
 from paddock.llm.served_errors import error_body, error_headers
@@ -26,10 +29,15 @@ from paddock.world.store import Store
 
 MAX_BODY = 32 << 20  # as much as the real ones take
 MAX_DEPTH = 100  # far from where Python gives up on what is nested
-_WIRES: Mapping[str, ServedFormat] = {
-    "/chat/completions": chat.WIRE,
-    "/responses": responses.WIRE,
-    "/messages": messages.WIRE,
+_BY_ENDING: Mapping[str, ServedFormat] = {
+    "/chat/completions": openai_chat.FORMAT,
+    "/responses": openai_responses.FORMAT,
+    "/messages": anthropic_messages.FORMAT,
+}
+# These have the model in the path.
+_BY_API: Mapping[Api, ServedFormat] = {
+    Api.GEMINI: gemini.FORMAT,
+    Api.CONVERSE: bedrock.FORMAT,
 }
 
 
@@ -39,6 +47,7 @@ class _Request(msgspec.Struct, frozen=True):
     provider: str
     body: bytes
     id: str
+    is_sse: bool = False  # Gemini streams a JSON array unless it is asked for events
 
 
 class Endpoint:
@@ -68,12 +77,17 @@ class Endpoint:
     async def _answer(self, request: _Request, reply: _Reply) -> None:
         path = request.path
         if request.method == "POST":
-            for ending, wire in _WIRES.items():
+            for ending, served in _BY_ENDING.items():
                 if path.endswith(ending):
-                    await self._speak(wire, request, reply)
+                    await self._speak(served, _parsed(request.body), reply)
                     return
+            if is_model_path("POST", path):
+                await self._speak_by_path(request, reply)
+                return
             if path.endswith("/messages/count_tokens"):
-                asked = messages.read_question(_parsed(request.body), self._plot.memory.recall)
+                asked = anthropic_messages.read_question(
+                    _parsed(request.body), self._plot.memory.recall
+                )
                 await reply.json({"input_tokens": asked.tokens()})
                 return
             if path.endswith("/embeddings"):
@@ -81,19 +95,30 @@ class Endpoint:
                 return
         await reply.json(self._found(request))
 
-    async def _speak(self, wire: ServedFormat, request: _Request, reply: _Reply) -> None:
-        asked = wire.read(_parsed(request.body), self._plot.memory.recall)
+    async def _speak_by_path(self, request: _Request, reply: _Reply) -> None:
+        body = _parsed(request.body)
+        wire = recognise("POST", request.path, None, body, "")
+        served = None if wire is None else _BY_API.get(wire.api)
+        if wire is None or served is None:
+            raise InvalidRequest("The body is not a request that this model answers.")
+        named = {**body, "model": wire.model, "stream": wire.is_stream}
+        await self._speak(served, named, reply)
+
+    async def _speak(self, wire: ServedFormat, body: Mapping[str, Any], reply: _Reply) -> None:
+        asked = wire.read(body, self._plot.memory.recall)
         answer = self._plot.play(asked, wire)
         if isinstance(answer, ServedError):
             await _wait(answer.delay_s)
             await reply.failure(answer)
             return
-        body = self._written(wire, asked, answer)
+        text = self._written(wire, asked, answer)
         await _wait(answer.delay_s)
-        if asked.is_stream:
-            await reply.stream(wire, answer, asked)
+        if not asked.is_stream:
+            await reply.text(text)
+        elif wire is gemini.FORMAT and not reply.request.is_sse:
+            await reply.json(list(gemini.chunks(answer, asked)))
         else:
-            await reply.text(body)
+            await reply.stream(wire, answer, asked)
 
     def _written(self, wire: ServedFormat, asked: ModelRequest, answer: ServedAnswer) -> str:
         """The answer as a whole. It is kept before anybody waits: others share the store."""
@@ -148,10 +173,10 @@ class _Reply(msgspec.Struct, frozen=True):
 
     async def failure(self, failure: ServedError) -> None:
         body = error_body(self.request.provider, failure, self.request.id)
-        await self.json(body, failure.status, tuple(error_headers(failure)))
+        await self.json(body, failure.status, tuple(error_headers(self.request.provider, failure)))
 
     async def stream(self, wire: ServedFormat, answer: ServedAnswer, asked: ModelRequest) -> None:
-        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+        kind = (b"content-type", wire.stream_type)
         await self._start(200, [kind, (b"cache-control", b"no-cache")])
         for event in wire.events(answer, asked):
             await self.send({"type": "http.response.body", "body": event, "more_body": True})
@@ -182,12 +207,19 @@ async def _read(receive: Receive) -> bytes | None:
 
 def _request(scope: Scope, body: bytes) -> _Request:
     path = str(scope["path"]).rstrip("/")
-    is_anthropic = "/messages" in path or any(
-        n == b"anthropic-version" for n, _ in scope["headers"]
-    )
-    provider = "anthropic" if is_anthropic else "openai"
     id = "req_" + hashlib.sha256(body).hexdigest()[:24]
-    return _Request(str(scope["method"]), path, provider, body, id)
+    is_sse = b"alt=sse" in scope["query_string"]
+    provider = _provider(path, scope["headers"])
+    return _Request(str(scope["method"]), path, provider, body, id, is_sse)
+
+
+def _provider(path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """Return whose errors the client of a path understands."""
+    if "/messages" in path or any(name == b"anthropic-version" for name, _ in headers):
+        return "anthropic"
+    if ":generateContent" in path or ":streamGenerateContent" in path:
+        return gemini.FORMAT.provider
+    return bedrock.FORMAT.provider if "/model/" in path else "openai"
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ def _spoken(words: Any, scope: Scope) -> str | None:
 def _called(words: CallWords, scope: Scope, wire: ServedFormat) -> tuple[str, str]:
     filled = scope.fill(words.arguments)
     arguments = filled if isinstance(filled, str) else json.dumps(filled, ensure_ascii=False)
-    if wire.provider == "anthropic" and not _is_object(arguments):
+    if wire.provider != "openai" and not _is_object(arguments):
         raise ScriptFailed(f"the arguments of {words.name} are no JSON object; this API needs one")
     return words.name, _bounded(arguments)
 
