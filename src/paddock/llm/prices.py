@@ -141,4 +141,15 @@ PRICES: Mapping[str, Price] = {
     "o3-mini": _openai(1_100, 4_400, 550),
     "o3-pro": _openai(20_000, 80_000, None),
     "o4-mini": _openai(1_100, 4_400, 275),
+    # Lists of 2025.
+    "gemini-2.0-flash": Price(100, 400, 25),
+    "gemini-2.5-flash": Price(300, 2_500, 30),
+    "gemini-2.5-flash-lite": Price(100, 400, 10),
+    "gemini-2.5-pro": Price(1_250, 10_000, 125, longest_input=200_000),
+    "amazon.nova-lite-v1:0": Price(60, 240, 15),
+    "amazon.nova-micro-v1:0": Price(35, 140),
+    "amazon.nova-pro-v1:0": Price(800, 3_200, 200),
+    "command-a-03-2025": Price(2_500, 10_000),
+    "command-r-08-2024": Price(150, 600),
+    "command-r-plus-08-2024": Price(2_500, 10_000),
 }

@@ -26,6 +26,8 @@ MILLION = TokenUsage(input=1_000_000, output=1_000_000)
             10_000_000,
         ),
         ("claude-opus-5-5", TokenUsage(input=1_000_000, cached=1_000_000), 200_000),
+        ("gemini-2.5-flash", MILLION, 2_800_000),
+        ("amazon.nova-lite-v1:0", MILLION, 300_000),
         ("gpt-5-nano", TokenUsage(input=1), 1),  # rounded up: something is not nothing
         ("gpt-5-nano", TokenUsage(), 0),
     ],

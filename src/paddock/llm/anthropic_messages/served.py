@@ -32,12 +32,14 @@ _STOP = {
     Stop.REFUSAL: "refusal",
     Stop.PAUSE: "pause_turn",
 }
+_LEAST_THINKING = 1024  # tokens
 _UNSPOKEN = ("thinking", "redacted_thinking")
 
 
 def read(body: Mapping[str, Any], recall: Recall) -> ModelRequest:
     if field(body, "max_tokens", int, "") < 1:
         raise InvalidRequest("max_tokens must be at least 1.", "max_tokens")
+    _check_thinking(body)
     return read_question(body, recall)
 
 
@@ -111,8 +113,24 @@ def _add(transcript: Transcript, role: str, content: Any, where: str) -> None:
         elif kind == "tool_result":
             id = field(block, "tool_use_id", str, f"{where}.content")
             transcript.result(id, text_of(block.get("content"), f"{where}.content"))
+        elif kind == "text" and block.get("text") == "":
+            raise InvalidRequest(f"{where}: text content blocks must be non-empty.", where)
         else:
             say("" if kind in _UNSPOKEN else part_text(block, f"{where}.content"))
+
+
+def _check_thinking(body: Mapping[str, Any]) -> None:
+    """Refuse a budget for thinking that is too small, or not smaller than the whole answer."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, Mapping) or thinking.get("type") != "enabled":
+        return
+    budget = field(thinking, "budget_tokens", int, "thinking")
+    if budget < _LEAST_THINKING:
+        message = f"thinking.budget_tokens must be at least {_LEAST_THINKING}."
+        raise InvalidRequest(message, "thinking.budget_tokens")
+    if budget >= body["max_tokens"]:
+        message = "max_tokens must be greater than thinking.budget_tokens."
+        raise InvalidRequest(message, "max_tokens")
 
 
 def _call(block: Mapping[str, Any], where: str) -> RequestedCall:

@@ -12,6 +12,11 @@ from paddock.llm.conversation import (
     Transcript,
     check_calls,
 )
+from paddock.llm.openai_chat.request_limits import (
+    check_schema,
+    check_temperature,
+    check_tool_choice,
+)
 from paddock.llm.request_content import compact, event, field, model_of, objects, text_of
 from paddock.llm.served_answer import Recall, ServedAnswer, ServedFormat, Stop, pieces
 
@@ -42,11 +47,15 @@ def read(body: Mapping[str, Any], _: Recall) -> ModelRequest:
     messages = transcript.messages()
     check_calls(messages, is_adjacent=True)
     tools = objects(body, "tools", is_required=False)
+    names = tuple(_tool_name(tool) for tool in tools)
+    check_temperature(body)
+    check_tool_choice(body, names)
+    check_schema(body.get("response_format"), "response_format.json_schema")
     return ModelRequest(
         model=model,
         system="\n".join(system),
         messages=messages,
-        tools=tuple(_tool_name(tool) for tool in tools),
+        tools=names,
         count=count,
         tools_text=compact(tools) if tools else "",
         is_stream=body.get("stream") is True,

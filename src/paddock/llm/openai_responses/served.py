@@ -13,6 +13,11 @@ from paddock.llm.conversation import (
     Transcript,
     check_calls,
 )
+from paddock.llm.openai_chat.request_limits import (
+    check_schema,
+    check_temperature,
+    check_tool_choice,
+)
 from paddock.llm.request_content import compact, event, field, model_of, objects, text_of
 from paddock.llm.served_answer import Recall, ServedAnswer, ServedFormat, Stop, pieces
 
@@ -59,11 +64,16 @@ def read(body: Mapping[str, Any], recall: Recall) -> ModelRequest:
     messages = transcript.messages()
     check_calls(messages, is_adjacent=False)
     tools = objects(body, "tools", is_required=False)
+    names = tuple(str(tool.get("name") or tool.get("type")) for tool in tools)
+    check_temperature(body)
+    check_tool_choice(body, names)
+    output = body.get("text")
+    check_schema(output.get("format") if isinstance(output, Mapping) else None, "text.format")
     return ModelRequest(
         model=model,
         system="\n".join(text for text in system if text),
         messages=messages,
-        tools=tuple(str(tool.get("name") or tool.get("type")) for tool in tools),
+        tools=names,
         count=count,
         tools_text=compact(tools) if tools else "",
         is_stream=body.get("stream") is True,

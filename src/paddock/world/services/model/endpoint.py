@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -47,6 +47,7 @@ class _Request(msgspec.Struct, frozen=True):
     provider: str
     body: bytes
     id: str
+    has_version: bool = False  # Anthropic wants to be told which
     is_sse: bool = False  # Gemini streams a JSON array unless it is asked for events
 
 
@@ -77,6 +78,8 @@ class Endpoint:
     async def _answer(self, request: _Request, reply: _Reply) -> None:
         path = request.path
         if request.method == "POST":
+            if request.provider == "anthropic" and not request.has_version:
+                raise InvalidRequest("anthropic-version: header is required.")
             for ending, served in _BY_ENDING.items():
                 if path.endswith(ending):
                     await self._speak(served, _parsed(request.body), reply)
@@ -209,13 +212,14 @@ def _request(scope: Scope, body: bytes) -> _Request:
     path = str(scope["path"]).rstrip("/")
     id = "req_" + hashlib.sha256(body).hexdigest()[:24]
     is_sse = b"alt=sse" in scope["query_string"]
-    provider = _provider(path, scope["headers"])
-    return _Request(str(scope["method"]), path, provider, body, id, is_sse)
+    has_version = any(name == b"anthropic-version" for name, _ in scope["headers"])
+    provider = _provider(path, has_version)
+    return _Request(str(scope["method"]), path, provider, body, id, has_version, is_sse)
 
 
-def _provider(path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
+def _provider(path: str, has_version: bool) -> str:
     """Return whose errors the client of a path understands."""
-    if "/messages" in path or any(name == b"anthropic-version" for name, _ in headers):
+    if "/messages" in path or has_version:
         return "anthropic"
     if ":generateContent" in path or ":streamGenerateContent" in path:
         return gemini.FORMAT.provider
