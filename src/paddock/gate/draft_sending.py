@@ -62,7 +62,7 @@ async def send(
 
 
 def check_sendable(draft: Draft, policy: Policy, action: Action | None = None) -> None:
-    """Raises Conflict for what is not a draft any more, InvalidInput for what cannot be sent."""
+    """Raise Conflict for what is not a draft any more, InvalidInput for what cannot be sent."""
     check_waiting(draft)
     decision = policy.decide(draft.action if action is None else action)
     then = decision.once_approved if decision.verdict is Verdict.ASK else decision.verdict
@@ -74,7 +74,7 @@ def check_sendable(draft: Draft, policy: Policy, action: Action | None = None) -
 
 
 def check_waiting(draft: Draft) -> None:
-    """Whether it is a draft, and whole; under which policy is another question."""
+    """Return whether it is a draft, and whole; under which policy is another question."""
     if draft.state != "draft":
         who = f" by {draft.changed_by}" if draft.changed_by else ""
         raise Conflict(f"draft {draft.draft_id} is {draft.state}{who} already")

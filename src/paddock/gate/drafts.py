@@ -72,7 +72,7 @@ class Drafts:
         was: str = "draft",
         sent_step: int | None = None,
     ) -> None:
-        """From one state to another; whoever comes second is told."""
+        """Change a draft from one state to another. Raises Conflict for the second who tries."""
         with self._store.writing() as connection:
             changed = connection.execute(
                 "UPDATE drafts SET state = ?, changed_at = ?, changed_by = ?,"
@@ -88,7 +88,7 @@ class Drafts:
 
 
 def action_as_json(action: Action) -> dict[str, Any]:
-    """All of an action, to make it again."""
+    """Return all of an action, to make it again."""
     return {
         "kind": str(action.kind),
         "name": action.name,

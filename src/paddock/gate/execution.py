@@ -42,7 +42,8 @@ class Execution:
         self._earlier: dict[str, Done] = {}
 
     async def carry_out(self, crossing: Crossing, verdict: Verdict) -> Done:
-        """What came of it. Whatever fails on the way is a refusal."""
+        """Carry out a decision and return what came of it. Whatever fails on the way is a
+        refusal."""
         try:
             match verdict:
                 case Verdict.ALLOW:
@@ -126,7 +127,7 @@ class Execution:
 
 
 def fault_plan(policy: Policy) -> FaultPlan | None:
-    """The faults on purpose of a file; None if it has none."""
+    """Return the faults on purpose of a file; None if it has none."""
     if not policy.faults:
         return None
     from paddock.gate.faults import FaultPlan
@@ -161,7 +162,7 @@ def _asked(crossing: Crossing) -> str:
 
 
 def _spoiled(done: Done, words: Mapping[str, Any], split: Split) -> Done:
-    """The result of a function behind a fault. What really came of it stays on record."""
+    """Return the result of a function behind a fault. The real outcome stays on record."""
     if done.outcome not in (Outcome.DONE, Outcome.SIMULATED):
         return done
     from paddock.gate.faults import error_of, spoiled_value

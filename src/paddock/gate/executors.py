@@ -1,4 +1,4 @@
-"""Who carries out a decision: the real thing, a draft, a fault, a refusal, or a stand-in.
+"""The executors of a decision: the real thing, a draft, a fault, a refusal, or a stand-in.
 
 An executor gives a Done. It never decides, and it never writes to the journal.
 """
@@ -19,7 +19,7 @@ MAX_DELAY_S = 3600.0
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What came of an action: for the agent, and (where that is not the same) for the journal."""
+    """The result of an action: for the agent, and (where that is not the same) for the journal."""
 
     value: Any = None
     record: Any = None
@@ -41,7 +41,7 @@ Replay = Callable[[Action, RecordedOutcome], Awaitable["Done"]]
 
 
 class Handlers(NamedTuple):
-    """What a door brings along to have one action carried out."""
+    """The functions of a door that carry out one action."""
 
     live: Live  # does the real thing
     preview: Preview | None = None  # tells beforehand what would come of it
@@ -53,10 +53,10 @@ class Handlers(NamedTuple):
 
 
 class StandIn(Protocol):
-    """What answers in place of the real system."""
+    """A service that answers in place of the real system."""
 
     async def answer(self, action: Action, decision: Decision) -> Done | None:
-        """None when it has no answer for such an action."""
+        """Return the outcome, or None when it has no answer for such an action."""
         ...
 
 
@@ -83,7 +83,7 @@ async def inject(fault: Mapping[str, Any] | None) -> Done:
 
 
 async def never(action: Action) -> Done:
-    """Of an action that is not carried out."""
+    """Refuse: the handler of an action that is never carried out."""
     return refusal("It was refused.")
 
 
@@ -92,7 +92,7 @@ def refusal(why: str) -> Done:
 
 
 def said_by(error: BaseException | str | None) -> str | None:
-    """What an error says; an exception of a tool may fail even at that."""
+    """Return the message of an error; an exception of a tool may fail even at that."""
     if error is None:
         return None
     try:

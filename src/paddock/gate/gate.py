@@ -153,11 +153,11 @@ class Gate:
         self.record(PolicyChanged(policy.digest))
 
     def count_past(self, past: Iterable[Deed]) -> None:
-        """What was done under other terms counts for the limits of these."""
+        """Count what was done under other terms for the limits of these."""
         self.accounts.count_anew(self.policy, past)
 
     def count_from(self, step: int, taken: Collection[int] = ()) -> None:
-        """The number that the next new action gets, and those that are gone already."""
+        """Set the number that the next new action gets, and those that are used already."""
         is_taken = frozenset(taken).__contains__
         self._steps = itertools.filterfalse(is_taken, itertools.count(step))
 
@@ -192,8 +192,8 @@ class Gate:
         return self.settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
-        """Whether the action is allowed and counts for no limit: such a program is observed only,
-        anything else has to cross."""
+        """Return whether the action is allowed and counts for no limit: such a program is observed
+        only, anything else has to cross."""
         decision = self.policy.decide(action)
         if self.faults is not None and self.faults.could_strike(action, decision.effect):
             return False
@@ -267,7 +267,7 @@ class Gate:
             return self._undecided(action, error), NOTHING
 
     def _struck(self, action: Action, decision: Decision, carrier: Action | None) -> Decision:
-        """The decision with a fault on purpose, where one strikes."""
+        """Return the decision with a fault on purpose, where one strikes."""
         if self.faults is None:
             return decision
         try:
@@ -281,7 +281,7 @@ class Gate:
         return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN)
 
     def _refused_again(self, action: Action, decision: Decision) -> Receipt | None:
-        """The receipt of a refusal that is only counted; None for any other action."""
+        """Return the receipt of a refusal that is only counted; None for any other action."""
         if decision.verdict is not Verdict.BLOCK:
             self.refusals.write_due()
             return None
@@ -296,7 +296,7 @@ class Gate:
             self._give_back(reservation)
 
     def carried(self, carrier: Action | None) -> tuple[tuple[Action, Effect], ...]:
-        """The request around a question to a model, with the effect that rules give it."""
+        """Return the request around a question to a model, with the effect that rules give it."""
         return () if carrier is None else ((carrier, self.policy.decide(carrier).effect),)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
@@ -325,7 +325,7 @@ class Gate:
         return self.drafts.add(self.run, agent, crossing.step, action, preview), preview
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
-        """What came of it and who said yes; or the answer that edits it."""
+        """Ask, and return what came of it and who said yes; or the answer that edits the action."""
         from paddock.gate.approvals.request import ask, is_edited
 
         try:
@@ -344,8 +344,9 @@ class Gate:
         return done, answer.answered_by
 
     async def _edited(self, crossing: Crossing, answer: Approval) -> Receipt:
-        """The approver's own arguments are a new action, decided on like any other. The yes holds
-        for what was asked; a rule that had not asked before asks again."""
+        """Carry out an edited action. The approver's own arguments are a new action, decided on
+        like any other. The yes holds for what was asked; a rule that had not asked before asks
+        again."""
         from paddock.gate.approvals import asked_by
         from paddock.gate.approvals.masked_values import rewritten
 
@@ -412,7 +413,8 @@ class Gate:
             self.writing.write(Entry(without_result, receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
-        """What would come of it, where the action has a dry run. It must not have an effect."""
+        """Return what a dry run of the action gives, where it has one. It must not have an
+        effect."""
         if crossing.handlers.preview is None:
             return None
         try:

@@ -1,6 +1,6 @@
-"""What was spent of each limit, by all runs of an agent. An amount is reserved before the action is
-decided on, so that proposed and running actions count, in every process; it is given back only when
-the action certainly did not happen. A crash in between leaves it spent.
+"""The amounts spent of each limit by all runs of an agent. An amount is reserved before the action
+is decided on, so that proposed and running actions count, in every process; it is given back only
+when the action certainly did not happen. A crash in between leaves it spent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING = Reservation({})
 
 
 class Deed(msgspec.Struct, frozen=True):
-    """What an earlier run did, what came of it, and the terms that it was under."""
+    """An action of an earlier run, its outcome, and the terms that it was under."""
 
     action: Action
     outcome: Outcome
@@ -96,7 +96,7 @@ class Ledger:
 
 
 class Accounts:
-    """Where the amounts of one run are counted: really, in its world, and in its past."""
+    """The accounts of one run: of real effects, of its world, and of its past."""
 
     def __init__(self, store: GateStore, agent: str, run: str) -> None:
         self._store = store
@@ -168,7 +168,7 @@ def _is_real(policy: Policy, action: Action) -> bool:
 
 
 def _beyond(charges: Iterable[Charge], paid: Iterable[Charge]) -> list[Charge]:
-    """What is left of amounts by rule when others have been paid."""
+    """Return what is left of amounts by rule when others have been paid."""
     known = {one.rule_id: one.amount for one in paid}
     left = (replace(one, amount=one.amount - known.get(one.rule_id, 0)) for one in charges)
     return [one for one in left if one.amount > 0]

@@ -1,4 +1,4 @@
-"""What a gate writes into its journal: records that belong together in one write, what the fence
+"""The records of a gate in its journal: those that belong together in one write, what the fence
 observed in front of them, and the values of secrets in none of them."""
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Writing:
         self._lock = threading.Lock()
 
     def write(self, *entries: Entry) -> int:
-        """With one write, in order: what was observed so far, and these. Raises JournalBroken."""
+        """Write in one piece, in order, what was observed so far and these events. Raises
+        JournalBroken."""
         with self._lock:  # two threads must not take the same observations
             observed = list(self._observed)
             position = self.journal.extend((*observed, *entries))
@@ -66,7 +67,8 @@ class Writing:
         self.write(Entry(event, step))
 
     def masked_action(self, action: Action) -> Action:
-        """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
+        """Return the action as it may be shown and stored. Numbers stay as they are: it may be sent
+        one day."""
         if self._masker is None:
             return action
         arguments, context = self._masker.mask(action.arguments), self._masker.mask(action.context)

@@ -69,7 +69,8 @@ class GateStore:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """For reading, or for a single statement. Whatever fails is the host's fault, by name."""
+        """Yield a connection for reading or for a single statement. Raises HostCannot for whatever
+        fails."""
         try:
             yield self._connection()
         except (sqlite3.Error, OSError) as error:
@@ -79,7 +80,7 @@ class GateStore:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that nobody else writes in; undone when the block raises."""
+        """Yield a transaction that nobody else writes in; undone when the block raises."""
         with self.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:

@@ -1,4 +1,4 @@
-"""What a rule can match on: for each kind of action its fields, and where an action keeps them.
+"""The fields that a rule can match on, for each kind of action, and where an action keeps them.
 
 A value that cannot be compared safely (a path with `..`, a host that is no text) is Unmatchable:
 the action is blocked, because nobody knows which rules it would have met.
@@ -64,7 +64,7 @@ def _effect(subject: Subject) -> tuple[str, ...]:
 
 
 def host_name(value: Any) -> str:
-    """The one spelling of the host of an action: `127.1` and a name in wide letters lead
+    """Return the one spelling of the host of an action: `127.1` and a name in wide letters lead
     somewhere, too."""
     host = _text(value, "host")
     if not host.isascii():  # what goes over the wire is ASCII
@@ -76,7 +76,7 @@ def host_name(value: Any) -> str:
 
 
 def host_of(action: Action) -> str:
-    """The host that an action would speak to, or the name that it would look up."""
+    """Return the host that an action would speak to, or the name that it would look up."""
     arguments = action.arguments
     if "host" in arguments:
         return host_name(arguments["host"])
@@ -87,7 +87,7 @@ def host_of(action: Action) -> str:
 
 
 def port_of(action: Action) -> int:
-    """The port that an action would speak to."""
+    """Return the port that an action would speak to."""
     port = action.arguments.get("port")
     if type(port) is not int or not 0 < port < 65536:
         raise Unmatchable(f"not a port: {str(port)[:60]!r}")
@@ -99,7 +99,7 @@ def _hosts(subject: Subject) -> tuple[str, ...]:
 
 
 def sandbox_file(value: Any, what: str = "path") -> str:
-    """A path as rules compare it: absolute, without `.`, `..` or doubled slashes."""
+    """Return a path as rules compare it: absolute, without `.`, `..` or doubled slashes."""
     text = _text(value, what)
     if not text.startswith("/"):
         raise Unmatchable(f"{what} is not absolute: {text[:60]!r}")
@@ -125,8 +125,8 @@ def _language(subject: Subject) -> tuple[str, ...]:
 
 
 def program_names(action: Action) -> tuple[str, ...]:
-    """The file that is executed: as it was called, as it is where links were followed, and the
-    known programs that it is a copy of."""
+    """Return the file that is executed: as it was called, as it is where links were followed, and
+    the known programs that it is a copy of."""
     arguments = action.arguments
     called = _text(arguments.get("program", action.name), "program")
     real, same_as = arguments.get("real_path"), arguments.get("same_as")
@@ -135,7 +135,7 @@ def program_names(action: Action) -> tuple[str, ...]:
     if not isinstance(same_as or [], list | tuple):
         raise Unmatchable("same_as is not a list of paths")
     others = [] if real is None else [_text(real, "real_path")]
-    others += [_text(one, "same_as") for one in same_as or ()]
+    others += [_text(path, "same_as") for path in same_as or ()]
     return tuple(dict.fromkeys([called, *others]))
 
 
@@ -146,21 +146,22 @@ def is_writable_program(subject: Subject) -> bool:
 
 
 def programs(subject: Subject) -> tuple[str, ...]:
-    """Every name that the program goes by: as called, as it is, and as it is told it is called."""
+    """Return every name that the program goes by: as called, as it is, and as it is told it is
+    called."""
     names = program_names(subject.action)
     argv = subject.action.arguments.get("argv")
     if isinstance(argv, list | tuple) and argv and isinstance(argv[0], str):
         # A program of many faces (busybox) does what it is told it is called.
-        told = posixpath.basename(argv[0]).removeprefix("-")
-        if told and told not in map(posixpath.basename, names):
-            return (*names, told)
+        applet = posixpath.basename(argv[0]).removeprefix("-")
+        if applet and applet not in map(posixpath.basename, names):
+            return (*names, applet)
     return names
 
 
 def program_paths(subject: Subject) -> tuple[str, ...]:
-    """Where the program lies. Raises Unmatchable when that cannot be told."""
+    """Return where the program lies. Raises Unmatchable when that cannot be told."""
     called, *others = program_names(subject.action)
-    paths = [sandbox_file(one, "program") for one in others]
+    paths = [sandbox_file(name, "program") for name in others]
     try:
         paths.append(sandbox_file(called, "program"))
     except Unmatchable:
@@ -183,7 +184,7 @@ def _argv(subject: Subject) -> tuple[tuple[str, ...], ...]:
 
 
 def _http_path(subject: Subject) -> tuple[str, ...]:
-    """Decoded, because `/%61dmin` is `/admin` to every server."""
+    """Return the decoded path, because `/%61dmin` is `/admin` to every server."""
     path = _text(subject.action.arguments.get("path"), "path")
     decoded = unquote(path)
     is_plain = path.startswith("/") and not _AMBIGUOUS.search(path) and "\ufffd" not in decoded
@@ -202,8 +203,8 @@ def _method(subject: Subject) -> tuple[str, ...]:
 def _query(subject: Subject) -> tuple[str, ...]:
     query = subject.action.arguments.get("query") or ""
     if isinstance(query, Mapping):
-        pairs = [(key, one) for key, value in query.items()
-                 for one in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
+        pairs = [(key, item) for key, value in query.items()
+                 for item in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
     else:
         text = _text(query, "query") if query else ""
         pairs = parse_qsl(text, keep_blank_values=True)

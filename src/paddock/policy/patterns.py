@@ -14,34 +14,29 @@ from paddock.policy.problems import suggest
 
 MAX_WORDS = 64  # in one pattern of argv
 
-Complaint = tuple[str, str | None]  # what is wrong, and what to write instead
+PatternProblem = tuple[str, str | None]  # what is wrong, and what to write instead
 
 
-def pattern_problem(kind: Kind, name: str, pattern: Any) -> Complaint | None:
-    """What is wrong with a pattern for this field, if anything is."""
-    known = FIELDS[kind][name]
-    if known.choices:
-        return (
-            None
-            if pattern in known.choices
-            else (
-                f"{pattern!r} is not one of the values of {name}",
-                suggest(pattern, known.choices),
-            )
-        )
+def pattern_problem(kind: Kind, name: str, pattern: Any) -> PatternProblem | None:
+    """Return what is wrong with a pattern for this field, or None."""
+    field = FIELDS[kind][name]
+    if field.choices and pattern in field.choices:
+        return None
+    if field.choices:
+        return f"{pattern!r} is not one of the values of {name}", suggest(pattern, field.choices)
     if name in ("path", "cwd") or (name == "program" and "/" in pattern):
         problem = _path_problem(pattern, may_end_open=kind is Kind.HTTP)
         if problem is not None:
             return problem
-    if known.separator == ".":
+    if field.separator == ".":
         problem = _host_problem(pattern)
         if problem is not None:
             return problem
-    separator = "" if name == "program" and "/" not in pattern else known.separator
+    separator = "" if name == "program" and "/" not in pattern else field.separator
     return _SPECIAL.get(name, _glob_problem)(pattern, separator)
 
 
-def _path_problem(pattern: str, *, may_end_open: bool) -> Complaint | None:
+def _path_problem(pattern: str, *, may_end_open: bool) -> PatternProblem | None:
     if not pattern.startswith(("/", "**/")) and pattern != "**":
         return f"{pattern!r} is not an absolute path", "begin it with / or **/"
     # Of a request `/a/` is another path than `/a`; of a file it is the same.
@@ -51,8 +46,9 @@ def _path_problem(pattern: str, *, may_end_open: bool) -> Complaint | None:
     return None
 
 
-def _host_problem(pattern: str) -> Complaint | None:
-    """A pattern is compared with one spelling of a host, so it must be in that."""
+def _host_problem(pattern: str) -> PatternProblem | None:
+    """Return what is wrong with a pattern of a host. It is compared with the canonical form, so it
+    must be in that."""
     try:
         spelled = host_name(pattern.replace("*", "x"))
     except Unmatchable:
@@ -69,7 +65,7 @@ def _host_hint(pattern: str) -> str:
         return "write the name only, as in api.example.com"
 
 
-def _glob_problem(pattern: str, separator: str) -> Complaint | None:
+def _glob_problem(pattern: str, separator: str) -> PatternProblem | None:
     try:
         check_glob(pattern, separator)
     except InvalidInput as error:
@@ -77,7 +73,7 @@ def _glob_problem(pattern: str, separator: str) -> Complaint | None:
     return None
 
 
-def _argv_problem(pattern: tuple[str, ...], _: str) -> Complaint | None:
+def _argv_problem(pattern: tuple[str, ...], _: str) -> PatternProblem | None:
     if len(pattern) > MAX_WORDS:
         return f"more than {MAX_WORDS} words", "the first few words are enough"
     if "/" in pattern[0]:
@@ -86,16 +82,16 @@ def _argv_problem(pattern: tuple[str, ...], _: str) -> Complaint | None:
     return next((problem for problem in problems if problem), None)
 
 
-def _port_problem(pattern: str, _: str) -> Complaint | None:
+def _port_problem(pattern: str, _: str) -> PatternProblem | None:
     first, dash, last = pattern.partition("-")
-    ends = [int(one) for one in (first, last or first) if one.isascii() and one.isdigit()]
+    ends = [int(port) for port in (first, last or first) if port.isascii() and port.isdigit()]
     is_range = len(pattern) <= 11 and len(ends) == 2 and bool(last) == bool(dash)
     if is_range and 0 < ends[0] <= ends[1] < 65536:
         return None
     return f"{pattern!r} is not a port", "write 443, or 8000-8100"
 
 
-_SPECIAL: dict[str, Callable[[Any, str], Complaint | None]] = {
+_SPECIAL: dict[str, Callable[[Any, str], PatternProblem | None]] = {
     "argv": _argv_problem,
     "port": _port_problem,
 }

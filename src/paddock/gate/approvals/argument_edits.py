@@ -23,7 +23,7 @@ _MAX_NAMES = 20  # of fields that a message lists
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """All arguments, as one JSON object."""
+    """Return all arguments, as one JSON object."""
     hint = 'write one JSON object: {"name": value, ...}'
     value = _json(text, "the arguments", hint)
     if not isinstance(value, dict):
@@ -32,7 +32,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def with_changes(arguments: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
-    """The arguments with each `path=value` in place of what is there: `amount=300`,
+    """Return the arguments with each `path=value` in place of what is there: `amount=300`,
     `body.amount=300`, `body.items.0.price=5`. A text needs no quotes where there is a text."""
     changed = copy.deepcopy(dict(arguments))
     for change in changes:
@@ -70,7 +70,7 @@ def _names(holder: Any) -> list[str]:
 
 
 def _value(text: str, old: Any, path: str) -> Any:
-    """A value of the type that is there: fields of a form are texts, also their numbers."""
+    """Return a value of the type that is there: fields of a form are texts, also their numbers."""
     if isinstance(old, str) and not text.startswith('"'):
         return text
     new = _json(text, path, """a text needs quotes: name='"Ada"'""")
@@ -92,13 +92,13 @@ def check_fields(kind: Kind, shown: Mapping[str, Any], edited: Mapping[str, Any]
 
 
 def check_editable(action: Action) -> None:
-    """Raises InvalidInput for an action that its door lets through as it stands."""
+    """Raise InvalidInput for an action that its door lets through as it stands."""
     if action.is_contained:
         raise InvalidInput(f"{action.name!r:.100} runs inside and cannot be edited.")
 
 
 def check_decision(policy: Policy, accounts: Accounts, held: Action, edited: Action) -> None:
-    """Raises InvalidInput where the policy would block what an edit makes of an action."""
+    """Raise InvalidInput where the policy would block what an edit makes of an action."""
     decision = policy.decide(edited, accounts.spent_instead(policy, held, edited))
     if decision.verdict is Verdict.BLOCK:
         is_rule = decision.decided_by in {hit.rule_id for hit in decision.hits}
@@ -114,7 +114,7 @@ ABSENT = object()
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The fields that an edit changes: their path, and what was and is there."""
+    """Yield the fields that an edit changes: their path, and what was and is there."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(one for one in after if one not in before)]:
             inner = f"{path}.{name}" if path else str(name)
@@ -129,7 +129,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
 
 
 def change_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """An edit as a person reads it: `body.amount  9000 -> 100`."""
+    """Return an edit as a person reads it: `body.amount 9000 -> 100`."""
     lines = []
     for path, old, new in differences(before, after):
         old_text, new_text = ("-" if one is ABSENT else json_text(one) for one in (old, new))
@@ -166,7 +166,8 @@ def json_text(value: Any) -> str:
 
 @contextlib.contextmanager
 def arguments_file(arguments: Mapping[str, Any]) -> Iterator[Path]:
-    """The arguments in a file for an editor; as ASCII, so that nothing in it acts on a terminal."""
+    """Yield the arguments in a file for an editor; as ASCII, so that nothing in it acts on a
+    terminal."""
     with tempfile.TemporaryDirectory(prefix="paddock-") as directory:
         path = Path(directory) / "arguments.json"
         path.write_text(json.dumps(arguments, indent=2) + "\n")
@@ -174,7 +175,7 @@ def arguments_file(arguments: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def read_arguments(path: Path) -> dict[str, Any]:
-    """What the editor left in the file."""
+    """Return the arguments that the editor left in the file."""
     try:
         return parse_arguments(path.read_text("utf-8", "replace"))
     except OSError as error:
@@ -204,7 +205,7 @@ def _no_number(word: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values for one key nobody knows which one was meant."""
+    """Refuse an object with two values for one key: nobody knows which of them was meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is given twice")

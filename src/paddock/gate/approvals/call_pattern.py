@@ -1,5 +1,5 @@
-"""What a rule for calls like an approved one says: a few fields that people read at a glance, with
-conditions on the body of a request. Where that is more than was approved, it is said.
+"""The pattern of a rule for calls like an approved one: a few fields that people read at a glance,
+with conditions on the body of a request. Where that is more than was approved, it is said.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_NAMED = 10  # fields that a note names
 
 
 class Condition(NamedTuple):
-    """What holds for an argument: `int(args.body.amount) <= 2000`."""
+    """A condition on an argument: `int(args.body.amount) <= 2000`."""
 
     left: str
     operator: str
@@ -37,7 +37,7 @@ class Condition(NamedTuple):
 
     @property
     def negated(self) -> str:
-        """The opposite."""
+        """Return the opposite."""
         return f"{self.left} {_OPPOSITE[self.operator]} {self.right}"
 
 
@@ -53,18 +53,19 @@ class CallPattern(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def by_parts(self) -> CallPattern:
-        """The same for a rule about requests alone, which can call their parts by name."""
+        """Return the pattern for a rule about requests alone, which can call their parts by
+        name."""
         named = tuple(one._replace(left=one.left.replace("args.", "")) for one in self.conditions)
         return replace(self, conditions=named)
 
     @property
     def condition(self) -> str:
-        """All conditions as one expression."""
+        """Return all conditions as one expression."""
         return " && ".join(map(str, self.conditions))
 
     @property
     def whole(self) -> str:
-        """All of it as one expression, for calls of the same kind."""
+        """Return the whole pattern as one expression, for calls of the same kind."""
         fields = (_field_condition(name, value) for name, value in self.fields.items())
         return " && ".join([*fields, *map(str, self.conditions)])
 

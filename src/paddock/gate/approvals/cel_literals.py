@@ -12,7 +12,7 @@ _PLACEHOLDER = "{{secret:"
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a placeholder stands somewhere for a value that was masked."""
+    """Return whether a placeholder stands somewhere for a value that was masked."""
     if isinstance(value, str):
         return _PLACEHOLDER in value
     if isinstance(value, Mapping):
@@ -21,7 +21,7 @@ def holds_secret(value: Any) -> bool:
 
 
 def literal(value: Any) -> str:
-    """A value of JSON as CEL writes it. Raises InvalidInput for what cannot be written."""
+    """Return a value of JSON as CEL writes it. Raises InvalidInput for what cannot be written."""
     return _literal(value, _MAX_DEPTH)
 
 

@@ -18,7 +18,7 @@ MAX_EDITS = 5  # of one action, one after the other
 
 
 def restored(edited: Any, shown: Any, real: Any) -> Any:
-    """The edit, with the real value wherever it equals what was shown in its place."""
+    """Return the edit, with the real value wherever it equals what was shown in its place."""
     if json_text(edited) == json_text(shown):
         return real
     if isinstance(edited, Mapping) and isinstance(shown, Mapping) and isinstance(real, Mapping):
@@ -56,7 +56,8 @@ def _restored_list(edited: list[Any], shown: list[Any], real: Any) -> list[Any]:
 def rewritten(
     crossing: Crossing, edited_arguments: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> Action:
-    """The action that an approver made of one whose arguments were shown. Raises InvalidInput."""
+    """Return the action that an approver made of one whose arguments were shown. Raises
+    InvalidInput."""
     if crossing.edits >= MAX_EDITS:
         raise InvalidInput(f"It was edited more than {MAX_EDITS} times.")
     action, rebuild = crossing.action, crossing.handlers.rebuild

@@ -1,5 +1,5 @@
-"""What "always" means: a narrow change of the rules that is written down for review. Nothing here
-changes a policy; a person puts the rule into the paddock file, or does not.
+"""The meaning of an approver's "always": a narrow change of the rules that is written down for
+review. Nothing here changes a policy; a person puts the rule into the paddock file, or does not.
 
 The strictest rule wins, so that no new rule can lift an ask. What is proposed is the asking rule
 with an exception for calls like this one, or, where the stage asked, a grant of them. What is alike
@@ -29,7 +29,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.policy.file.writer import emit
 from paddock.policy.problems import PolicyError
-from paddock.policy.rules import Rule, as_plain
+from paddock.policy.rules import Rule
+from paddock.policy.terms import as_plain
 
 _BY_FIELDS = (Kind.HTTP, Kind.MODEL)  # whose calls are alike by the fields of `match`
 _TOO_LONG = "write a rule by hand that says what such calls have in common"
@@ -47,7 +48,7 @@ class Proposal(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def as_yaml(self) -> str:
-        """As it would stand in the file, with who proposed it above."""
+        """Return the rule as it would stand in the file, below a comment with who proposed it."""
         day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.made_at))
         said = f"Proposed by {plain(self.made_by, 80)} on {day} UTC, approval {self.approval_id}."
         top = "\n".join([said, *map(plain, self.notes)])
@@ -100,7 +101,8 @@ class Proposals:
 
 
 def asking_terms(policy: Policy, action: Action, decision: Decision) -> dict[str, Any]:
-    """The part of a policy that decides on this action: stage, tool, and the rules that hit."""
+    """Return the part of a policy that decides on this action: stage, tool, and the rules that
+    hit."""
     whole = as_plain(policy.terms)
     hit = {one.rule_id for one in decision.hits}
     tools = {name: one for name, one in whole.get("tools", {}).items() if name == action.name}
@@ -109,7 +111,7 @@ def asking_terms(policy: Policy, action: Action, decision: Decision) -> dict[str
 
 
 def propose(approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
-    """The proposal for a call that was approved as it was asked."""
+    """Return the proposal for a call that was approved as it was asked."""
     if approval.state != APPROVED:
         raise Conflict(f"approval {approval.approval_id} is {approval.state}, not approved")
     return sketch(approval, by, policy)
@@ -143,7 +145,7 @@ def sketch(approval: Approval, by: str, policy: Policy | None = None) -> Proposa
 
 
 def asked_action(approval: Approval) -> Action:
-    """The action that a question is about, as it is shown."""
+    """Return the action that a question is about, as it is shown."""
     return action_from_json(approval.content)
 
 
@@ -175,8 +177,8 @@ def _check_limits(terms: Mapping[str, Any], approval: Approval) -> None:
 def _amended(
     terms: Mapping[str, Any], approval: Approval, action: Action, pattern: CallPattern
 ) -> Iterator[dict[str, Any]]:
-    """The rules that asked, each with an exception; of a request whose body matters, with a rule
-    behind it that goes on asking about any other body."""
+    """Yield the rules that asked, each with an exception; of a request whose body matters, with a
+    rule behind it that goes on asking about any other body."""
     asked = approval.content["asked_by"]
     for rule in terms["rules"]:
         if rule["id"] not in asked:
@@ -202,13 +204,13 @@ def _exception(old: Rule, action: Action, pattern: CallPattern) -> dict[str, Any
 
 
 def _other_body(old: Rule, pattern: CallPattern) -> str:
-    """The condition of a rule, and that the body is not like the approved one."""
+    """Return the condition of a rule, and that the body is not like the approved one."""
     other = " || ".join(one.negated for one in pattern.by_parts().conditions)
     return other if old.when is None else f"({_closed(old.when)}) && ({other})"
 
 
 def _except(old: Rule, action: Action, pattern: CallPattern) -> str:
-    """The condition of a rule, and that the call is not like the approved one."""
+    """Return the condition of a rule, and that the call is not like the approved one."""
     is_named = old.match.get("name") == (action.name,) and "name" in pattern.fields
     alike = pattern.condition if is_named else pattern.whole
     if old.kinds != (action.kind,):
@@ -230,15 +232,15 @@ def _beyond(
 
 
 def _closed(expression: str) -> str:
-    """A comment at the end must not swallow the bracket."""
+    """Return a comment at the end must not swallow the bracket."""
     return f"{expression}\n" if "//" in expression else expression
 
 
 def _examples(
     plain_rule: Mapping[str, Any], old: Rule, amended: Rule, action: Action
 ) -> dict[str, Any]:
-    """The rule's own, without those that are an exception now. The call of a tool, which is the
-    exception exactly, becomes one as well."""
+    """Return the rule's own, without those that are an exception now. The call of a tool, which is
+    the exception exactly, becomes one as well."""
     examples = plain_rule.get("examples") or {}
     broken = {(key, at) for key, at, _ in failures(replace(amended, examples=old.examples))}
     match = list(examples.get("match", []))
@@ -271,7 +273,7 @@ def _grant(approval: Approval, action: Action, pattern: CallPattern, by: str) ->
 def _decide(
     terms: Mapping[str, Any], changed: list[dict[str, Any]], approval: Approval, action: Action
 ) -> Decision:
-    """What the file would say with the changed rules in it."""
+    """Return what the file would decide with the changed rules in it."""
     by_id = {rule["id"]: rule for rule in [*terms["rules"], *changed]}
     return _load(terms, list(by_id.values()), approval).decide(action)
 
