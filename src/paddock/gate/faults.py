@@ -37,7 +37,7 @@ _TELLING: Mapping[Kind, tuple[str, ...]] = {
 }
 
 
-class Split(NamedTuple):
+class FaultPhases(NamedTuple):
     """The words of a fault by the time at which they act."""
 
     before: Mapping[str, Any]  # wait, or answer in place of the effect
@@ -135,45 +135,45 @@ class FaultPlan:
         return number
 
 
-def lasting(words: Mapping[str, Any]) -> Split:
+def lasting(fault: Mapping[str, Any]) -> FaultPhases:
     """Which words act before the effect, on it, and on its answer."""
-    is_late = "after" in words
+    is_late = "after" in fault
     late = {"after", *SPOILING, *((*OF_STATUS, "timeout", "error") if is_late else ())}
-    effect = {name: words[name] for name in ("duplicate", "kill", "stale") if name in words}
-    answer = {name: value for name, value in words.items() if name in late}
-    rest = {k: v for k, v in words.items() if k not in effect and k not in answer and k != "id"}
-    return Split(rest, effect, answer)
+    effect = {name: fault[name] for name in ("duplicate", "kill", "stale") if name in fault}
+    answer = {name: value for name, value in fault.items() if name in late}
+    rest = {k: v for k, v in fault.items() if k not in effect and k not in answer and k != "id"}
+    return FaultPhases(rest, effect, answer)
 
 
-def wait_of(words: Mapping[str, Any]) -> float:
+def wait_of(fault: Mapping[str, Any]) -> float:
     """Return for how many seconds nothing happens, before the effect or in place of it."""
-    return min(float(words.get("delay", 0)) + float(words.get("timeout", 0)), MAX_DELAY_S)
+    return min(float(fault.get("delay", 0)) + float(fault.get("timeout", 0)), MAX_DELAY_S)
 
 
-def error_of(words: Mapping[str, Any]) -> Exception:
+def error_of(fault: Mapping[str, Any]) -> Exception:
     """Return the exception that a function raises in place of its answer, where no wire carries
     one."""
-    late = words.get("after")
-    said = words.get("error")
-    if words.get("reset") or late == "reset":
-        return ConnectionResetError(errno.ECONNRESET, said or "Connection reset by peer")
-    if words.get("disk_full"):
+    late = fault.get("after")
+    message = fault.get("error")
+    if fault.get("reset") or late == "reset":
+        return ConnectionResetError(errno.ECONNRESET, message or "Connection reset by peer")
+    if fault.get("disk_full"):
         return OSError(errno.ENOSPC, "No space left on device")
-    status = late if isinstance(late, int) else words.get("status")
-    if status is None and ("timeout" in words or late == "timeout"):
-        return TimeoutError(said or "timed out")
-    return Fault(said or ("The service failed." if status is None else f"HTTP {status}"), status)
+    status = late if isinstance(late, int) else fault.get("status")
+    if status is None and ("timeout" in fault or late == "timeout"):
+        return TimeoutError(message or "timed out")
+    return Fault(message or ("The service failed." if status is None else f"HTTP {status}"), status)
 
 
-def spoiled_value(value: Any, words: Mapping[str, Any]) -> Any:
+def spoiled_value(value: Any, fault: Mapping[str, Any]) -> Any:
     """Return the result of a function as a broken text, where the words spoil answers."""
-    if "truncate" not in words and not words.get("malformed"):
+    if "truncate" not in fault and not fault.get("malformed"):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if words.get("malformed"):
+    if fault.get("malformed"):
         text = break_text(text)
-    if "truncate" in words:
-        text = text[: cut_at(words["truncate"], len(text))]
+    if "truncate" in fault:
+        text = text[: cut_at(fault["truncate"], len(text))]
     return text
 
 
@@ -223,8 +223,8 @@ def _is_free(action: Action) -> bool:
 def _thing(action: Action) -> str:
     """Return a text for the action, without what changes from one try to the next."""
     names = _TELLING.get(action.kind, ())
-    told = [action.arguments.get(name) for name in names]
-    return json.dumps([action.kind.value, action.name, told], default=str)
+    values = [action.arguments.get(name) for name in names]
+    return json.dumps([action.kind.value, action.name, values], default=str)
 
 
 def _chance(seed: int, fault_id: str, thing: str, occurrence: int) -> float:

@@ -18,21 +18,20 @@ from paddock.gate.alerts import Alerts
 from paddock.gate.crossing import Crossing, StepObserver
 from paddock.gate.execution import Execution, fault_plan, struck
 from paddock.gate.executors import (
+    ActionRefused,
     Done,
     Handlers,
     Live,
     Preview,
     Rebuild,
-    Refused,
     Replay,
     Spoil,
-    StandIn,
+    error_text,
     never,
     refusal,
-    said_by,
 )
-from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation
-from paddock.gate.record_writer import Writing
+from paddock.gate.ledger import NOTHING, Accounts, PastAction, Reservation
+from paddock.gate.record_writer import RecordWriter
 from paddock.gate.recorded_answers import NoRecordedAnswers, RecordedAnswers, ReplayDiverged
 from paddock.gate.recorded_execution import RecordedExecution
 from paddock.gate.refusals import Refusals
@@ -63,7 +62,6 @@ class Gate:
         *,
         masker: Masker | None = None,
         approvers: Sequence[Approver] = (),
-        world: StandIn | None = None,
         answers: RecordedAnswers | None = None,
     ) -> None:
         self.policy = policy
@@ -71,17 +69,17 @@ class Gate:
         self.store_bytes = journal.store_bytes
         self._store = store
         self._journal = journal
-        self.writing = Writing(journal, masker)
-        self.alerts = Alerts(self.writing.record)
-        self.refusals = Refusals(self.writing.record)
+        self.records = RecordWriter(journal, masker)
+        self.alerts = Alerts(self.records.record)
+        self.refusals = Refusals(self.records.record)
         self.accounts = Accounts(store, policy.agent, journal.run)
         self._approvers = tuple(approvers)
         self._answers = answers or NoRecordedAnswers()
         self._recorded = RecordedExecution(self, self._answers)
         self.step_observer: StepObserver | None = None
         self.faults = fault_plan(policy)
-        self.execution = Execution(journal, world, self._keep_draft, self._tell)
-        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.execution = Execution(journal, self._keep_draft, self._tell)
+        self.execution.keeps_answers = any("stale" in fault.words for fault in policy.faults)
         self.count_from(1)
 
     @cached_property
@@ -129,7 +127,7 @@ class Gate:
             return self._refused(next(self._steps), action, "record", str(diverged))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
-            return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
+            return Receipt(Outcome.REFUSED, step, error=why, exception=ActionRefused(why))
 
     async def _carry_out(self, crossing: Crossing) -> Receipt:
         if self.step_observer is None:
@@ -149,10 +147,10 @@ class Gate:
         self.policy, self.faults = policy, fault_plan(policy)
         if counts is not None and self.faults is not None:
             self.faults.restore(counts)
-        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.execution.keeps_answers = any("stale" in fault.words for fault in policy.faults)
         self.record(PolicyChanged(policy.digest))
 
-    def count_past(self, past: Iterable[Deed]) -> None:
+    def count_past(self, past: Iterable[PastAction]) -> None:
         """Count what was done under other terms for the limits of these."""
         self.accounts.count_anew(self.policy, past)
 
@@ -183,9 +181,9 @@ class Gate:
         action = action.at(step)
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
-            proposed = self.writing.proposed(action, step)
+            proposed = self.records.proposed(action, step)
             decided = Entry(Decided.of(decision, by_door=True), step)
-            position = self.writing.write(proposed, decided)
+            position = self.records.write(proposed, decided)
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
         crossing = Crossing(step, action, decision, NOTHING, position, Handlers(never))
@@ -215,16 +213,16 @@ class Gate:
 
     def observe(self, event: AnyEvent, step: int | None = None) -> None:
         """Record what the fence saw happen. It is written with the next record, or by `flush`."""
-        self.writing.observe(event, step)
+        self.records.observe(event, step)
 
     def flush(self) -> None:
         """Writes what was observed. Raises JournalBroken."""
-        self.writing.flush()
+        self.records.flush()
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
         """Write an event that is neither part of a crossing nor an observation. Raises
         JournalBroken."""
-        self.writing.record(event, step)
+        self.records.record(event, step)
 
     def __enter__(self) -> Gate:
         return self
@@ -249,10 +247,10 @@ class Gate:
     ) -> Crossing:
         action = action.at(step)
         decision = self._struck(action, decision, handlers.carrier)
-        proposed = self.writing.proposed(action, step)
+        proposed = self.records.proposed(action, step)
         decided = Entry(Decided.of(decision), step)
         try:
-            position = self.writing.write(proposed, decided)
+            position = self.records.write(proposed, decided)
         except BaseException:
             self._give_back(reservation)
             raise
@@ -289,7 +287,9 @@ class Gate:
         if step is None:
             return None
         why = decision.why
-        return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=Refused(why))
+        return Receipt(
+            Outcome.REFUSED, step, error=why, decision=decision, exception=ActionRefused(why)
+        )
 
     def _release_refused(self, action: Action, reservation: Reservation) -> None:
         if reservation.rows and not self.policy.spends(action, Outcome.REFUSED):
@@ -321,7 +321,7 @@ class Gate:
 
     async def _keep_draft(self, crossing: Crossing) -> tuple[str, Any]:
         preview = await self._previewed(crossing)
-        action, agent = self.writing.masked_action(crossing.action), self.policy.agent
+        action, agent = self.records.masked_action(crossing.action), self.policy.agent
         return self.drafts.add(self.run, agent, crossing.step, action, preview), preview
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
@@ -348,18 +348,18 @@ class Gate:
         like any other. The yes holds for what was asked; a rule that had not asked before asks
         again."""
         from paddock.gate.approvals import asked_by
-        from paddock.gate.approvals.masked_values import rewritten
+        from paddock.gate.approvals.argument_edits import rewritten
 
         by = answer.answered_by
         try:
-            shown = self.writing.masked_action(crossing.action).arguments
+            shown = self.records.masked_action(crossing.action).arguments
             edited = rewritten(crossing, answer.edited or {}, shown)
         except Exception as error:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
             return self.settle(crossing, refusal(why))
         step = next(self._steps)
-        instead = Done(None, {"edited_as": step}, Outcome.REFUSED, Refused(f"{by} edited it"))
+        instead = Done(None, {"edited_as": step}, Outcome.REFUSED, ActionRefused(f"{by} edited it"))
         self.settle(crossing, instead)
         decision, reservation = self._decide(edited.at(step))
         edits = crossing.edits + 1
@@ -380,7 +380,7 @@ class Gate:
             outcome=done.outcome,
             step=crossing.step,
             result=done.value,
-            error=said_by(error),
+            error=error_text(error),
             decision=crossing.decision,
             answered_by=crossing.answered_by,
             draft_id=done.draft_id,
@@ -404,13 +404,13 @@ class Gate:
             cost=dict(receipt.cost),
         )
         try:
-            self.writing.write(Entry(settled, receipt.step))
+            self.records.write(Entry(settled, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
             without_result = msgspec.structs.replace(settled, result=None, cost={})
-            self.writing.write(Entry(without_result, receipt.step))
+            self.records.write(Entry(without_result, receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
         """Return what a dry run of the action gives, where it has one. It must not have an
@@ -418,9 +418,9 @@ class Gate:
         if crossing.handlers.preview is None:
             return None
         try:
-            return self.writing.masked(as_json(await crossing.handlers.preview(crossing.action)))
+            return self.records.masked(as_json(await crossing.handlers.preview(crossing.action)))
         except Exception as error:
-            return self.writing.masked({"error": f"no preview: {said_by(error)}"})
+            return self.records.masked({"error": f"no preview: {error_text(error)}"})
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
@@ -432,4 +432,4 @@ class Gate:
         if isinstance(error, OutOfSpace):
             self._journal.tell_failure(error)
         with contextlib.suppress(Exception):
-            self.record(InternalError(doing, said_by(error)), step)
+            self.record(InternalError(doing, error_text(error)), step)

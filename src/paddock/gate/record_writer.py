@@ -19,8 +19,8 @@ from paddock.model.action import Action
 from paddock.model.events import AnyEvent, Proposed
 
 
-class Writing:
-    """The pen of one gate. May be used from any thread."""
+class RecordWriter:
+    """Writes the records of one gate. May be used from any thread."""
 
     def __init__(self, journal: Journal, masker: Masker | None) -> None:
         self.journal = journal
@@ -50,11 +50,11 @@ class Writing:
         return Entry(msgspec.structs.replace(event, keyed=leaves), step)
 
     def observe(self, event: AnyEvent, step: int | None) -> None:
-        """Keep an event until the next write."""
+        """Hold an event back until the next write."""
         self._observed.append(Entry(event, step))
 
     def flush(self) -> None:
-        """Writes what was observed. Raises JournalBroken."""
+        """Write what was observed. Raises JournalBroken."""
         try:
             if self._observed:
                 self.write()

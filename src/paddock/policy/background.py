@@ -12,9 +12,8 @@ import msgspec
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
-from paddock.policy.fields import FIELDS, Unmatchable, host_of, port_of
+from paddock.policy.fields import FIELDS, Unmatchable, host_of, pattern_problem, port_of
 from paddock.policy.globs import Test, any_of
-from paddock.policy.patterns import pattern_problem
 from paddock.policy.subject import Subject
 
 # Background traffic in every replay whose file says nothing else. Only what everybody knows.

@@ -10,8 +10,7 @@ import msgspec
 from paddock.model.action import Kind, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.policy.expressions import compile_expression
-from paddock.policy.fields import FIELDS
-from paddock.policy.patterns import pattern_problem
+from paddock.policy.fields import FIELDS, pattern_problem
 from paddock.policy.problems import suggest
 from paddock.policy.section import (
     Cursor,

@@ -88,14 +88,15 @@ def _effect(content: Mapping[str, Any]) -> str:
     return f"{effect}, {'can' if content.get('is_reversible') else 'CANNOT'} be undone"
 
 
-def _asker(one: Approval | Draft) -> str:
-    return f"{plain(one.agent, MAX_NAME)}, run {plain(one.run, MAX_NAME)}, step {one.step}"
+def _asker(waiting: Approval | Draft) -> str:
+    agent, run = plain(waiting.agent, MAX_NAME), plain(waiting.run, MAX_NAME)
+    return f"{agent}, run {run}, step {waiting.step}"
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
     pieces = list(_wrapped(text, width - _LABEL - 2)) or [""]
     first, *rest = pieces
-    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{one}" for one in rest)]
+    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{line}" for line in rest)]
 
 
 def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
@@ -137,7 +138,7 @@ def _quoted(name: str, value: Any, width: int) -> list[str]:
     cut = [f"    {rest(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
         cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'line')}")
-    return first + [f"    | {one}" for one in shown[:MAX_LINES]] + cut
+    return first + [f"    | {line}" for line in shown[:MAX_LINES]] + cut
 
 
 def _value_text(value: Any) -> str:

@@ -113,10 +113,10 @@ class Approvals:
     def keep_policy(self, policy: Policy) -> None:
         """Keep the terms under which questions are put, for whoever answers elsewhere."""
         with self._store.connection() as connection:
-            known = connection.execute(
+            row = connection.execute(
                 "SELECT 1 FROM policies WHERE digest = ?", (policy.digest,)
             ).fetchone()
-        if known is None:
+        if row is None:
             from paddock.policy.file import dump
 
             terms = policy.terms
@@ -254,19 +254,19 @@ class Approvals:
     def _answer(
         self, approval_id: str, state: str, by: str, reason: str, edited: str | None = None
     ) -> Approval:
-        found = self.get(approval_id)
-        self.sweep(found.approval_id)
+        approval = self.get(approval_id)
+        self.sweep(approval.approval_id)
         with self._store.writing() as connection:
             now = time.time()  # after the wait for other writers: an answer must be in time
             changed = connection.execute(
                 "UPDATE approvals SET state = ?, answered_by = ?, answered_at = ?, reason = ?,"
                 " edited = ? WHERE id = ? AND state = ? AND expires_at > ?",
-                (state, by, now, reason or None, edited, found.approval_id, PENDING, now),
+                (state, by, now, reason or None, edited, approval.approval_id, PENDING, now),
             )
         if changed.rowcount != 1:
-            self.sweep(found.approval_id)  # its time may have run out just now
-            raise Conflict(_too_late(self.get(found.approval_id)))
-        return self.get(found.approval_id)
+            self.sweep(approval.approval_id)  # its time may have run out just now
+            raise Conflict(_too_late(self.get(approval.approval_id)))
+        return self.get(approval.approval_id)
 
     def _close(self, approval_id: str, state: str) -> None:
         with self._store.writing() as connection:

@@ -50,10 +50,9 @@ async def ask(
     approval = _put_question(gate, crossing, preview)
 
     def check(approval: Approval, arguments: Mapping[str, Any]) -> None:
-        from paddock.gate.approvals.argument_edits import check_decision, check_fields
-        from paddock.gate.approvals.masked_values import rewritten
+        from paddock.gate.approvals.argument_edits import check_decision, check_fields, rewritten
 
-        shown = gate.writing.masked_action(crossing.action).arguments
+        shown = gate.records.masked_action(crossing.action).arguments
         check_fields(crossing.action.kind, shown, arguments)
         edited = rewritten(crossing, arguments, shown)
         check_decision(gate.policy, gate.accounts, crossing.action, edited)
@@ -74,7 +73,7 @@ def is_edited(answer: Approval) -> bool:
 
 
 def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
-    masked = gate.writing.masked_action(crossing.action)
+    masked = gate.records.masked_action(crossing.action)
     gate.approvals.keep_policy(gate.policy)
     approval = gate.approvals.ask(question_of(gate.policy, gate.run, crossing, masked, preview))
     try:
@@ -112,7 +111,9 @@ async def wait_for_answer(
     approvals: Approvals, approval: Approval, approvers: Iterable[Approver]
 ) -> Approval:
     """Return the approval when it is not pending any more."""
-    tasks = [asyncio.ensure_future(_consider(one, approval, approvals)) for one in approvers]
+    tasks = [
+        asyncio.ensure_future(_consider(approver, approval, approvals)) for approver in approvers
+    ]
     pause_s = _FIRST_LOOK_S
     try:
         while True:

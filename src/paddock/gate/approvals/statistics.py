@@ -47,8 +47,8 @@ def rule_statistics(
     for row in _rows(approvals, agent, window_s):
         for rule in _rules(row["content"]):
             tallies[rule].count(row)
-    found = [tally.result(rule) for rule, tally in tallies.items()]
-    return sorted(found, key=lambda one: (-one.asked, one.rule))
+    results = [tally.result(rule) for rule, tally in tallies.items()]
+    return sorted(results, key=lambda result: (-result.asked, result.rule))
 
 
 class _Tally(msgspec.Struct):

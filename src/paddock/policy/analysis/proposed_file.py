@@ -16,11 +16,10 @@ from paddock.policy.analysis.candidate import RecordedAction
 from paddock.policy.analysis.path_patterns import file_patterns, request_patterns
 from paddock.policy.decide import is_contained
 from paddock.policy.effects import strictest
-from paddock.policy.fields import FIELDS, Unmatchable, host_of, port_of
+from paddock.policy.fields import FIELDS, Unmatchable, host_of, pattern_problem, port_of
 from paddock.policy.file import load
 from paddock.policy.file.writer import emit
 from paddock.policy.network import Destination, Transport, parse_destination
-from paddock.policy.patterns import pattern_problem
 from paddock.policy.problems import PolicyError
 from paddock.policy.reach import NETWORK_KINDS
 from paddock.policy.section import MAX_ENTRIES
