@@ -74,9 +74,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 @pytest.fixture
 def paddock(request: pytest.FixtureRequest) -> Paddock:
     """Run agents, and return what they did: `paddock.run(["python", "agent.py"])`."""
-    from paddock.run.scenarios.cassettes import Cassettes, Mode, place_of
+    from paddock.run.scenarios.cassettes import Cassettes, RecordMode, place_of
 
-    place, mode = place_of(request.path, _test_name(request)), Mode(_mode(request.config))
+    place, mode = place_of(request.path, _test_name(request)), RecordMode(_mode(request.config))
     return Paddock(request.path.parent, _common(request), Cassettes(place, mode))
 
 
@@ -135,13 +135,13 @@ class ScenarioItem(pytest.Item):
         self._prepared = prepared
 
     def runtest(self) -> None:
-        from paddock.run.scenarios.play import Play, Standing, run_case
+        from paddock.run.scenarios.play import CaseStatus, Play, run_case
 
         play = Play(run_case, lambda case, attempt: None)
         result = play.through([self._prepared])[0]
         for attempt in result.attempts:
             self.user_properties.append(("paddock_run", attempt.run))
-        if result.standing is not Standing.PASSED:
+        if result.standing is not CaseStatus.PASSED:
             raise _Unexpected(result)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:

@@ -21,7 +21,7 @@ from paddock.journal.log import Covered, RunLog
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.events import FilesNotRecorded, FilesRecorded, Record
 from paddock.model.spec import HOME, MountMode
-from paddock.run.refreshing import refresh_overlays
+from paddock.run.overlay_refresh import refresh_overlays
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 from paddock.state.trees.store import TreeStore

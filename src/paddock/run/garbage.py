@@ -27,9 +27,9 @@ import msgspec
 
 from paddock.doors.machine.engine import Engine
 from paddock.model.errors import PaddockError
-from paddock.run.changed import scratch_home
+from paddock.run.changes import scratch_home
 from paddock.run.files import store_of
-from paddock.run.removing import TRASH, discard, with_trees_in_use
+from paddock.run.removal import TRASH, discard, with_trees_in_use
 from paddock.state.files.tree_copy import tree_bytes
 from paddock.state.home import Home, Record, abandoned, held
 from paddock.state.layers.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of

@@ -73,14 +73,14 @@ def paragraph(*parts: Part, tone: Tone | None = None) -> Markup:
     return Markup(f"<p{kind}>{' '.join(map(shown, parts))}</p>")
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """A row of a table that stands out."""
 
     cells: Sequence[Part]
     tone: Tone
 
 
-def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | Row]) -> Markup:
+def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | TableRow]) -> Markup:
     """Return a table, which scrolls by itself where the window is narrow."""
     head = "".join(f'<th scope="col">{shown(cell)}</th>' for cell in header)
     lines = "\n".join(map(_row, rows))
@@ -132,9 +132,9 @@ def joined(parts: Iterable[Part], between: str = " ") -> Markup:
     return Markup(escaped(between).join(map(shown, parts)))
 
 
-def _row(row: Sequence[Part] | Row) -> str:
-    tone = f' class="{row.tone}"' if isinstance(row, Row) else ""
-    cells = row.cells if isinstance(row, Row) else row
+def _row(row: Sequence[Part] | TableRow) -> str:
+    tone = f' class="{row.tone}"' if isinstance(row, TableRow) else ""
+    cells = row.cells if isinstance(row, TableRow) else row
     return f"<tr{tone}>{''.join(map(_cell, cells))}</tr>"
 
 

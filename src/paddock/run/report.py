@@ -124,7 +124,7 @@ class Mark(msgspec.Struct, frozen=True):
     text: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class RunReport(msgspec.Struct, frozen=True):
     """All of it. Times are microseconds since 1970."""
 
     run: str
@@ -192,7 +192,7 @@ class Report(msgspec.Struct, frozen=True):
         return {**report, "divergence": self.divergence_json}
 
 
-def report_of(directory: Path) -> Report:
+def report_of(directory: Path) -> RunReport:
     """Return the report of a run, also while it is written. Raises InvalidInput where there is
     none."""
     fold = ReportFold()
@@ -286,10 +286,10 @@ class ReportFold:
             case Diverged() as diverged:
                 self._divergence = diverged
 
-    def report(self, *, is_alive: bool) -> Report:
+    def report(self, *, is_alive: bool) -> RunReport:
         """Return what it comes to so far. `is_alive` says whether somebody still writes."""
         opened, live = self.opened, self._live
-        return Report(
+        return RunReport(
             run=opened.run,
             kind=opened.kind or "run",
             agent=opened.agent,

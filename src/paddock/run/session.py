@@ -48,9 +48,9 @@ from paddock.model.events import BoundariesProved, Configured, Head, Lineage, Op
 from paddock.model.results import CommandResult
 from paddock.model.spec import Limits, MountMode, Spec
 from paddock.policy.decide import Policy
+from paddock.run.boundary_proof import prove
 from paddock.run.configuration import configured_of, seed_environment
 from paddock.run.order import Order
-from paddock.run.proving import prove
 from paddock.run.state_recorder import StateRecorder
 from paddock.run.surroundings import Surroundings, find, told_again
 

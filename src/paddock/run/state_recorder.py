@@ -32,7 +32,7 @@ class StateRecorder:
         self._box = box
         self._gate = gate
         self._files: Recorder | None = None
-        self._noted = Noted()
+        self._noted = RecordedTree()
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
         self._past: RecordedRun | None = None  # of a fork: its steps before the first live one
         self._past_trees: dict[int, str] = {}
@@ -130,7 +130,7 @@ class StateRecorder:
         return self._files.record(is_final=is_final)
 
 
-class Noted:
+class RecordedTree:
     """At which steps the files have to be written down, so that each step's own are those of the
     last one at or before it that has some. Steps in flight together are looked at in any order."""
 

@@ -33,7 +33,7 @@ from clients.docs.blocks import (
 from clients.packages import clients
 from paddock.policy.analysis.lint import check
 from paddock.policy.analysis.review import Level
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.parser import read_scenario
 from paddock.world.services.model.loading import load_file
 from polling import is_readable
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.run.matching.forkable import places
+from paddock.run.matching.fork_points import places
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun

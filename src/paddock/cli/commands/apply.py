@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.journal.log import Covered
-    from paddock.run.changed import Changed, Place, RunChanges
+    from paddock.run.changes import ChangedPath, ChangedRoot, RunChanges
     from paddock.state.changes.write_back import Applied, Consent
     from paddock.state.tool_config import Obeyed
 
@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.run.changed import changes_of_run
+        from paddock.run.changes import changes_of_run
 
         directory = find_journal(options.run, is_quiet=options.json)
         covered = _signed_records(directory, options.to, options.step)
@@ -161,7 +161,9 @@ def _apply(found: RunChanges, options: argparse.Namespace) -> int:
     return 0 if all(one.status == "applied" for _, one in results) else 1
 
 
-def _chosen(found: RunChanges, options: argparse.Namespace) -> tuple[list[Changed], frozenset[str]]:
+def _chosen(
+    found: RunChanges, options: argparse.Namespace
+) -> tuple[list[ChangedPath], frozenset[str]]:
     """Return what was named, or all that can be written back; and the paths that were named."""
     from paddock.model.errors import InvalidInput
     from paddock.model.plain import plain
@@ -169,7 +171,7 @@ def _chosen(found: RunChanges, options: argparse.Namespace) -> tuple[list[Change
     if not options.paths:
         some = [one for one in found.changed if options.to or one.place.source is not None]
         return some, frozenset()
-    chosen: dict[str, Changed] = {}
+    chosen: dict[str, ChangedPath] = {}
     named = set()
     for word in options.paths:
         wanted = posixpath.normpath(posixpath.join(found.cwd, word))
@@ -183,7 +185,7 @@ def _chosen(found: RunChanges, options: argparse.Namespace) -> tuple[list[Change
 
 
 def _held(
-    found: RunChanges, chosen: list[Changed], named: frozenset[str], options: argparse.Namespace
+    found: RunChanges, chosen: list[ChangedPath], named: frozenset[str], options: argparse.Namespace
 ) -> dict[str, Obeyed]:
     """Return what is held back because tools obey it, by the path that the agent saw."""
     from paddock.state.changes.write_back import held_changes
@@ -200,7 +202,9 @@ def _held(
     return held
 
 
-def _consent(place: Place, named: frozenset[str], agreed: frozenset[str] = frozenset()) -> Consent:
+def _consent(
+    place: ChangedRoot, named: frozenset[str], agreed: frozenset[str] = frozenset()
+) -> Consent:
     from paddock.state.changes.write_back import Consent
 
     top = f"{place.target}/"
@@ -210,7 +214,7 @@ def _consent(place: Place, named: frozenset[str], agreed: frozenset[str] = froze
     ))  # fmt: skip
 
 
-def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]:
+def _agreed(chosen: list[ChangedPath], held: Mapping[str, Obeyed]) -> frozenset[str]:
     """Return those of the held files that a person wants all the same."""
     from paddock.cli.output import say
     from paddock.model.plain import plain
@@ -230,7 +234,7 @@ def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]
     return frozenset(one.path for one in asked) if is_agreed else frozenset()
 
 
-def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
+def _check_places(chosen: list[ChangedPath], options: argparse.Namespace) -> None:
     from paddock.model.errors import InvalidInput
 
     places = {one.place.target for one in chosen}
@@ -241,7 +245,7 @@ def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
         raise InvalidInput("changes of the workspace have no source", hint="say --to DIR")
 
 
-def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None:
+def _check_conflicts(chosen: list[ChangedPath], options: argparse.Namespace) -> None:
     from paddock.model.errors import Conflict
     from paddock.model.plain import plain
     from paddock.state.tool_config import is_in_repository
@@ -266,7 +270,9 @@ def _check_person(options: argparse.Namespace) -> None:
         raise InvalidInput("nobody can be asked here", hint="say --yes")
 
 
-def _is_confirmed(found: RunChanges, chosen: list[Changed], options: argparse.Namespace) -> bool:
+def _is_confirmed(
+    found: RunChanges, chosen: list[ChangedPath], options: argparse.Namespace
+) -> bool:
     from paddock.cli.commands.changes import folded_lines
     from paddock.cli.output import say
     from paddock.model.plain import plain
@@ -276,7 +282,7 @@ def _is_confirmed(found: RunChanges, chosen: list[Changed], options: argparse.Na
     return _answer(f"write them to {plain(where, 400)}? [y/N] ")
 
 
-def _where(chosen: list[Changed], options: argparse.Namespace) -> list[str]:
+def _where(chosen: list[ChangedPath], options: argparse.Namespace) -> list[str]:
     """Return the directories that are written into."""
     if options.to:
         return [os.path.abspath(options.to)]
@@ -292,7 +298,7 @@ def _answer(question: str) -> bool:
 
 def _write(
     found: RunChanges,
-    chosen: list[Changed],
+    chosen: list[ChangedPath],
     named: frozenset[str],
     agreed: frozenset[str],
     to: str | None,
@@ -324,9 +330,9 @@ def _write(
 
 
 @contextlib.contextmanager
-def _target(place: Place, to: str | None) -> Iterator[int]:
+def _target(place: ChangedRoot, to: str | None) -> Iterator[int]:
     """The directory that is written into, open."""
-    from paddock.run.changed import open_source_directory
+    from paddock.run.changes import open_source_directory
 
     if to is not None:
         target = os.open(to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

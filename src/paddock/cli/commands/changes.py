@@ -10,7 +10,7 @@ from paddock.cli.parser import RUN_HELP, CommandParser
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from paddock.run.changed import Changed, Place, RunChanges
+    from paddock.run.changes import ChangedPath, ChangedRoot, RunChanges
 
 _MAX_LINE = 2000  # of a patch on a terminal
 
@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.run.changed import changes_of_run
+        from paddock.run.changes import changes_of_run
 
         directory = find_journal(options.run, is_quiet=options.json)
         with changes_of_run(directory, options.step) as found:
@@ -62,7 +62,7 @@ def change_lines(found: RunChanges) -> list[str]:
     return [*lines, told or ("no file changed" if found.changed else "nothing changed")]
 
 
-def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
+def folded_lines(found: RunChanges, changed: Sequence[ChangedPath]) -> list[str]:
     """Return a line for each of the changes; what lies in a repository is one line."""
     from paddock.model.plain import plain
     from paddock.state.tool_config import is_in_repository
@@ -74,12 +74,12 @@ def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
     return [*lines, *_repository_lines(found, inner)]
 
 
-def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
+def _repository_lines(found: RunChanges, inner: list[ChangedPath]) -> Iterator[str]:
     """`modified  /srv/app/.git (14 files: 2 commits on main)`."""
     from paddock.model.plain import plain
     from paddock.state.tool_config import repository_path
 
-    repositories: dict[tuple[Place, str], list[Changed]] = {}
+    repositories: dict[tuple[ChangedRoot, str], list[ChangedPath]] = {}
     for one in inner:
         repositories.setdefault((one.place, repository_path(one.change.path)), []).append(one)
     for (place, path), changes in repositories.items():
@@ -108,14 +108,14 @@ def _commits(found: RunChanges) -> str:
     return f": {count}{on}; as a branch: paddock apply {plain(found.run, 60)} --branch NAME"
 
 
-def is_counted(one: Changed) -> bool:
+def is_counted(one: ChangedPath) -> bool:
     """Directories are listed and not counted, but for one of a source that is gone: it is gone as
     one."""
     is_gone = one.change.kind == "deleted" and one.place.source is not None
     return is_gone or not _is_directory(one)
 
 
-def _is_directory(one: Changed) -> bool:
+def _is_directory(one: ChangedPath) -> bool:
     from paddock.model.results import FileType
 
     return one.change.type is FileType.DIR
@@ -130,14 +130,14 @@ def as_json(found: RunChanges) -> dict[str, Any]:
     }
 
 
-def change_json(one: Changed) -> dict[str, Any]:
+def change_json(one: ChangedPath) -> dict[str, Any]:
     change = one.change
     about: dict[str, Any] = {"path": one.path, "kind": change.kind, "type": change.type.value}
     about |= {"size_bytes": change.size, "source": one.place.source}
     return about | {"conflict": one.conflict, "refusal": one.refusal}
 
 
-def _warning(one: Changed) -> str:
+def _warning(one: ChangedPath) -> str:
     said = one.refusal or one.conflict
     return f"  ({said})" if said else ""
 

@@ -91,7 +91,7 @@ def _inside(directory: Path, path: str | None) -> str | None:
     import posixpath
 
     from paddock.model.errors import InvalidInput
-    from paddock.run.changed import configuration_of
+    from paddock.run.changes import configuration_of
 
     project = configuration_of(directory).cwd
     if not project.startswith("/"):

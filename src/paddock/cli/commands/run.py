@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from paddock.policy.decide import Policy
     from paddock.run.order import Order
     from paddock.run.replay.replay import PastOptions
-    from paddock.run.report import Report
+    from paddock.run.report import RunReport
     from paddock.run.session import FinishedRun, Watcher
 
 MAX_STDIN = 8 << 20
 _MAX_PARENTS = 8
 _AT_THE_END = (
     "paddock.run.report",
-    "paddock.run.changed",
+    "paddock.run.changes",
     "paddock.cli.render.run_summary",
     "paddock.cli.project.unpassed_variables",
 )
@@ -165,7 +165,7 @@ def recorded_policy(directory: Path) -> Policy:
     wrote."""
     from paddock.gate.signed_journals import check_trusted
     from paddock.policy.file import default_policy
-    from paddock.run.changed import configuration_of
+    from paddock.run.changes import configuration_of
     from paddock.run.order import load_policy
     from paddock.state.home import Home
 
@@ -225,18 +225,18 @@ def _status(result: FinishedRun) -> int:
     return ExitCode.TIMED_OUT if result.ended_by in TIMED_OUT else ExitCode.KILLED
 
 
-def reported(directory: Path) -> Report:
+def reported(directory: Path) -> RunReport:
     """Return what a run came to, with the names of the files that it touched."""
     import msgspec
 
-    from paddock.run.changed import configuration_of, files_touched
+    from paddock.run.changes import configuration_of, files_touched
     from paddock.run.report import report_of
 
     mounts = configuration_of(directory).mounts
     return msgspec.structs.replace(report_of(directory), files=files_touched(directory, mounts))
 
 
-def tell_summary(report: Report) -> None:
+def tell_summary(report: RunReport) -> None:
     """On the error output: the other one is the agent's."""
     from paddock.cli.render.run_lines import Manner
     from paddock.cli.render.run_summary import summary_lines

@@ -16,7 +16,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.model.sizes import format_size
-from paddock.run.removing import Removed, check_removable, remove_runs, without_needed
+from paddock.run.removal import Removed, check_removable, remove_runs, without_needed
 from paddock.state.home import Home
 
 _MAX_NAME = 40

@@ -114,7 +114,7 @@ def _write_ending(run: RunRow) -> None:
     """Write what an agent's run came to. A very long journal is not read again for it."""
     from paddock.cli.render.run_lines import Manner
     from paddock.cli.render.run_summary import ending_lines
-    from paddock.run.changed import report_with_files
+    from paddock.run.changes import report_with_files
 
     if run.records > _MAX_SUMMED:
         return

@@ -18,8 +18,8 @@ from paddock.model.plural import many
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, FileDifference, FilesEnd, ServiceDifference
 from paddock.run.compare.fields import FieldDifference, windows
-from paddock.run.compare.pairing import Pair, Pairing, Part, details
-from paddock.run.compare.words import (
+from paddock.run.compare.pairs import Pair, Pairing, StepPart, details
+from paddock.run.compare.summary_text import (
     counts_text,
     divergence_text,
     ended_text,
@@ -28,7 +28,7 @@ from paddock.run.compare.words import (
     said_lines,
     spent_text,
 )
-from paddock.run.matching.rows import ABSENT
+from paddock.run.matching.recorded_step import ABSENT
 from paddock.state.tool_config import is_in_repository, repository_path
 
 MIN_WIDTH = 60
@@ -267,8 +267,8 @@ def _changed(one: Pair) -> str:
     """What a decision or an outcome became."""
     if one.here is None or one.there is None:
         return plain(f"  {one.one.verdict or '-'}, {one.one.result}", 80)
-    if Part.DECISION in one.parts:
+    if StepPart.DECISION in one.parts:
         return plain(f"  {one.here.verdict} -> {one.there.verdict}", 80)
-    if Part.OUTCOME in one.parts:
+    if StepPart.OUTCOME in one.parts:
         return plain(f"  {one.here.result} -> {one.there.result}", 80)
     return ""

@@ -23,7 +23,7 @@ from paddock.model.events import Alert, Marked, PromptReported, Record, WentLive
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.run.matching.rules import vary_of
-from paddock.run.matching.showing import side_by_side, visible
+from paddock.run.matching.text import side_by_side, visible
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision

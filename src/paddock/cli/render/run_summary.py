@@ -17,7 +17,7 @@ from paddock.model.events import Diverged
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.model.sizes import format_size
-from paddock.run.report import ENDED, Report
+from paddock.run.report import ENDED, RunReport
 
 _LABEL = 10
 _MAX_ALERTS = 8
@@ -35,7 +35,7 @@ class _Fact(NamedTuple):
     colour: str | None = None
 
 
-def summary_lines(report: Report, manner: Manner) -> Iterator[str]:
+def summary_lines(report: RunReport, manner: Manner) -> Iterator[str]:
     """Yield what there is something to say about; the run's id always."""
     yield from _lines(
         [
@@ -52,7 +52,7 @@ def summary_lines(report: Report, manner: Manner) -> Iterator[str]:
         yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
 
 
-def ending_lines(report: Report, manner: Manner) -> Iterator[str]:
+def ending_lines(report: RunReport, manner: Manner) -> Iterator[str]:
     """Yield how a run ended and what is left of it, for below its steps."""
     kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
     return _lines(
@@ -75,7 +75,7 @@ def _lines(facts: Iterable[_Fact], manner: Manner) -> Iterator[str]:
             yield f"{head:<{_LABEL}}{manner.paint(piece, colour)}"
 
 
-def _rest(report: Report) -> Iterator[_Fact]:
+def _rest(report: RunReport) -> Iterator[_Fact]:
     """Yield what is left of a run to look at: answers, files, drafts, world, money, alerts."""
     yield _Fact("asked", _answers(report))
     yield _Fact("faults", counts(report.faults))
@@ -95,7 +95,7 @@ def _rest(report: Report) -> Iterator[_Fact]:
         yield _Fact("diverged", _diverged(report.divergence), _RED)
 
 
-def _run(report: Report) -> str:
+def _run(report: RunReport) -> str:
     parent = _parent(report)
     kind = f"{'a ' if parent else ''}{plain(report.kind, 20)}{parent}"
     who = f"agent {_name(report.agent)}, stage {_name(report.stage or '-')}"
@@ -104,7 +104,7 @@ def _run(report: Report) -> str:
     return f"{_name(report.run)}{shown}: {who}{f': {command}' if command else ''}"
 
 
-def _parent(report: Report) -> str:
+def _parent(report: RunReport) -> str:
     lineage = report.lineage
     if lineage is None:
         return ""
@@ -112,7 +112,7 @@ def _parent(report: Report) -> str:
     return f" of {_name(lineage.run)}{at}"
 
 
-def _state(report: Report) -> _Fact:
+def _state(report: RunReport) -> _Fact:
     code = "" if report.exit_code is None else f", exit code {report.exit_code}"
     by = f" ({plain(report.ended_by, 200)})" if report.ended_by else ""
     text = f"after {took(report.duration_us)}{code}{by}, {many(report.steps, 'step')}"
@@ -122,14 +122,14 @@ def _state(report: Report) -> _Fact:
     return _Fact("state", f"{report.state} {text}", colour)
 
 
-def _decided(report: Report) -> str:
+def _decided(report: RunReport) -> str:
     verdicts = counts(report.verdicts, Verdict)
     again = f"; {report.again} answered from the record" if report.again else ""
     beside = f"; {report.beside} beside" if report.beside else ""
     return f"{verdicts}{again}{beside}" if verdicts else ""
 
 
-def _answers(report: Report) -> str:
+def _answers(report: RunReport) -> str:
     answers = report.answers
     if not answers.asked:
         return ""
@@ -147,7 +147,7 @@ def _answers(report: Report) -> str:
     return f"{answers.asked}: {counts(numbers, numbers)}"
 
 
-def _files(report: Report) -> str:
+def _files(report: RunReport) -> str:
     from paddock.state.tool_config import is_in_repository
 
     files = report.files
@@ -167,7 +167,7 @@ def _files(report: Report) -> str:
     return f"{files.changed - inner} changed{in_brackets}{in_git}{lost}{cut}"
 
 
-def _kept(report: Report) -> str:
+def _kept(report: RunReport) -> str:
     """Return the files of a fork that differed from the record when it went live and stayed so."""
     if not report.files_kept:
         return ""
@@ -177,13 +177,13 @@ def _kept(report: Report) -> str:
     return f"{files} in use and not as recorded: {names_text(report.kept)}{more}"
 
 
-def _drafts(report: Report) -> str:
+def _drafts(report: RunReport) -> str:
     """Those of its past wait with the run that made them."""
     past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
     return "; ".join(filter(None, (names_text(report.drafts), past)))
 
 
-def _world(report: Report) -> Iterator[_Fact]:
+def _world(report: RunReport) -> Iterator[_Fact]:
     world = report.world
     if world is None:
         return
@@ -197,7 +197,7 @@ def _world(report: Report) -> Iterator[_Fact]:
             yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
 
 
-def _spent(report: Report) -> str:
+def _spent(report: RunReport) -> str:
     spent = report.spent
     if not spent.calls or report.kind == REPLAY:  # which asks no model
         return ""
@@ -206,7 +206,7 @@ def _spent(report: Report) -> str:
     return f"{many(spent.calls, 'model call')}: {tokens}, {price}"
 
 
-def _alerts(report: Report) -> Iterator[_Fact]:
+def _alerts(report: RunReport) -> Iterator[_Fact]:
     for alert in report.alerts[:_MAX_ALERTS]:
         times = f" ({alert.times} times)" if alert.times > 1 else ""
         steps = f", step {', '.join(map(str, alert.steps[:5]))}" if alert.steps else ""
@@ -217,7 +217,7 @@ def _alerts(report: Report) -> Iterator[_Fact]:
         yield _Fact("alert", f"{more} more: paddock net {_name(report.run)}", _RED)
 
 
-def _repeats(report: Report) -> str:
+def _repeats(report: RunReport) -> str:
     """Refusals that came so often that the rest was counted."""
     parts = [repeats_text(*item) for item in list(report.repeats.items())[:_MAX_REPEATS]]
     more = len(report.repeats) - _MAX_REPEATS
@@ -226,7 +226,7 @@ def _repeats(report: Report) -> str:
     return "; ".join(parts)
 
 
-def _left_out(report: Report) -> str:
+def _left_out(report: RunReport) -> str:
     one = report.left_out
     if one is None:
         return ""
@@ -239,7 +239,7 @@ def _left_out(report: Report) -> str:
     )
 
 
-def _enforced(report: Report) -> Iterator[_Fact]:
+def _enforced(report: RunReport) -> Iterator[_Fact]:
     """Yield how many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
@@ -253,7 +253,7 @@ def _enforced(report: Report) -> Iterator[_Fact]:
             yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
 
 
-def _proved(report: Report) -> str:
+def _proved(report: RunReport) -> str:
     """What was tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
@@ -265,7 +265,7 @@ def _diverged(diverged: Diverged) -> str:
     return plain(f"{where}: {diverged.kind}", 200)
 
 
-def _next(report: Report) -> list[str]:
+def _next(report: RunReport) -> list[str]:
     run = _name(report.run)
     commands = [f"paddock show {run}", f"paddock step {run}"]
     if report.files and report.files.changed:

@@ -11,7 +11,7 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.run.scenarios.play import Attempt
+    from paddock.run.scenarios.play import ScenarioRun
     from paddock.run.scenarios.scenario import Case
 
 _CLEAR = "\r\x1b[2K"
@@ -36,7 +36,7 @@ class Progress:
         if self._is_live and not self._is_quiet:
             print(_CLEAR, end="", file=sys.stderr, flush=True)
 
-    def told(self, case: Case, attempt: Attempt) -> None:
+    def told(self, case: Case, attempt: ScenarioRun) -> None:
         self._done += 1
         self._failed += not attempt.is_passed
         if self._is_quiet:

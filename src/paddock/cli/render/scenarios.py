@@ -11,12 +11,12 @@ from paddock.cli.render.cells import labelled
 from paddock.cli.render.table import line_width, table
 from paddock.model.plain import plain
 from paddock.model.plural import many
-from paddock.run.scenarios.play import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 from paddock.run.scenarios.scenario import Case
 
 MAX_FAILED_RUNS = 3  # of one case, in full
 _WIDEST = 100
-_ORDER = [one.value for one in Standing]
+_ORDER = [one.value for one in CaseStatus]
 
 
 def case_lines(cases: Sequence[Case]) -> Iterator[str]:
@@ -40,7 +40,7 @@ def case_json(case: Case) -> dict[str, Any]:
 def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     """What failed, with how to look at it, then the rates, then the counts."""
     for one in results:
-        if one.standing not in (Standing.PASSED, Standing.SKIPPED):
+        if one.standing not in (CaseStatus.PASSED, CaseStatus.SKIPPED):
             yield from _failed(one)
     repeated = [one for one in results if one.case.scenario.repeat > 1 and one.attempts]
     if repeated:
@@ -70,13 +70,13 @@ def _failed(result: CaseResult) -> Iterator[str]:
     if len(failed) > MAX_FAILED_RUNS:
         runs = ", ".join(one.run or "no run" for one in failed[MAX_FAILED_RUNS:][:20])
         yield f"  and {many(len(failed) - MAX_FAILED_RUNS, 'more run')}: {runs}"
-    if result.standing is Standing.INCONCLUSIVE:
+    if result.standing is CaseStatus.INCONCLUSIVE:
         least = result.case.scenario.expect.least_rate
         yield f"  the rate {least:g} lies within what {_rate(result)} allows: repeat it more often"
     yield ""
 
 
-def _attempt(attempt: Attempt) -> Iterator[str]:
+def _attempt(attempt: ScenarioRun) -> Iterator[str]:
     if attempt.error is not None:
         why = f"run {attempt.number} could not be made: {plain(attempt.error, 1000)}"
         yield from labelled("  ", why, line_width())
@@ -104,7 +104,7 @@ def _result_json(result: CaseResult) -> dict[str, Any]:
     }
 
 
-def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+def _attempt_json(attempt: ScenarioRun) -> dict[str, Any]:
     failures = [{**one.as_json(), "look": one.look(attempt.run or "?")} for one in attempt.failures]
     return {
         "run": attempt.run,

@@ -17,7 +17,7 @@ from paddock.journal.plain_values import as_json
 from paddock.model.errors import InvalidInput
 from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.ends import Ends, ends, money_moved
-from paddock.run.compare.pairing import Pair, Pairing, pair
+from paddock.run.compare.pairs import Pair, Pairing, pair
 from paddock.run.compare.trail import Trail, read_trail
 
 MAX_RUNS = 200

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.run.matching.rows import ABSENT
+from paddock.run.matching.recorded_step import ABSENT
 
 MAX_FIELDS = 200
 MAX_VALUE = 2000  # characters of one value; whole ones are asked for with `full`

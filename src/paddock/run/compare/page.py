@@ -13,9 +13,8 @@ from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
 from paddock.run.compare.fields import FieldDifference
-from paddock.run.compare.pairing import Pair, Pairing, Part
-from paddock.run.compare.trail import Trail
-from paddock.run.compare.words import (
+from paddock.run.compare.pairs import Pair, Pairing, StepPart
+from paddock.run.compare.summary_text import (
     counts_text,
     divergence_text,
     ended_text,
@@ -25,9 +24,10 @@ from paddock.run.compare.words import (
     spent_text,
     took_text,
 )
+from paddock.run.compare.trail import Trail
 from paddock.run.html import (
     Markup,
-    Row,
+    TableRow,
     Tone,
     badge,
     beside,
@@ -41,7 +41,7 @@ from paddock.run.html import (
     section,
     table,
 )
-from paddock.run.matching.rows import ABSENT
+from paddock.run.matching.recorded_step import ABSENT
 
 _MAX_ROWS = 1000  # of steps in one table: a page must stay one that opens
 _MAX_EACH = 100  # of each of many runs
@@ -308,7 +308,7 @@ def _steps(pairing: Pairing, *, is_alone: bool) -> Markup:
     return details(counts or "no steps", table(header, rows), *left_out, is_open=is_alone)
 
 
-def _step_row(pair: Pair) -> Row | tuple[Markup | str, ...]:
+def _step_row(pair: Pair) -> TableRow | tuple[Markup | str, ...]:
     here, there = pair.here, pair.there
     cells = (
         "" if here is None else str(here.step),
@@ -319,7 +319,7 @@ def _step_row(pair: Pair) -> Row | tuple[Markup | str, ...]:
         _both(here, there, "result", _OUTCOMES),
         "" if not pair.parts else badge(pair.what, _tone(pair)),
     )
-    return Row(cells, _tone(pair)) if pair.parts else cells
+    return TableRow(cells, _tone(pair)) if pair.parts else cells
 
 
 def _call(pair: Pair) -> Markup:
@@ -343,4 +343,4 @@ def _both(
 def _tone(pair: Pair) -> Tone:
     if pair.here is None or pair.there is None:
         return "info"
-    return "bad" if Part.DECISION in pair.parts or Part.OUTCOME in pair.parts else "warn"
+    return "bad" if StepPart.DECISION in pair.parts or StepPart.OUTCOME in pair.parts else "warn"

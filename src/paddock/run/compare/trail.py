@@ -26,7 +26,7 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.run.compare.compared_step import ComparedStep
-from paddock.run.report import Report, ReportFold
+from paddock.run.report import ReportFold, RunReport
 from paddock.world.verdicts import Report as Verdicts
 from paddock.world.verdicts import judge_run
 
@@ -45,7 +45,7 @@ class Trail(msgspec.Struct, frozen=True):
     """One run: what it came to, its steps in order, and where it comes from."""
 
     log: RunLog
-    report: Report
+    report: RunReport
     steps: tuple[ComparedStep, ...]
     verdicts: Verdicts
     opened: Opened
@@ -121,7 +121,7 @@ def _is_compared(record: Record, before: Sequence[Record]) -> bool:
     return False
 
 
-def _verdicts(log: RunLog, report: Report) -> Verdicts:
+def _verdicts(log: RunLog, report: RunReport) -> Verdicts:
     """Return the verdicts on a run. Most runs meet no fault: they are not read again for it."""
     is_hurt = report.faults or (report.world is not None and report.world.broken)
     return judge_run(log) if is_hurt else Verdicts(())

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from paddock.doors.network.model_wire.wire import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.background import BackgroundRule
-from paddock.run.matching.rows import Background, RecordedStep, View
+from paddock.run.matching.recorded_step import ActionView, Background, RecordedStep
 
 _KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS)
 _PLACED = {
@@ -52,11 +52,11 @@ class BackgroundSteps:
             if row.background is not None and not row.is_refused_by_door and row.is_answerable:
                 self._left.setdefault(_place(row.kind, row.arguments), deque()).append(row)
 
-    def rule_of(self, view: View) -> str | None:
+    def rule_of(self, view: ActionView) -> str | None:
         """Return the rule that makes a proposed action background traffic; None if none does."""
         return _rule_of(view.kind, view.name, view.parts, self._rules)
 
-    def take(self, view: View) -> Background | None:
+    def take(self, view: ActionView) -> Background | None:
         """Return the recorded answer for background traffic: the answers of its endpoint one after
         the other, then the last one again."""
         rule = self.rule_of(view)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from paddock.gate.recorded_answers import is_same_body
 from paddock.model.action import Kind
 from paddock.run.matching.bindings import Bindings, Id
-from paddock.run.matching.compare import Comparison, headers_left_out
-from paddock.run.matching.rows import Difference, RecordedStep, View
+from paddock.run.matching.compare import ViewComparison, headers_left_out
+from paddock.run.matching.recorded_step import ActionView, Difference, RecordedStep
 from paddock.run.matching.rules import Rules
 from paddock.run.matching.sequence import Turns
 from paddock.run.matching.view import row_view
@@ -51,10 +51,10 @@ class Candidates:
             self._exact.setdefault(view.digest, deque()).append(row)
             self._near.setdefault(self._neighbourhood(view), deque()).append(row)
 
-    def view(self, row: RecordedStep) -> View:
+    def view(self, row: RecordedStep) -> ActionView:
         return self._views[row.number]
 
-    def equal(self, view: View, bindings: Bindings) -> Equal | None:
+    def equal(self, view: ActionView, bindings: Bindings) -> Equal | None:
         """Return the earliest equal step that has not come. A step that is equal in every part goes
         before steps that are equal by a rule, and one with the same body before those with only the
         same head."""
@@ -63,7 +63,7 @@ class Candidates:
             return self._equal(replace(view, sent=None), bindings)
         return equal
 
-    def _equal(self, view: View, bindings: Bindings) -> Equal | None:
+    def _equal(self, view: ActionView, bindings: Bindings) -> Equal | None:
         has_ids = self._rules.has_ids or view.has_ids
         exact = None if has_ids else next(self._open(self._exact, view.digest, view.sent), None)
         if exact is not None and self._turns.is_turn(exact):
@@ -72,17 +72,17 @@ class Candidates:
         for count, row in enumerate(near):
             if row is exact or count >= MAX_LOOKED_AT:
                 break
-            comparison = Comparison(self._rules, bindings, limit=1)
+            comparison = ViewComparison(self._rules, bindings, limit=1)
             recorded = self._views[row.number]
             if not comparison.run(recorded, view):
                 return Equal(row, comparison.pairs, comparison.varied(recorded, view))
         return None if exact is None else self._exactly(exact, view)
 
-    def _exactly(self, row: RecordedStep, view: View) -> Equal:
+    def _exactly(self, row: RecordedStep, view: ActionView) -> Equal:
         return Equal(row, {}, tuple(headers_left_out(self._views[row.number], view)))
 
     def closest(
-        self, view: View, rows: Sequence[RecordedStep], bindings: Bindings
+        self, view: ActionView, rows: Sequence[RecordedStep], bindings: Bindings
     ) -> tuple[RecordedStep, tuple[Difference, ...]]:
         """Return the most similar step, the earliest of several, and its differences."""
 
@@ -92,11 +92,11 @@ class Candidates:
         return max(((row, self._differences(row, view, bindings)) for row in rows), key=similarity)
 
     def _differences(
-        self, row: RecordedStep, view: View, bindings: Bindings
+        self, row: RecordedStep, view: ActionView, bindings: Bindings
     ) -> tuple[Difference, ...]:
-        return Comparison(self._rules, bindings).run(self._views[row.number], view)
+        return ViewComparison(self._rules, bindings).run(self._views[row.number], view)
 
-    def _neighbourhood(self, view: View) -> tuple[Any, ...]:
+    def _neighbourhood(self, view: ActionView) -> tuple[Any, ...]:
         """Return the parts that never vary, so that equal views have them in common."""
         parts = view.parts
         common = (view.kind, *(repr(parts.get(key)) for key in _FIXED_PARTS))
@@ -142,7 +142,7 @@ def _may_have_sent(row: RecordedStep, sent: Mapping[str, Any] | None) -> bool:
 
 
 def _similarity(
-    recorded: View, proposed: View, differences: tuple[Difference, ...]
+    recorded: ActionView, proposed: ActionView, differences: tuple[Difference, ...]
 ) -> tuple[int, int]:
     """Rank a candidate: the same endpoint counts more than the same content."""
     pairs = zip(recorded.place, proposed.place, strict=False)

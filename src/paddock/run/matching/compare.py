@@ -11,9 +11,9 @@ from paddock.doors.network.measures import SPELLING, stable_place
 from paddock.doors.network.stable_digests import STABLE
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
-from paddock.run.matching.moments import Moments
-from paddock.run.matching.rows import ABSENT, Difference, View
+from paddock.run.matching.recorded_step import ABSENT, ActionView, Difference
 from paddock.run.matching.rules import STRICT, Rules, words_of
+from paddock.run.matching.timestamps import Timestamps
 from paddock.run.matching.view import OF_BODY, step_in
 from paddock.run.matching.volatile import (
     BODY,
@@ -42,14 +42,14 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 def compare(
-    recorded: View, proposed: View, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
+    recorded: ActionView, proposed: ActionView, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
 ) -> tuple[Difference, ...]:
     """Return where the proposed view differs from the recorded one, the most telling difference
     first. Empty for a match."""
-    return Comparison(rules, Bindings(), limit).run(recorded, proposed)
+    return ViewComparison(rules, Bindings(), limit).run(recorded, proposed)
 
 
-class Comparison:
+class ViewComparison:
     """One comparison, the pairs of ids that hold if it ends in a match, and what was let vary."""
 
     def __init__(self, rules: Rules, bindings: Bindings, limit: int = MAX_DIFFERENCES) -> None:
@@ -62,7 +62,7 @@ class Comparison:
         self._names: frozenset[str] = frozenset()  # of the query's parameters, in lower case
         self._varied: dict[str, None] = {}
 
-    def run(self, recorded: View, proposed: View) -> tuple[Difference, ...]:
+    def run(self, recorded: ActionView, proposed: ActionView) -> tuple[Difference, ...]:
         if recorded.kind is not proposed.kind:
             return (Difference("kind", str(recorded.kind), str(proposed.kind)),)
         ours, theirs = recorded.parts, proposed.parts
@@ -82,11 +82,11 @@ class Comparison:
             self._spelling(recorded.keyed, proposed.keyed)
         return tuple(self._found[: self._limit])
 
-    def varied(self, recorded: View, proposed: View) -> tuple[str, ...]:
+    def varied(self, recorded: ActionView, proposed: ActionView) -> tuple[str, ...]:
         """Return, after a match, the labels of what differed and was allowed to."""
         return (*self._varied, *headers_left_out(recorded, proposed))
 
-    def _lets_any_body(self, recorded: View, proposed: View) -> bool:
+    def _lets_any_body(self, recorded: ActionView, proposed: ActionView) -> bool:
         """Return whether the body may be anything: `body=any` holds for all, however long, and
         whether or not rules can read them, as long as there is one on both sides."""
         return self._rules.lets_any_body and has_body(recorded) and has_body(proposed)
@@ -235,7 +235,7 @@ class Comparison:
         self._has_varied_body |= is_free and place[0] == "body"
         return is_free
 
-    def _is_moment(self, moments: Moments, ours: Any, theirs: Any) -> bool:
+    def _is_moment(self, moments: Timestamps, ours: Any, theirs: Any) -> bool:
         return moments.allow(ours, theirs) and all(
             self._is_pair(id_, other) for id_, other in moments.drawn_ids(ours, theirs)
         )
@@ -302,7 +302,7 @@ class Comparison:
         self._found.append(Difference(at, ours, theirs))
 
 
-def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
+def headers_left_out(recorded: ActionView, proposed: ActionView) -> Iterator[str]:
     """Yield the labels of headers that differ and are not compared."""
     if recorded.left_out == proposed.left_out:
         return
@@ -313,7 +313,7 @@ def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
             yield entry.label
 
 
-def has_body(view: View) -> bool:
+def has_body(view: ActionView) -> bool:
     """Return whether a request has a body, as far as its head and what was read of it tell."""
     if view.parts.get("body_bytes") or "body" in view.parts:
         return True

@@ -20,18 +20,18 @@ from paddock.model.action import Kind
 from paddock.run.matching.background import BackgroundSteps, marked
 from paddock.run.matching.bindings import Bindings
 from paddock.run.matching.candidates import MAX_SIMILAR, Candidates
-from paddock.run.matching.compare import Comparison, compare
-from paddock.run.matching.rows import (
+from paddock.run.matching.compare import ViewComparison, compare
+from paddock.run.matching.recorded_step import (
     BEYOND_BUDGET,
+    ActionView,
     Difference,
     DivergedBy,
     Early,
     Live,
-    Match,
     MatchResult,
     Mismatch,
     RecordedStep,
-    View,
+    StepMatch,
 )
 from paddock.run.matching.rules import STRICT, Rules
 from paddock.run.matching.sequence import MAX_NAMED, Turns
@@ -91,7 +91,7 @@ class Matcher:
         """Steps that may come again, or not."""
         return self._optional | {row.number for row in self._all if row.background is not None}
 
-    def background_rule(self, view: View) -> str | None:
+    def background_rule(self, view: ActionView) -> str | None:
         """Return the rule that makes a proposed action background traffic; None if none does."""
         return self._background.rule_of(view)
 
@@ -100,7 +100,7 @@ class Matcher:
         """Return whether there is an end of the past, and it is reached."""
         return self._end is not None and not self._outstanding
 
-    def propose(self, view: View, *, is_stuck: bool = False) -> MatchResult:
+    def propose(self, view: ActionView, *, is_stuck: bool = False) -> MatchResult:
         """Return what a proposed action is. A Match is taken; an Early one is to be proposed again.
 
         `is_stuck` says that a program was held for others that do not come. Whoever starts it by
@@ -118,20 +118,20 @@ class Matcher:
         again = self._asked.get(view.digest)
         if equal is None:
             again = again or self._repeated(view)
-            return self._unknown(view) if again is None else Match(again, is_repeat=True)
+            return self._unknown(view) if again is None else StepMatch(again, is_repeat=True)
         row = equal.row
         waits_for = self._waits_for(row)
         if waits_for and not (is_stuck and row.is_contained and again is None):
-            return Early(row, waits_for) if again is None else Match(again, is_repeat=True)
+            return Early(row, waits_for) if again is None else StepMatch(again, is_repeat=True)
         if not row.is_answerable:
             why = (Difference("answer", row.unkept, None),) if row.unkept else ()
             return Mismatch(DivergedBy.UNKEPT, row, why)
         self._bindings.add(equal.pairs)
         self.varied.update(equal.varied)
         self._take(row, view)
-        return Match(row)
+        return StepMatch(row)
 
-    def give_up(self, view: View) -> Mismatch:
+    def give_up(self, view: ActionView) -> Mismatch:
         """Return the mismatch for an early action that has waited long enough."""
         equal = self._candidates.equal(view, self._bindings)
         if equal is None:
@@ -166,7 +166,7 @@ class Matcher:
         self._turns.answer(row)
         self._outstanding.discard(row.number)
 
-    def refused(self, view: View) -> RecordedStep | Mismatch | Live:
+    def refused(self, view: ActionView) -> RecordedStep | Mismatch | Live:
         """Match an action that a door refuses by itself: it equals any recorded refusal, however
         often it comes."""
         if self.is_live:
@@ -194,8 +194,8 @@ class Matcher:
     def is_same_text(self, recorded: str, came: str) -> bool:
         """Return whether a message of a WebSocket may be the recorded one. It is compared as a body
         is: JSON value by value, and what is declared of `body` holds."""
-        views = [View(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
-        comparison = Comparison(self._rules, self._bindings, limit=1)
+        views = [ActionView(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
+        comparison = ViewComparison(self._rules, self._bindings, limit=1)
         if comparison.run(*views):
             return False
         self._bindings.add(comparison.pairs)
@@ -225,7 +225,7 @@ class Matcher:
                 return Mismatch(DivergedBy.MISSING, row, (came,))
         return None
 
-    def _repeated(self, view: View) -> RecordedStep | None:
+    def _repeated(self, view: ActionView) -> RecordedStep | None:
         """Return the refusal whose further repetitions were only counted, and take one of that
         count. Between which other steps they came is not recorded, so any position is right."""
         for step, left in self._repeats.items():
@@ -235,11 +235,11 @@ class Matcher:
                 return row
         return None
 
-    def _is_equal(self, row: RecordedStep, view: View) -> bool:
+    def _is_equal(self, row: RecordedStep, view: ActionView) -> bool:
         recorded = self._candidates.view(row)
         return recorded.digest == view.digest or not compare(recorded, view, self._rules, 1)
 
-    def _take(self, row: RecordedStep, view: View) -> None:
+    def _take(self, row: RecordedStep, view: ActionView) -> None:
         self._turns.come(row)
         if row.kind is Kind.DNS:
             self._asked[view.digest] = row
@@ -255,7 +255,7 @@ class Matcher:
         out = (row for row in self._rows if row.number in self._outstanding)
         return tuple(islice(out, MAX_NAMED))
 
-    def _unknown(self, view: View) -> Early | Mismatch:
+    def _unknown(self, view: ActionView) -> Early | Mismatch:
         """Handle an action that equals no recorded step: it follows the past, or is a mismatch."""
         return self._awaited_end() or self._diverged(view)
 
@@ -267,7 +267,7 @@ class Matcher:
             return None
         return Early(None, out)
 
-    def _diverged(self, view: View) -> Mismatch:
+    def _diverged(self, view: ActionView) -> Mismatch:
         rows = list(islice(self._turns.next_ones(), MAX_SIMILAR))
         if self._end is not None:
             rows = [row for row in rows if row.number < self._end]
@@ -279,14 +279,14 @@ class Matcher:
         why = Difference("record", f"what was proposed is not whole: {BEYOND_BUDGET}", None)
         return Mismatch(DivergedBy.UNKEPT, row, (why, *differences))
 
-    def _equal_refusals(self, view: View) -> list[int]:
+    def _equal_refusals(self, view: ActionView) -> list[int]:
         refusals = self._refusals.items()
         exact = [step for step, refusal in refusals if refusal.digest == view.digest]
         return exact or [
             step for step, refusal in refusals if not compare(refusal, view, self._rules, 1)
         ]
 
-    def _newly_refused(self, view: View) -> Mismatch:
+    def _newly_refused(self, view: ActionView) -> Mismatch:
         """Return the mismatch for a refusal that the record does not have: there the door let the
         action reach the gate, or it did not come at all."""
         diverged = self._diverged(view)

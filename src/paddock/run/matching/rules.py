@@ -12,7 +12,7 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.policy.background import BackgroundRule
-from paddock.run.matching.moments import Moments, is_moment, is_unix
+from paddock.run.matching.timestamps import Timestamps, is_moment, is_unix
 
 ANYWHERE = "*"
 MAX_VARIED = 4096  # characters of a text that a shape is tried on
@@ -62,7 +62,7 @@ class Rules(msgspec.Struct, frozen=True):
     no part of what the agent does."""
 
     vary: tuple[Vary, ...] = ()
-    moments: Moments | None = None
+    moments: Timestamps | None = None
     beside: tuple[BackgroundRule, ...] = ()
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 
 MAX_NAMED = 20  # steps that somebody is told to wait for
 

@@ -15,7 +15,7 @@ from typing import Any
 from paddock.doors.network.stable_digests import STABLE
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind
-from paddock.run.matching.rows import RecordedStep, View
+from paddock.run.matching.recorded_step import ActionView, RecordedStep
 from paddock.run.matching.volatile import dropped, has_ids
 
 MAX_PAIRS = 2000  # of a query; a longer one is compared as one text
@@ -55,18 +55,20 @@ def view_of(
     name: str,
     arguments: Mapping[str, Any],
     keyed: Mapping[str, str] | None = None,
-) -> View:
+) -> ActionView:
     """Return the view of a proposed action. The arguments are masked as the journal would mask
     them, and `keyed` has the keyed hashes of what they do not show."""
     return _view(kind, name, as_json(arguments), keyed or {})
 
 
-def row_view(row: RecordedStep) -> View:
+def row_view(row: RecordedStep) -> ActionView:
     """Return the view of a recorded step."""
     return _view(row.kind, row.name, row.arguments, row.keyed)
 
 
-def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]) -> View:
+def _view(
+    kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]
+) -> ActionView:
     left = _BY_KIND.get(kind, frozenset())
     compared = {key: value for key, value in arguments.items() if key not in left}
     if kind in _ADDRESSED:
@@ -81,8 +83,8 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
     digest = _digest(kind, parts, places)
     headers = compared.get("headers") if kind in _ADDRESSED else None
     if not isinstance(headers, Mapping):
-        return View(kind, name, parts, places, common, digest)
-    return View(
+        return ActionView(kind, name, parts, places, common, digest)
+    return ActionView(
         kind,
         name,
         parts,

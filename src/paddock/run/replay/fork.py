@@ -40,8 +40,8 @@ from paddock.model.steps import AGENT_STEP
 from paddock.policy.decide import Policy
 from paddock.run.files import home_of, restore_files, store_of
 from paddock.run.matching.background import marked
-from paddock.run.matching.forkable import check_forkable, places
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.fork_points import check_forkable, places
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.matching.rules import Rules
 from paddock.run.order import Order, changed, order_of, sets_of, with_sets
 from paddock.run.replay.past_world import past_world

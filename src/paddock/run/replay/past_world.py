@@ -11,7 +11,7 @@ from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.policy.decide import Policy
 from paddock.run.matching.background import marked
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.replay.policy_epochs import PolicyHistory
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.world.going_back import Life, Past

@@ -7,7 +7,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 
 PATIENCE_S = 10.0  # beyond the record: a busy machine may be slow to start a program
 

@@ -16,7 +16,7 @@ from paddock.policy.decide import Policy
 from paddock.run.order import load_policy
 
 if TYPE_CHECKING:
-    from paddock.run.matching.rows import RecordedStep
+    from paddock.run.matching.recorded_step import RecordedStep
     from paddock.run.order import Order
     from paddock.run.replay.recorded_run import RecordedRun
 

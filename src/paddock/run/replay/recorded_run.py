@@ -38,7 +38,7 @@ from paddock.model.events import (
     WorldChanged,
 )
 from paddock.model.steps import AGENT_STEP, E, Step, whole_number
-from paddock.run.matching.rows import BEYOND_BUDGET, RecordedStep
+from paddock.run.matching.recorded_step import BEYOND_BUDGET, RecordedStep
 
 # What is said of a model call besides the request itself.
 _ABOUT_REQUEST = frozenset(

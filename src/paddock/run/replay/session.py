@@ -46,20 +46,20 @@ from paddock.model.steps import AGENT_STEP
 from paddock.run.matching.candidates import told_by_body
 from paddock.run.matching.compare import compare
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.rows import (
+from paddock.run.matching.recorded_step import (
     ABSENT,
+    ActionView,
     Background,
     Difference,
     DivergedBy,
     Early,
     Live,
-    Match,
     Mismatch,
     RecordedStep,
-    View,
+    StepMatch,
 )
 from paddock.run.matching.rules import Rules
-from paddock.run.matching.showing import visible
+from paddock.run.matching.text import visible
 from paddock.run.matching.view import row_view, view_of
 from paddock.run.order import policy_source
 from paddock.run.replay.background import BackgroundTraffic
@@ -91,8 +91,8 @@ class Divergence(msgspec.Struct, frozen=True):
     kind: DivergedBy
     step: int | None
     differences: tuple[Difference, ...]
-    recorded: View | None
-    proposed: View | None
+    recorded: ActionView | None
+    proposed: ActionView | None
 
     @property
     def text(self) -> str:
@@ -243,7 +243,7 @@ class ReplaySession:
         is_stuck = False
         while True:
             match self._matcher.propose(view, is_stuck=is_stuck):
-                case Match(step, is_repeat):
+                case StepMatch(step, is_repeat):
                     self._move()
                     await self._epochs.reach(step.number, is_answered=False)
                     return self._outcome(step, is_repeat=is_repeat)
@@ -379,7 +379,7 @@ class ReplaySession:
             unsealed=partial(self._unsealed, settled.result),
         )
 
-    def _inner_outcome(self, step: RecordedStep, view: View) -> RecordedOutcome:
+    def _inner_outcome(self, step: RecordedStep, view: ActionView) -> RecordedOutcome:
         """Return the outcome of a step inside another one, which has been found already."""
         self._inner_came.add(step.number)
         differences = compare(row_view(step), view, self._options.rules)
@@ -417,7 +417,7 @@ class ReplaySession:
 
     # ---- what is compared ------------------------------------------------------------------------
 
-    def _agent_view(self, action: Action) -> View | None:
+    def _agent_view(self, action: Action) -> ActionView | None:
         """Return the view of the agent's own step for another version of the agent: that is its
         first step, whatever its command is."""
         is_first, self._has_begun = not self._has_begun, True
@@ -426,7 +426,7 @@ class ReplaySession:
             return None
         return row_view(own) if action.kind is own.kind else None
 
-    def _view(self, action: Action) -> View:
+    def _view(self, action: Action) -> ActionView:
         gate = self._run.gate
         if self._own_log is None:
             self._own_log = RunLog(gate.records.journal.directory)
@@ -494,7 +494,7 @@ class ReplaySession:
                 with contextlib.suppress(JournalBroken):
                     self._active.gate.record(event)
 
-    def _diverge(self, mismatch: Mismatch, view: View | None) -> ReplayDiverged:
+    def _diverge(self, mismatch: Mismatch, view: ActionView | None) -> ReplayDiverged:
         """Record a divergence, and stop the agent where that is wanted."""
         recorded = None if mismatch.row is None else row_view(mismatch.row)
         divergence = Divergence(mismatch.kind, mismatch.step, mismatch.differences, recorded, view)
@@ -535,5 +535,5 @@ def _shown(value: Any) -> Any:
     return "(absent)" if value is ABSENT else value
 
 
-def _view_fields(view: View | None) -> dict[str, Any] | None:
+def _view_fields(view: ActionView | None) -> dict[str, Any] | None:
     return None if view is None else {"name": view.name, **view.parts}

@@ -46,7 +46,7 @@ WORDS = (*_ORDER_WORDS, "file", "world", "faults", "seed", "cwd", "files", "vary
 _LEFT_OUT = ("lock",)  # of a journal: who writes it
 
 
-class Mode(enum.StrEnum):
+class RecordMode(enum.StrEnum):
     """When a run is recorded."""
 
     NONE = "none"  # never: a record must be there
@@ -102,7 +102,7 @@ def _files(files: Mapping[str, Any]) -> Mapping[str, bytes]:
 class Cassettes:
     """The records of one test: its runs, in the order in which it asks for them."""
 
-    def __init__(self, directory: Path, mode: Mode) -> None:
+    def __init__(self, directory: Path, mode: RecordMode) -> None:
         self._directory = directory
         self._mode = mode
         self._asked = 0
@@ -111,10 +111,14 @@ class Cassettes:
         """Record or replay a run, as the mode says. Raises LeftRecord, and NotFound where there is
         no record and none may be made."""
         self._asked += 1
-        if self._mode is Mode.ALL and self._asked == 1:  # it may have asked for more runs then
+        if (
+            self._mode is RecordMode.ALL and self._asked == 1
+        ):  # it may have asked for more runs then
             shutil.rmtree(self._directory, ignore_errors=True)
         directory = self._directory / str(self._asked)
-        if self._mode is Mode.ALL or (self._mode is Mode.ONCE and not is_record(directory)):
+        if self._mode is RecordMode.ALL or (
+            self._mode is RecordMode.ONCE and not is_record(directory)
+        ):
             return _recorded(directory, request)
         if not is_record(directory):
             hint = "run it once with --paddock-record=once, where the network and the keys are"
@@ -210,7 +214,7 @@ def _check_same(journal: Path, order: Order) -> None:
 
 def _difference(ended: FinishedRun, directory: Path) -> str:
     """Return what was recorded and what was proposed, side by side."""
-    from paddock.run.matching.showing import both_views, side_by_side, visible
+    from paddock.run.matching.text import both_views, side_by_side, visible
 
     divergence = ended.divergence
     assert divergence is not None

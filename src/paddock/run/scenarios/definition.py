@@ -1,4 +1,4 @@
-"""The definition of a scenario's file: which keys there are, and how each is read. `reading` checks
+"""The definition of a scenario's file: which keys there are, and how each is read. `parser` checks
 what depends on files of the host."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paddock.policy.section import (
 )
 from paddock.policy.terms import ENVS, STAGE
 from paddock.policy.world import WORLD
-from paddock.run.scenarios.expect_definition import EXPECT, MAX_ENTRIES
+from paddock.run.scenarios.expectations import EXPECT, MAX_ENTRIES
 from paddock.run.scenarios.scenario import fault_list
 
 MAX_REPEAT = 10_000

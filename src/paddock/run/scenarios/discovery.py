@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from paddock.model.errors import InvalidInput
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.parser import read_scenario
 from paddock.run.scenarios.scenario import Scenario
 
 YAML_NAMES = ("*.scenario.yaml", "*.scenario.yml", "paddock_*.yaml", "paddock_*.yml")

@@ -14,7 +14,7 @@ from typing import Any
 
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.events import Configured
-from paddock.run.changed import configuration_of
+from paddock.run.changes import configuration_of
 from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
 from paddock.state.trees.nodes import Node, NodeKind, Tree

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import PurePath
 from xml.etree import ElementTree as Xml
 
-from paddock.run.scenarios.play import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 
 _MAX_TEXT = 100_000
 # What XML 1.0 cannot say, not even escaped.
@@ -33,12 +33,12 @@ def junit_xml(results: Sequence[CaseResult]) -> str:
 
 def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
     standings = [result.standing for result in results]
-    failed = standings.count(Standing.FAILED) + standings.count(Standing.INCONCLUSIVE)
+    failed = standings.count(CaseStatus.FAILED) + standings.count(CaseStatus.INCONCLUSIVE)
     return {
         "tests": str(len(results)),
         "failures": str(failed),
-        "errors": str(standings.count(Standing.BROKEN)),
-        "skipped": str(standings.count(Standing.SKIPPED)),
+        "errors": str(standings.count(CaseStatus.BROKEN)),
+        "skipped": str(standings.count(CaseStatus.SKIPPED)),
         "time": f"{sum(result.duration_s for result in results):.3f}",
     }
 
@@ -53,13 +53,13 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
     })  # fmt: skip
     _properties(case, result)
     match result.standing:
-        case Standing.FAILED | Standing.INCONCLUSIVE:
+        case CaseStatus.FAILED | CaseStatus.INCONCLUSIVE:
             _complaint(case, "failure", result)
-        case Standing.BROKEN:
+        case CaseStatus.BROKEN:
             _complaint(case, "error", result)
-        case Standing.SKIPPED:
+        case CaseStatus.SKIPPED:
             Xml.SubElement(case, "skipped", {"message": "another case had failed"})
-        case Standing.PASSED:
+        case CaseStatus.PASSED:
             pass
     runs = [
         f"run {attempt.number}: paddock show {attempt.run}"
@@ -92,7 +92,7 @@ def _complaint(case: Xml.Element, kind: str, result: CaseResult) -> None:
     element.text = _text("\n".join(lines))
 
 
-def failure_lines(attempts: Iterable[Attempt]) -> Iterable[str]:
+def failure_lines(attempts: Iterable[ScenarioRun]) -> Iterable[str]:
     """Yield every failure of every run: what was expected, what came, and the command that shows
     more."""
     for attempt in attempts:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from paddock.run.html import (
     Markup,
     Part,
-    Row,
+    TableRow,
     Tone,
     badge,
     code,
@@ -19,14 +19,14 @@ from paddock.run.html import (
     section,
     table,
 )
-from paddock.run.scenarios.play import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 
-_TONES: dict[Standing, Tone] = {
-    Standing.PASSED: "good",
-    Standing.FAILED: "bad",
-    Standing.BROKEN: "bad",
-    Standing.INCONCLUSIVE: "warn",
-    Standing.SKIPPED: "quiet",
+_TONES: dict[CaseStatus, Tone] = {
+    CaseStatus.PASSED: "good",
+    CaseStatus.FAILED: "bad",
+    CaseStatus.BROKEN: "bad",
+    CaseStatus.INCONCLUSIVE: "warn",
+    CaseStatus.SKIPPED: "quiet",
 }
 
 
@@ -35,7 +35,7 @@ def results_page(results: Sequence[CaseResult]) -> str:
     counts = Counter(result.standing for result in results)
     badges = [
         badge(f"{counts[standing]} {standing.value}", _TONES[standing])
-        for standing in Standing
+        for standing in CaseStatus
         if counts[standing]
     ]
     parts: list[Part] = [paragraph(joined(badges)), section("Cases", _cases(results))]
@@ -55,7 +55,7 @@ def _cases(results: Sequence[CaseResult]) -> Markup:
     return table(header, [_row(result) for result in results])
 
 
-def _row(result: CaseResult) -> Row | Sequence[Part]:
+def _row(result: CaseResult) -> TableRow | Sequence[Part]:
     attempts = result.attempts
     steps = [attempt.steps for attempt in attempts] or [0]
     spread = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
@@ -68,7 +68,11 @@ def _row(result: CaseResult) -> Row | Sequence[Part]:
         f"${money / 1e6:.4f}" if money else "",
         f"{result.duration_s:.1f} s",
     )
-    return Row(cells, "bad") if result.standing in (Standing.FAILED, Standing.BROKEN) else cells
+    return (
+        TableRow(cells, "bad")
+        if result.standing in (CaseStatus.FAILED, CaseStatus.BROKEN)
+        else cells
+    )
 
 
 def _failed(result: CaseResult) -> Markup:
@@ -76,7 +80,7 @@ def _failed(result: CaseResult) -> Markup:
     return section(result.case.name, paragraph(result.case.scenario.source, tone="quiet"), *folded)
 
 
-def _attempt(attempt: Attempt) -> Markup:
+def _attempt(attempt: ScenarioRun) -> Markup:
     title = joined([f"run {attempt.number}", code(attempt.run or "no run")])
     if attempt.error is not None:
         return details(title, paragraph(attempt.error, tone="bad"), is_open=True)

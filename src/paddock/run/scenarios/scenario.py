@@ -90,7 +90,7 @@ def scenario(**options: Any) -> Callable[[Check], Scenario]:
     called as the function is. What the function raises about the result is a failure."""
 
     def declare(check: Check) -> Scenario:
-        from paddock.run.scenarios.reading import scenario_of
+        from paddock.run.scenarios.parser import scenario_of
 
         path = Path(inspect.getsourcefile(check) or "scenario.py")
         name = check.__name__.replace("_", " ")

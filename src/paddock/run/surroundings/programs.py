@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from paddock.fence.elf import MAGIC, Elf, read_elf
 from paddock.model.errors import CommandNotStarted, InvalidInput
-from paddock.run.surroundings import nodes, pythons
+from paddock.run.surroundings import node, python
 from paddock.run.surroundings.host import Host, is_of_system, is_within
-from paddock.run.surroundings.places import Places
+from paddock.run.surroundings.mount_plan import MountPlan
 from paddock.run.surroundings.shims import behind_shim, is_shim
 
 MAX_LINKS = 40  # as many as the kernel follows
@@ -26,7 +26,7 @@ _STORES = ("/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew")
 class Programs:
     """Finds programs and asks `Places` for what they need."""
 
-    def __init__(self, host: Host, places: Places, search: list[str]) -> None:
+    def __init__(self, host: Host, places: MountPlan, search: list[str]) -> None:
         self._host = host
         self._places = places
         self._search = search
@@ -86,14 +86,14 @@ class Programs:
             return
         self._seen.add(root)
         self._places.need(root, "environment of the project or the command")
-        for program in pythons.base_programs(root):
+        for program in python.base_programs(root):
             if _is_program(program):  # else the environment is broken, and may not be needed
                 self.add(program)
-        pythons.add_packages(root, self._places)
+        python.add_packages(root, self._places)
 
     def _add_owner(self, hop: str) -> None:
         """Add the environment, installation or store that a program is part of."""
-        root = pythons.environment_of(hop)
+        root = python.environment_of(hop)
         if root is not None:
             self.add_environment(root)
             return
@@ -104,12 +104,12 @@ class Programs:
                 self._places.need(store, "programs that refer to each other")
                 return
         directory, name = os.path.split(os.path.dirname(hop))
-        if name == "bin" and nodes.is_installation(directory):
+        if name == "bin" and node.is_installation(directory):
             self._places.need(directory, "Node")
-        if name == "bin" and pythons.is_installation(directory):
+        if name == "bin" and python.is_installation(directory):
             self._places.need(directory, "Python")
-            pythons.add_library(directory, self._places)
-            pythons.add_packages(directory, self._places)
+            python.add_library(directory, self._places)
+            python.add_packages(directory, self._places)
 
     def _add_file(self, path: str) -> None:
         if not self._places.need(path, "the program"):
@@ -185,7 +185,7 @@ def _links_of_environment(hops: list[str]) -> list[str]:
     """Return the links by which a virtual environment's Python is reached. A program runs by its
     last path as well as by its first, but only the path inside the environment identifies the
     environment."""
-    first = next((n for n, hop in enumerate(hops) if pythons.environment_of(hop)), len(hops))
+    first = next((n for n, hop in enumerate(hops) if python.environment_of(hop)), len(hops))
     return hops[first:-1]
 
 

@@ -10,7 +10,7 @@ from paddock.policy.section import all_sections
 from paddock.run.scenarios.actions import RunAction
 from paddock.run.scenarios.cassettes import WORDS
 from paddock.run.scenarios.definition import SCENARIO
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.parser import read_scenario
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import AXES
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from paddock.model.plural import many
-from paddock.run.matching.rows import ABSENT, Difference, View
+from paddock.run.matching.recorded_step import ABSENT, ActionView, Difference
 
 MAX_SHOWN = 600  # characters of one value
 MAX_LINES = 600  # of one view: to align more takes time, and nobody reads it
@@ -30,7 +30,7 @@ def side_by_side(differences: Iterable[Difference], width: int = 100) -> str:
     return "\n".join(lines)
 
 
-def both_views(recorded: View, proposed: View, width: int = 100) -> str:
+def both_views(recorded: ActionView, proposed: ActionView, width: int = 100) -> str:
     """Render two views in full, aligned. Marks: `|` for lines that differ, `<` for lines that only
     the record has, `>` for lines that only the proposal has."""
     column = max(_MIN_COLUMN, (width - 7) // 2)
@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
     return visible(json.dumps(value, ensure_ascii=False, default=repr))
 
 
-def _lines(view: View) -> list[str]:
+def _lines(view: ActionView) -> list[str]:
     parts: Mapping[str, Any] = {"kind": str(view.kind), **view.parts}
     if view.keyed:
         parts = {

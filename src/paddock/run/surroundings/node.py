@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from paddock.run.surroundings.host import Host, names_in
-from paddock.run.surroundings.places import Places
+from paddock.run.surroundings.mount_plan import MountPlan
 
 _PACKAGES = "node_modules"
 _MAX_LINKS = 2000
@@ -25,7 +25,7 @@ def is_project(host: Host) -> bool:
     return any(os.path.isfile(os.path.join(d, "package.json")) for d in host.ancestors())
 
 
-def add_packages(host: Host, places: Places) -> None:
+def add_packages(host: Host, places: MountPlan) -> None:
     """Add the packages that Node would find from the project, and the targets of those that are
     links."""
     for directory in host.ancestors():

@@ -141,7 +141,7 @@ class DivergedBy(enum.StrEnum):
     UNKEPT = "unkept"  # a recorded step whose answer the journal does not have
 
 
-class Match(msgspec.Struct, frozen=True):
+class StepMatch(msgspec.Struct, frozen=True):
     """The proposed action is this recorded step. `is_repeat`: a DNS query that came before, or one
     of the refusals that were only counted."""
 
@@ -183,10 +183,10 @@ class Live(msgspec.Struct, frozen=True):
     """The past is over: this is to be decided on and carried out anew."""
 
 
-MatchResult = Match | Background | Early | Mismatch | Live
+MatchResult = StepMatch | Background | Early | Mismatch | Live
 
 
-class View(msgspec.Struct, frozen=True):
+class ActionView(msgspec.Struct, frozen=True):
     """An action as what is compared: JSON parts by name, without what may differ anyway."""
 
     kind: Kind

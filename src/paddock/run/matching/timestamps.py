@@ -44,14 +44,14 @@ _TICKS_BEFORE_1970 = 0x01B21DD213814000  # of 100 ns, from the beginning of UUID
 _SCALES = {10: 1.0, 13: 1e3, 16: 1e6, 19: 1e9}
 
 
-class Moments(msgspec.Struct, frozen=True):
+class Timestamps(msgspec.Struct, frozen=True):
     """What times of the record may be, and what they may be in the replay."""
 
     recorded: Window
     now: Window
 
     @classmethod
-    def of_run(cls, start: float, end: float, now: Window) -> Moments:
+    def of_run(cls, start: float, end: float, now: Window) -> Timestamps:
         """Make the rules for a run from the times of its first and last record."""
         return cls((start - SLACK_S, end + SLACK_S), now)
 

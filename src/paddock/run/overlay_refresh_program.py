@@ -1,5 +1,5 @@
 """A program of its own, standard library only: goes into a sandbox's mount namespace and makes its
-overlays look again at what lies under them. For users who are not root; see `refreshing`.
+overlays look again at what lies under them. For users who are not root; see `overlay_refresh`.
 
 Arguments: the descriptor of the user namespace that owns the mounts, that of the mount namespace,
 and the targets. Once inside nothing is loaded or opened any more: the files there are an agent's.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from paddock.fence.syscalls import open_in_root
 from paddock.model.errors import HostCannot
-from paddock.run import joining
+from paddock.run import overlay_refresh_program
 from paddock.state.privilege import is_privileged
 
 _NR_FSCONFIG, _NR_FSPICK = 431, 433
@@ -76,7 +76,14 @@ def _refresh_from_inside(init_pid: int, targets: Sequence[str]) -> None:
     try:
         owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
         try:
-            command = [sys.executable, "-I", "-S", joining.__file__, str(owner), str(mounts)]
+            command = [
+                sys.executable,
+                "-I",
+                "-S",
+                overlay_refresh_program.__file__,
+                str(owner),
+                str(mounts),
+            ]
             done = subprocess.run(
                 [*command, *targets],
                 pass_fds=(owner, mounts),

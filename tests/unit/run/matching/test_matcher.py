@@ -7,11 +7,18 @@ from msgspec.structs import replace
 
 from paddock.model.action import Kind
 from paddock.run.matching.candidates import told_by_body
-from paddock.run.matching.forkable import check_forkable
+from paddock.run.matching.fork_points import check_forkable
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.moments import Moments
-from paddock.run.matching.rows import DivergedBy, Early, Live, Match, Mismatch, RecordedStep
+from paddock.run.matching.recorded_step import (
+    DivergedBy,
+    Early,
+    Live,
+    Mismatch,
+    RecordedStep,
+    StepMatch,
+)
 from paddock.run.matching.rules import Rules, vary_of
+from paddock.run.matching.timestamps import Timestamps
 from unit.run.matching.samples import Sent, http, proposed, recorded
 
 
@@ -39,7 +46,7 @@ def together(*calls: Sent) -> list[RecordedStep]:
 
 def taken(past: Matcher, sent: Sent) -> RecordedStep:
     match = past.propose(proposed(sent))
-    assert isinstance(match, Match), match
+    assert isinstance(match, StepMatch), match
     return match.row
 
 
@@ -145,7 +152,7 @@ def test_a_name_may_be_asked_for_again_and_need_not_be() -> None:
     assert taken(past, A).number == 3
     assert taken(past, question("x.example")).number == 2
     repeat = past.propose(proposed(question("x.example")))
-    assert isinstance(repeat, Match) and (repeat.row.number, repeat.is_repeat) == (2, True)
+    assert isinstance(repeat, StepMatch) and (repeat.row.number, repeat.is_repeat) == (2, True)
     assert past.missing() == ()
 
 
@@ -208,7 +215,7 @@ def test_a_program_that_the_others_wait_for_is_taken_out_of_its_turn() -> None:
     past.answered(taken(past, A))
     assert isinstance(past.propose(proposed(program)), Early)
     match = past.propose(proposed(program), is_stuck=True)
-    assert isinstance(match, Match) and match.row.number == 3
+    assert isinstance(match, StepMatch) and match.row.number == 3
     assert taken(past, B).number == 2
     assert isinstance(Matcher(rows(A, B)).propose(proposed(B), is_stuck=True), Early)
 
@@ -359,7 +366,7 @@ def _run_in_some_order(
         choice = data.draw(st.sampled_from([*may, *may_answer]))
         if isinstance(choice, int):
             outcome = past.propose(proposed(calls[choice]))
-            assert isinstance(outcome, Match)
+            assert isinstance(outcome, StepMatch)
             to_do.discard(choice)
             out.append(outcome.row)
         else:
@@ -415,13 +422,13 @@ def test_requests_with_one_head_are_told_apart_by_their_bodies() -> None:
     for digest, step in (("desk", 2), ("lamp", 1)):
         view = replace(proposed(UPLOAD), sent={"bytes": 4, "sha256": digest})
         match = past.propose(view)
-        assert isinstance(match, Match) and match.row.number == step
+        assert isinstance(match, StepMatch) and match.row.number == step
 
 
 def test_a_body_that_no_step_had_is_held_against_the_first_with_its_head() -> None:
     view = replace(proposed(UPLOAD), sent={"bytes": 4, "sha256": "sofa"})
     match = Matcher(uploads("lamp", "desk")).propose(view)
-    assert isinstance(match, Match) and match.row.number == 1
+    assert isinstance(match, StepMatch) and match.row.number == 1
 
 
 def test_bodies_need_not_be_known_where_all_are_the_same() -> None:
@@ -434,7 +441,7 @@ def test_an_upload_may_have_the_present_moment_in_its_text_and_its_checksum() ->
         body = f"1e\r\n{text}\r\n0\r\nx-amz-checksum-crc32:{checksum}\r\n\r\n"
         return {"bytes": len(body), "sha256": checksum, "body": body}
 
-    past = Matcher([], Rules(moments=Moments.of_run(1e9, 1e9 + 10, (2e9, 2e9 + 10))))
+    past = Matcher([], Rules(moments=Timestamps.of_run(1e9, 1e9 + 10, (2e9, 2e9 + 10))))
     then = record("made at 2001-09-09T01:46:42Z", "zkhinQ==")
     now = record("made at 2033-05-18T03:33:22Z", "oviG8A==")
     assert past.is_same_body(then, now)

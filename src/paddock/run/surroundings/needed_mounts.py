@@ -11,7 +11,7 @@ import msgspec
 _OWN_STATE = ".paddock"
 
 
-class Found(msgspec.Struct, frozen=True):
+class NeededMount(msgspec.Struct, frozen=True):
     """One tree or file of the host that the sandbox gets to see, and why."""
 
     source: str
@@ -39,12 +39,12 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     argv: tuple[str, ...]
     cwd: str
-    mounts: tuple[Found, ...]  # the project first
+    mounts: tuple[NeededMount, ...]  # the project first
     envs: Mapping[str, str]
     omitted: tuple[str, ...] = ()  # what was found and is not mounted, each with the reason
 
     @property
-    def project(self) -> Found:
+    def project(self) -> NeededMount:
         """The overlay that the command runs in."""
         return self.mounts[0]
 

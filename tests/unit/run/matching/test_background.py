@@ -13,16 +13,16 @@ from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.background import background_rule
 from paddock.run.matching.background import marked
-from paddock.run.matching.forkable import check_forkable, places
+from paddock.run.matching.fork_points import check_forkable, places
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.rows import (
+from paddock.run.matching.recorded_step import (
     Background,
     DivergedBy,
     Early,
     Live,
-    Match,
     Mismatch,
     RecordedStep,
+    StepMatch,
 )
 from paddock.run.matching.rules import Rules
 from unit.run.matching.samples import SAMPLES, Sent, http, model, proposed, recorded
@@ -66,7 +66,7 @@ def beside(past: Matcher, sent: Sent) -> tuple[int | None, bool]:
 
 def lived(past: Matcher, sent: Sent) -> int:
     found = past.propose(proposed(sent))
-    assert isinstance(found, Match), found
+    assert isinstance(found, StepMatch), found
     past.answered(found.row)
     return found.row.number
 
@@ -121,7 +121,7 @@ def test_a_step_in_flight_for_ever_holds_no_answer_back() -> None:
     exporter = recorded(trace(1), 1, proposed_n=1, settled_n=2)
     past = Matcher([exporter, recorded(A, 2, proposed_n=3, settled_n=4)], RULES)
     found = past.propose(proposed(A))
-    assert isinstance(found, Match)
+    assert isinstance(found, StepMatch)
     assert past.may_answer(found.row)
 
 
@@ -219,7 +219,7 @@ def test_wherever_it_comes_the_others_find_what_they_find_without_it(made: list[
         past, found = Matcher(calls, RULES), []
         for name in names:
             one = past.propose(proposed(known[name]))
-            if isinstance(one, Match):
+            if isinstance(one, StepMatch):
                 past.answered(one.row)
             if not isinstance(one, Background):
                 found.append(one)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from paddock.run.surroundings.host import Host, is_within, names_in, read_text
-from paddock.run.surroundings.places import Places
+from paddock.run.surroundings.mount_plan import MountPlan
 
 _NAMES = (".venv", "venv", "env", ".env")
 _MARK = "pyvenv.cfg"
@@ -72,7 +72,7 @@ def is_installation(prefix: str) -> bool:
     return has_library and os.path.exists(os.path.join(prefix, "bin"))
 
 
-def add_library(prefix: str, places: Places) -> None:
+def add_library(prefix: str, places: MountPlan) -> None:
     """Add the standard library of an installation if it is a link to outside of it."""
     for name in names_in(os.path.join(prefix, "lib")):
         library = os.path.realpath(os.path.join(prefix, "lib", name))
@@ -80,7 +80,7 @@ def add_library(prefix: str, places: Places) -> None:
             places.need(library, "Python's library")
 
 
-def add_packages(prefix: str, places: Places) -> None:
+def add_packages(prefix: str, places: MountPlan) -> None:
     """Ask for what the packages of an environment or installation lead to outside of it."""
     for name in names_in(os.path.join(prefix, "lib")):
         site = os.path.join(prefix, "lib", name, "site-packages")
@@ -90,7 +90,7 @@ def add_packages(prefix: str, places: Places) -> None:
                 _add_linked(source, places)
 
 
-def _add_linked(source: Linked, places: Places) -> None:
+def _add_linked(source: Linked, places: MountPlan) -> None:
     """Add a linked package. An agent may have written the link, so nothing but Python code is
     exposed by it."""
     if places.is_visible(os.path.realpath(source.path)):

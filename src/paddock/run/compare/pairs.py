@@ -12,13 +12,13 @@ import msgspec
 
 from paddock.model.events import JsonObject, Proposed, Settled
 from paddock.model.steps import Step
-from paddock.run.compare.aligning import Row, Sign, align
+from paddock.run.compare.alignment import Row, Sign, align
 from paddock.run.compare.compared_step import MAX_NAME, ComparedStep, answer_of, without_varying
 from paddock.run.compare.fields import FieldDifference, differences, shortened
 from paddock.run.compare.trail import Trail, shared_before, whole_record
 
 
-class Part(enum.StrEnum):
+class StepPart(enum.StrEnum):
     """What may be otherwise in a step, in the order in which it comes about."""
 
     STEP = "step"  # only one of them has it
@@ -33,7 +33,7 @@ class Pair(msgspec.Struct, frozen=True):
 
     here: ComparedStep | None
     there: ComparedStep | None
-    parts: tuple[Part, ...] = ()  # that differ
+    parts: tuple[StepPart, ...] = ()  # that differ
 
     @property
     def what(self) -> str:
@@ -56,7 +56,7 @@ class FirstDifference(msgspec.Struct, frozen=True):
     """The step at which two runs part first, and in what."""
 
     pair: Pair
-    part: Part
+    part: StepPart
     here: Mapping[str, Any] | None  # that part, in each of them
     there: Mapping[str, Any] | None
     fields: tuple[FieldDifference, ...] = ()
@@ -86,7 +86,7 @@ class Pairing(msgspec.Struct, frozen=True):
     def counts(self) -> dict[str, int]:
         """The number of pairs of each sort."""
         counts = Counter(pair.what for pair in self.pairs)
-        order = ["same", *(f"{part} changed" for part in Part), "only in A", "only in B"]
+        order = ["same", *(f"{part} changed" for part in StepPart), "only in A", "only in B"]
         return {what: counts[what] for what in order if counts[what]}
 
 
@@ -101,7 +101,7 @@ def pair(here: Trail, there: Trail, *, is_full: bool = False) -> Pairing:
 
 
 def details(
-    here: Trail, there: Trail, of: Pair, part: Part, *, is_full: bool = False
+    here: Trail, there: Trail, of: Pair, part: StepPart, *, is_full: bool = False
 ) -> FirstDifference:
     """Return the difference in one part of a pair, read from both journals."""
     mine, yours = _part_of(here, of.here, part), _part_of(there, of.there, part)
@@ -133,16 +133,16 @@ def _pair(row: Row, mine: tuple[ComparedStep, ...], yours: tuple[ComparedStep, .
     a, b = row
     here, there = None if a is None else mine[a], None if b is None else yours[b]
     if here is None or there is None:
-        return Pair(here, there, (Part.STEP,))
+        return Pair(here, there, (StepPart.STEP,))
     return Pair(here, there, _parts(here, there))
 
 
-def _parts(here: ComparedStep, there: ComparedStep) -> tuple[Part, ...]:
+def _parts(here: ComparedStep, there: ComparedStep) -> tuple[StepPart, ...]:
     differs = {
-        Part.PROPOSAL: here.proposal != there.proposal,
-        Part.DECISION: _decision(here.recorded) != _decision(there.recorded),
-        Part.OUTCOME: here.recorded.outcome != there.recorded.outcome,
-        Part.ANSWER: here.answer != there.answer,
+        StepPart.PROPOSAL: here.proposal != there.proposal,
+        StepPart.DECISION: _decision(here.recorded) != _decision(there.recorded),
+        StepPart.OUTCOME: here.recorded.outcome != there.recorded.outcome,
+        StepPart.ANSWER: here.answer != there.answer,
     }
     return tuple(part for part, is_other in differs.items() if is_other)
 
@@ -156,7 +156,7 @@ def _first(
 ) -> FirstDifference | None:
     """Return the first difference in time. The answer to the agent's own command is the last thing
     that happens in a run, although the command is its first step."""
-    first: tuple[float, int, Pair, Part] | None = None
+    first: tuple[float, int, Pair, StepPart] | None = None
     # The record of the pair before, for steps that the first run does not have.
     before = -1.0
     for number, candidate in enumerate(pairs):
@@ -168,8 +168,8 @@ def _first(
     return None if first is None else details(here, there, *first[2:], is_full=is_full)
 
 
-def _moment(pair: Pair, part: Part, before: float) -> float:
-    is_late = part in (Part.OUTCOME, Part.ANSWER)
+def _moment(pair: Pair, part: StepPart, before: float) -> float:
+    is_late = part in (StepPart.OUTCOME, StepPart.ANSWER)
     return _number(pair.here, Settled) if pair.here is not None and is_late else before
 
 
@@ -179,21 +179,21 @@ def _number(step: ComparedStep, event: type[Proposed] | type[Settled]) -> float:
     return math.inf if record is None else record.n
 
 
-def _part_of(trail: Trail, step: ComparedStep | None, part: Part) -> JsonObject | None:
+def _part_of(trail: Trail, step: ComparedStep | None, part: StepPart) -> JsonObject | None:
     if step is None:
         return None
     recorded = step.recorded
     match part:
-        case Part.DECISION:
+        case StepPart.DECISION:
             fault = {"fault": dict(recorded.fault)} if recorded.fault else {}
             decision = {"verdict": recorded.verdict, "decided_by": recorded.decided_by}
             return {**decision, "why": recorded.why, **fault}
-        case Part.OUTCOME:
+        case StepPart.OUTCOME:
             status, exit_code = recorded.status, recorded.exit_code
             return {"outcome": recorded.outcome, "status": status, "exit_code": exit_code}
-        case Part.ANSWER:
+        case StepPart.ANSWER:
             return answer_of(_whole(trail, recorded).settled)
-        case Part.STEP | Part.PROPOSAL:
+        case StepPart.STEP | StepPart.PROPOSAL:
             arguments = without_varying(_whole(trail, recorded).arguments)
             name = recorded.name[:MAX_NAME]
             return {"kind": recorded.kind, "name": name, "arguments": arguments}

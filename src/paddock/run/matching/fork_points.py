@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 
 _MAX_STEPS = 20  # that are named
 

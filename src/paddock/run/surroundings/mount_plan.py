@@ -11,8 +11,8 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import mount_target
-from paddock.run.surroundings.found import Found
 from paddock.run.surroundings.host import Host, is_of_system, is_within, names_in
+from paddock.run.surroundings.needed_mounts import NeededMount
 from paddock.run.surroundings.secret_files import is_secret_name, secret_files
 
 MAX_PLACES = 80  # below the limit of a sandbox, so that the file's own mounts have room
@@ -37,7 +37,7 @@ class _Need(msgspec.Struct, frozen=True):
     only: frozenset[str] | None = None  # of a directory that has links: the names that are shown
 
 
-class Places:
+class MountPlan:
     """The project and what else is needed, by the path inside."""
 
     def __init__(self, host: Host) -> None:
@@ -81,7 +81,7 @@ class Places:
             return True
         return any(_shows(target, need, path) for target, need in self._needs.items())
 
-    def settle(self) -> tuple[Found, ...]:
+    def settle(self) -> tuple[NeededMount, ...]:
         """Return the mounts, none inside another; the project comes first and grows to what
         contains it."""
         for target, need in self._needs.items():
@@ -152,9 +152,9 @@ class Places:
         if text not in self.omitted:
             self.omitted.append(text)
 
-    def _project(self) -> Found:
+    def _project(self) -> NeededMount:
         why = "the project" if self.project == self._host.cwd else "the project and what it is in"
-        return Found(self.project, self.project, "overlay", why, secret_files(self.project))
+        return NeededMount(self.project, self.project, "overlay", why, secret_files(self.project))
 
 
 def check_project(host: Host) -> None:
@@ -212,11 +212,11 @@ def _with_name(need: _Need, name: str) -> _Need:
     return _Need(need.source, need.why, need.is_source, need.only | {name})
 
 
-def _found(target: str, need: _Need) -> Found:
+def _found(target: str, need: _Need) -> NeededMount:
     hidden: tuple[str, ...] = ()
     if need.only is not None:
         hidden = tuple(name for name in names_in(need.source) if name not in need.only)
     elif os.path.isdir(need.source):
         # An installed thing has its secrets, if somebody put any there, on top.
         hidden = secret_files(need.source, is_only_top=not need.is_source)
-    return Found(need.source, target, "read", need.why, hidden, os.path.isdir(need.source))
+    return NeededMount(need.source, target, "read", need.why, hidden, os.path.isdir(need.source))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.run.compare.aligning import MAX_CELLS, Row, Sign, align
+from paddock.run.compare.alignment import MAX_CELLS, Row, Sign, align
 
 SIGNS = st.lists(
     st.builds(Sign, st.integers(0, 6), st.integers(0, 3), st.integers(0, 1)), max_size=30

@@ -29,7 +29,7 @@ from paddock.model.spec import HOME, MountMode
 from paddock.policy.problems import PolicyError
 from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.run.order import load_policy
-from paddock.run.report import FilesChanged, Report, report_of
+from paddock.run.report import FilesChanged, RunReport, report_of
 from paddock.run.surroundings.host import names_in
 from paddock.state.changes.change import Change
 from paddock.state.changes.overlay import overlay_changes
@@ -52,7 +52,7 @@ _TYPES = {NodeKind.FILE: FileType.FILE, NodeKind.DIR: FileType.DIR,
           NodeKind.SYMLINK: FileType.SYMLINK}  # fmt: skip
 
 
-class Place(msgspec.Struct, frozen=True):
+class ChangedRoot(msgspec.Struct, frozen=True):
     """A root of the files: where the agent saw it, the source that was mounted there (None for the
     workspace), and where its files of that step are laid out now."""
 
@@ -61,13 +61,13 @@ class Place(msgspec.Struct, frozen=True):
     source: str | None = None
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedPath(msgspec.Struct, frozen=True):
     """One changed path as the agent saw it. `conflict`: why the source is not what the agent saw;
     `refusal`: why it can never be written back."""
 
     path: str
     change: Change
-    place: Place
+    place: ChangedRoot
     conflict: str | None = None
     refusal: str | None = None
 
@@ -78,12 +78,12 @@ class RunChanges(msgspec.Struct, frozen=True):
     run: str
     tree: str
     cwd: str
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedPath, ...]
     remarks: tuple[str, ...] = ()
     governing: Governing | None = None  # the paddock file that the agent ran under
 
     @property
-    def project(self) -> Place | None:
+    def project(self) -> ChangedRoot | None:
         """The place that the agent ran in, or the only one that has a source; None if nothing is
         changed there."""
         places = list(
@@ -143,7 +143,7 @@ class _Comparison:
         for place in roots.values():
             place.mkdir()
         self._remark(tree, lay_out(self._store, self._tree, roots))
-        changed: list[Changed] = []
+        changed: list[ChangedPath] = []
         for name, files in roots.items():
             if name == HOME:
                 changed += self._of_workspace(files)
@@ -174,7 +174,7 @@ class _Comparison:
         if tree.is_cut:
             self._remarks.append("there were more files than are recorded")
 
-    def _of_overlay(self, target: str, files: Path) -> Iterator[Changed]:
+    def _of_overlay(self, target: str, files: Path) -> Iterator[ChangedPath]:
         source = self._source_of(target)
         if source is None:
             self._remarks.append(f"the journal does not say what was mounted at {target}")
@@ -184,7 +184,7 @@ class _Comparison:
         except OSError as error:
             self._remarks.append(f"{source} cannot be compared with any more: {error.strerror}")
             return
-        place = Place(target, files, source)
+        place = ChangedRoot(target, files, source)
         try:
             changes = overlay_changes(files, fd)
             _, refused = split_hidden(changes, self._hidden_in(target))
@@ -192,13 +192,13 @@ class _Comparison:
             for change in changes:
                 conflict = moved_since(fd, change, self._began_ns)
                 path = f"{target}/{change.path}"
-                yield Changed(path, change, place, conflict, refusals.get(change.path))
+                yield ChangedPath(path, change, place, conflict, refusals.get(change.path))
         finally:
             os.close(fd)
 
-    def _of_workspace(self, files: Path) -> Iterator[Changed]:
+    def _of_workspace(self, files: Path) -> Iterator[ChangedPath]:
         """Compare with the first recorded state, in which the agent had done nothing yet."""
-        place = Place(HOME, files)
+        place = ChangedRoot(HOME, files)
         mounted = {mount.target for mount in self._configured.mounts}
         first = trees_of(self._log.directory, self._log.covered)[0][1]
         for change in changes_between(self._store, first, self._tree):
@@ -207,7 +207,7 @@ class _Comparison:
                 continue
             node = change.after if change.kind != "deleted" else change.before
             assert node is not None
-            yield Changed(change.path, Change(path, change.kind, _type(node), node.size), place)
+            yield ChangedPath(change.path, Change(path, change.kind, _type(node), node.size), place)
 
     def _source_of(self, target: str) -> str | None:
         for mount in self._configured.mounts:
@@ -292,7 +292,7 @@ def files_touched(directory: Path, mounts: Sequence[MountRecorded]) -> FilesChan
     )
 
 
-def report_with_files(directory: Path) -> Report:
+def report_with_files(directory: Path) -> RunReport:
     """Return the report of a run with the names of its files, counted as at its end."""
     mounts = configuration_of(directory).mounts
     report = report_of(directory)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paddock.model.money import money_text
-from paddock.run.compare.pairing import Pair, Pairing, Part
-from paddock.run.report import INTERRUPTED, RUNNING, Report, Spent
+from paddock.run.compare.pairs import Pair, Pairing, StepPart
+from paddock.run.report import INTERRUPTED, RUNNING, RunReport, Spent
 
 _MAX_CALL = 100
 
@@ -24,9 +24,9 @@ def divergence_text(pairing: Pairing) -> str:
     steps = str(here.step) if here.step == there.step else f"{here.step}/{there.step}"
     call = here.call[:_MAX_CALL]
     match first.part:
-        case Part.DECISION:
+        case StepPart.DECISION:
             sides = [f"{step.verdict} by {step.recorded.decided_by}" for step in (here, there)]
-        case Part.OUTCOME:
+        case StepPart.OUTCOME:
             sides = [step.result for step in (here, there)]
         case _:
             sides = []
@@ -45,7 +45,7 @@ def parting_text(pairing: Pairing) -> str:
     return f"{'-' if there is None else ''}{here.step} {first.part}"
 
 
-def ended_text(report: Report) -> str:
+def ended_text(report: RunReport) -> str:
     """Return how a run ended: `exit 0`, `interrupted`, or what ended it."""
     if report.state in (RUNNING, INTERRUPTED):
         return report.state
