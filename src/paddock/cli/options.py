@@ -133,7 +133,7 @@ def _network(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _allowed(text: str) -> str:
-    from paddock.policy.network_words import parse_destination
+    from paddock.policy.network import parse_destination
 
     try:
         parse_destination(text)
@@ -151,7 +151,7 @@ def _secrets(texts: list[str]) -> dict[str, Any]:
 
 def _secret(text: str) -> tuple[str, dict[str, Any]]:
     """No part of the text is ever shown: somebody may have written the value."""
-    from paddock.policy.secret_words import secrets_of
+    from paddock.policy.secrets import secrets_of
 
     name, _, rest = text.partition("=")
     source, at, hosts = rest.rpartition("@")

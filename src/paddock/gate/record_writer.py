@@ -1,4 +1,4 @@
-"""What a gate writes into its journal: records that belong together in one write, what the fence
+"""The records of a gate in its journal: those that belong together in one write, what the fence
 observed in front of them, and the values of secrets in none of them."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from paddock.model.action import Action
 from paddock.model.events import AnyEvent, Proposed
 
 
-class Writing:
-    """The pen of one gate. May be used from any thread."""
+class RecordWriter:
+    """Writes the records of one gate. May be used from any thread."""
 
     def __init__(self, journal: Journal, masker: Masker | None) -> None:
         self.journal = journal
@@ -30,7 +30,8 @@ class Writing:
         self._lock = threading.Lock()
 
     def write(self, *entries: Entry) -> int:
-        """With one write, in order: what was observed so far, and these. Raises JournalBroken."""
+        """Write in one piece, in order, what was observed so far and these events. Raises
+        JournalBroken."""
         with self._lock:  # two threads must not take the same observations
             observed = list(self._observed)
             position = self.journal.extend((*observed, *entries))
@@ -49,11 +50,11 @@ class Writing:
         return Entry(msgspec.structs.replace(event, keyed=leaves), step)
 
     def observe(self, event: AnyEvent, step: int | None) -> None:
-        """Keep an event until the next write."""
+        """Hold an event back until the next write."""
         self._observed.append(Entry(event, step))
 
     def flush(self) -> None:
-        """Writes what was observed. Raises JournalBroken."""
+        """Write what was observed. Raises JournalBroken."""
         try:
             if self._observed:
                 self.write()
@@ -66,7 +67,8 @@ class Writing:
         self.write(Entry(event, step))
 
     def masked_action(self, action: Action) -> Action:
-        """As it may be shown and kept. Numbers stay what they are: it may be sent one day."""
+        """Return the action as it may be shown and stored. Numbers stay as they are: it may be sent
+        one day."""
         if self._masker is None:
             return action
         arguments, context = self._masker.mask(action.arguments), self._masker.mask(action.context)

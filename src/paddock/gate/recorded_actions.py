@@ -56,15 +56,15 @@ _OBSERVED = ("program", "argv", "cwd", "pid", "real_path", "same_as", "is_writab
 
 
 def recorded_actions(directory: Path, covered: Covered | None = None) -> Iterator[RecordedAction]:
-    """Every action of a run that was decided on, in the order of the decisions. Secrets are masked
-    in them, as they are in the journal; large values are whole. With `covered`, only actions in
-    records that are signed."""
+    """Yield every action of a run that was decided on, in the order of the decisions. Secrets are
+    masked in them, as they are in the journal; large values are whole. With `covered`, only actions
+    in records that are signed."""
     events = recorded_events(directory, covered)
     return (event for event in events if isinstance(event, RecordedAction))
 
 
 def recorded_events(directory: Path, covered: Covered | None = None) -> Iterator[PastEvent]:
-    """The actions of a run, and what came of each: a limit counts what was done."""
+    """Yield the actions of a run, and what came of each: a limit counts what was done."""
     log = RunLog(directory, covered)
     history = _History(log)
     for record in _events(log, Proposed, Decided, Settled, ProgramStarted, RefusedAgain):
@@ -101,8 +101,8 @@ def lessons(directory: Path, covered: Covered) -> tuple[list[RecordedAction], St
 
 
 def recorded_in_order(directories: Iterable[Path]) -> Iterator[PastEvent]:
-    """The actions of several runs, and what came of them, in the order of time. Only runs that
-    overlap are open at once."""
+    """Yield the actions of several runs, and what came of them, in the order of time. Only runs
+    that overlap are open at once."""
     runs = sorted((_span(directory), directory) for directory in dict.fromkeys(directories))
     together: list[Path] = []
     end = 0.0
@@ -116,8 +116,8 @@ def recorded_in_order(directories: Iterable[Path]) -> Iterator[PastEvent]:
 
 
 class _Evidence:
-    """What came of every step of a run, and under which stage it was. A step teaches something only
-    if the journal shows that it was done for real, with nobody asked."""
+    """The outcome of every step of a run, and the stage that it was under. A step teaches something
+    only if the journal shows that it was done for real, with nobody asked."""
 
     def __init__(self, log: RunLog) -> None:
         opened = log.opened
@@ -190,7 +190,7 @@ _REHEARSED = {
 
 
 def _stage_of(name: str | None) -> Stage:
-    """The stage that a journal names; the strictest where it names none."""
+    """Return the stage that a journal names; the strictest where it names none."""
     return Stage(name) if name in list(Stage) else Stage.OBSERVE
 
 
@@ -321,7 +321,8 @@ class _History:
 
 
 def _with_program(command: RecordedAction, started: ProgramStarted) -> RecordedAction:
-    """Where no rule was about programs, nobody asked which file a command is."""
+    """Return the command with the file that it ran: where no rule was about programs, nobody asked
+    for it."""
     if "real_path" in command.action.arguments:
         return command
     program = _given(started, ("program", "real_path", "same_as"))
@@ -336,7 +337,8 @@ def _given(started: ProgramStarted, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _is_same_command(action: Action, started: ProgramStarted) -> bool:
-    """The first word may differ: which shell runs a command is chosen inside."""
+    """Return whether a program is the command. The first word may differ: which shell runs it is
+    chosen inside."""
     return list(action.arguments.get("argv", ()))[1:] == started.argv[1:]
 
 
@@ -350,7 +352,8 @@ def _program(pid: Any, argv: Iterable[Any] | None) -> _Program:
 
 
 def _span(directory: Path) -> tuple[float, float]:
-    """From when to when at most; a copied journal may seem to have lasted longer."""
+    """Return the first and the last possible timestamp; a copied journal may seem to have lasted
+    longer."""
     ended = max(os.stat(path).st_mtime for path in segments(directory))
     return RunLog(directory).opening.at / 1e6, ended
 

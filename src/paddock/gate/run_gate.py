@@ -64,7 +64,8 @@ def open_gate(
 
 
 def approvers_for(policy: Policy) -> list[Approver]:
-    """Those whom the file wants asked in the terminal of the run; the store is always there."""
+    """Return those whom the file wants asked in the terminal of the run; the store is always
+    there."""
     if "terminal" not in policy.approvals.by:
         return []
     from paddock.gate.approvals.terminal import TerminalApprover  # most runs ask nobody
@@ -79,7 +80,7 @@ def prepare_gates(home: Home) -> None:
 
 
 def signing_key(home: Home) -> SigningKey:
-    """The key of this home; read once by each process."""
+    """Return the key of this home; read once by each process."""
     with _guard:
         if home.keys not in _keys:
             _keys[home.keys] = SigningKey.open(home.keys)
@@ -87,7 +88,7 @@ def signing_key(home: Home) -> SigningKey:
 
 
 def gate_store(home: Home) -> GateStore:
-    """What gates of all processes share."""
+    """Return the store that the gates of all processes share."""
     path = home.root / "gate.sqlite"
     with _guard:
         if path not in _stores:

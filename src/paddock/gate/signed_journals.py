@@ -34,7 +34,7 @@ def check_trusted(directory: Path, home: Home) -> Covered:
         reads_values=False,
         leaves=leaves,
     )
-    if Finding.WRONG_KEY in {one.finding for one in report.problems}:
+    if Finding.WRONG_KEY in {problem.finding for problem in report.problems}:
         raise InvalidInput(f"{directory.name} was recorded by somebody else", hint=_HINT)
     if report.problems:
         what = "was changed or damaged, or is not signed"

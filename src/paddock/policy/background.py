@@ -1,5 +1,6 @@
-"""Which traffic goes on beside what an agent does: traces and telemetry that a library sends by the
-clock. How that is written, and which actions are meant. It permits nothing.
+"""Background traffic: traces and telemetry that a library sends by the clock, whatever the agent
+does. A replay does not expect it at a certain step. How it is written in a file (`replay.beside`),
+and which actions it matches; it permits nothing.
 """
 
 from __future__ import annotations
@@ -11,21 +12,20 @@ import msgspec
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
-from paddock.policy.fields import FIELDS, Unmatchable, host_of, port_of
+from paddock.policy.fields import FIELDS, Unmatchable, host_of, pattern_problem, port_of
 from paddock.policy.globs import Test, any_of
-from paddock.policy.patterns import pattern_problem
 from paddock.policy.subject import Subject
 
-# Beside in every replay whose file says nothing else. Only what is known to everybody.
+# Background traffic in every replay whose file says nothing else. Only what everybody knows.
 USUAL = ("POST api.openai.com/v1/traces/ingest",)
 MAX_TEXT = 500
-_WORDS = re.compile(r"(?:([A-Za-z-]{1,30}) +)?([^\s/]+)(/\S*)?")
-_PLACE = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
+_RULE = re.compile(r"(?:([A-Za-z-]{1,30}) +)?([^\s/]+)(/\S*)?")
+_ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _HINT = "write HOST, HOST/PATH or METHOD HOST/PATH, as in POST collector.example/v1/traces"
 
 
-class BesideRule(msgspec.Struct, frozen=True):
-    """Some hosts; where it is said only one port of them, one method, some paths."""
+class BackgroundRule(msgspec.Struct, frozen=True):
+    """Some hosts, perhaps only one port of them, one method, some paths."""
 
     text: str
     host: HostPattern
@@ -33,14 +33,14 @@ class BesideRule(msgspec.Struct, frozen=True):
     method: str | None = None  # in lower case
     is_path: Test | None = None
 
-    def means(self, action: Action) -> bool:
-        """Whether the action is meant. What cannot be read in one way only is not."""
+    def matches(self, action: Action) -> bool:
+        """Return whether the action is background traffic. An ambiguous one is not."""
         try:
-            return self.host.matches(host_of(action)) and self._means(action)
+            return self.host.matches(host_of(action)) and self._matches_kind(action)
         except Unmatchable:
             return False
 
-    def _means(self, action: Action) -> bool:
+    def _matches_kind(self, action: Action) -> bool:
         match action.kind:
             case Kind.DNS:  # it comes before whatever is asked there
                 return True
@@ -62,19 +62,19 @@ class BesideRule(msgspec.Struct, frozen=True):
         return self.method in (None, method) and (self.is_path is None or self.is_path(path))
 
 
-def beside_of(text: str) -> BesideRule:
-    """From `[METHOD ]HOST[:PORT][/PATH]`: the host as in `network.allow`, the path as in rules.
+def background_rule(text: str) -> BackgroundRule:
+    """Read `[METHOD ]HOST[:PORT][/PATH]`: the host as in `network.allow`, the path as in rules.
     Raises InvalidInput."""
-    found = _WORDS.fullmatch(text) if len(text) <= MAX_TEXT and "://" not in text else None
-    place = None if found is None else _PLACE.fullmatch(found[2])
-    if found is None or place is None:
+    is_rule = len(text) <= MAX_TEXT and "://" not in text
+    rule = _RULE.fullmatch(text) if is_rule else None
+    endpoint = None if rule is None else _ENDPOINT.fullmatch(rule[2])
+    if rule is None or endpoint is None:
         raise InvalidInput(f"{text[:100]!r} does not say what goes on beside", hint=_HINT)
-    method, _, path = found.groups()
-    host = HostPattern.parse(place[1])
-    return BesideRule(
+    method, _, path = rule.groups()
+    return BackgroundRule(
         text=text,
-        host=host,
-        port=None if place[2] is None else _port(place[2]),
+        host=HostPattern.parse(endpoint[1]),
+        port=None if endpoint[2] is None else _port(endpoint[2]),
         method=None if method is None else method.casefold(),
         is_path=None if path is None else _path(path),
     )

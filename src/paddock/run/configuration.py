@@ -57,7 +57,7 @@ def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Key
         timeout_s=order.timeout_s,
         given_envs={name: keyed.of(value) for name, value in order.envs.items()},
         vary=list(terms.vary),
-        beside=None if terms.beside is None else list(terms.beside),
+        beside=None if terms.background is None else list(terms.background),
         stdin=stdin,
         stdin_base64=stdin_base64,
     )

@@ -37,7 +37,7 @@ from paddock.model.steps import Step
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.analysis.candidate import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class RedecidedStep(msgspec.Struct, frozen=True):
 
     recorded: HistoryStep
     after: Decision | None = None
-    programs: tuple[Change, ...] = ()
+    programs: tuple[DecisionChange, ...] = ()
 
 
 class RunHistory:
@@ -148,7 +148,7 @@ class RunHistory:
         from paddock.policy.analysis.candidate import replay
 
         decisions: dict[int, Decision] = {}
-        programs: dict[int, list[Change]] = {}
+        programs: dict[int, list[DecisionChange]] = {}
         for change in replay(policy, recorded_events(self.log.directory, self.log.covered)):
             if change.before.decided_by == "observed":
                 programs.setdefault(change.step, []).append(change)

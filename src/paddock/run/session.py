@@ -267,7 +267,7 @@ class RunSession:
 
     def _watch_gate(self, gate: Gate) -> None:
         if not isinstance(self._watch, Nobody):
-            gate.writing.journal.listeners.append(self._tell_watcher)
+            gate.records.journal.listeners.append(self._tell_watcher)
 
     def _tell_watcher(self, record: Record) -> None:
         if not isinstance(record.event, Head):  # these come on a thread of their own
@@ -282,7 +282,7 @@ class RunSession:
         recorder = StateRecorder(box, gate)
         gate.observe_steps(recorder)
         gate.record(BoundariesProved(prove(box)))
-        gate.writing.journal.sign()  # a run that is killed from here on can be replayed and forked
+        gate.records.journal.sign()  # a run that is killed from here on can be replayed and forked
         await mode.begin(ActiveRun(box, gate, recorder, self.stop))
         await box.network.serve_inside(mode.inside)
         self._watch.began(box.sandbox_id, configured)

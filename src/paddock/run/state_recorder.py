@@ -125,7 +125,7 @@ class StateRecorder:
         if self._files is None:
             from paddock.run.files import recorder_of
 
-            budget = self._gate.writing.journal.budget
+            budget = self._gate.records.journal.budget
             self._files = recorder_of(self._box, budget.take_file)
         return self._files.record(is_final=is_final)
 

@@ -13,7 +13,9 @@ from paddock.model.steps import Step
 from paddock.policy.analysis.candidate import RecordedAction
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
-from paddock.policy.rules import Limit, Match, Rule, Terms, Tool
+from paddock.policy.rules import Limit, Match, Rule
+from paddock.policy.terms import Terms
+from paddock.policy.tools import Tool
 
 SUPPORT_BOT = """\
 version: 1

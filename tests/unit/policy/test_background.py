@@ -9,10 +9,10 @@ import pytest
 from cases import for_each
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
-from paddock.policy.background import USUAL, beside_of
+from paddock.policy.background import USUAL, background_rule
 from paddock.policy.file import dump, load
 from paddock.policy.problems import PolicyError
-from paddock.policy.schema import json_schema
+from paddock.policy.terms import json_schema
 
 FILE = (
     "version: 1\nagent: a\nstage: broad\nrules:\n  - {id: r, match: {kind: exec}, decide: allow}\n"
@@ -53,7 +53,7 @@ def question(host: str = "c.example") -> Action:
     ],
 )
 def test_rule_means(text: str, action: Action) -> None:
-    assert beside_of(text).means(action)
+    assert background_rule(text).matches(action)
 
 
 @for_each(
@@ -87,7 +87,7 @@ def test_rule_means(text: str, action: Action) -> None:
     ],
 )
 def test_rule_does_not_mean(text: str, action: Action) -> None:
-    assert not beside_of(text).means(action)
+    assert not background_rule(text).matches(action)
 
 
 @for_each(
@@ -101,7 +101,7 @@ def test_rule_does_not_mean(text: str, action: Action) -> None:
 )  # fmt: skip
 def test_what_names_no_host_or_is_no_pattern_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        beside_of(text)
+        background_rule(text)
 
 
 def test_a_mistake_in_the_file_is_found_where_it_stands() -> None:
@@ -132,7 +132,7 @@ def test_an_empty_list_is_not_the_same_as_none_and_is_written_back(
     said: str, means: tuple[str, ...] | None
 ) -> None:
     policy = load(FILE + said)
-    assert policy.terms.beside == means
+    assert policy.terms.background == means
     again = load(dump(policy))
     assert again.terms == policy.terms
     assert again.digest == policy.digest
@@ -144,5 +144,5 @@ def test_terms_with_and_without_the_key_are_not_the_same() -> None:
 
 
 def test_the_schema_for_editors_has_the_key() -> None:
-    shape = json_schema()["$defs"]["ReplayShape"]["properties"]["beside"]
+    shape = json_schema()["properties"]["replay"]["properties"]["beside"]
     assert shape["type"] == "array" and shape["items"]["type"] == "string"

@@ -11,7 +11,7 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import dump, load
 from paddock.policy.network import Transport
 from paddock.policy.problems import PolicyError
-from paddock.policy.world_words import SERVICES, world_of
+from paddock.policy.world import SERVICES, world_of
 from paddock.world.registry import service_names
 
 HEAD = "version: 1\nagent: a\nstage: observe\n"

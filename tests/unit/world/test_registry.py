@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.world_words import SERVICES, world_of
+from paddock.policy.world import SERVICES, world_of
 from paddock.world.registry import CORE, GROUP, load_service, service_names
 from paddock.world.service import Service
 from paddock.world.world import World

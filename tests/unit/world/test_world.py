@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.policy.world_words import world_of
+from paddock.policy.world import world_of
 from paddock.world.asgi import WorldRequest
 from paddock.world.kept import open_kept
 from paddock.world.world import World

@@ -17,8 +17,7 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.policy_file import read_policy
 from paddock.cli.trust_prompt import trust_from
 from paddock.doors.trust import check_trust
-from paddock.gate.draft_sending import check_sendable, check_waiting, send
-from paddock.gate.drafts import Draft, Drafts
+from paddock.gate.drafts import Draft, Drafts, check_sendable, check_waiting, send
 from paddock.gate.gate import Gate
 from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken

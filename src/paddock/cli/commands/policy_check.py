@@ -15,7 +15,7 @@ from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
 
 if TYPE_CHECKING:
-    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.lint import LintFinding
     from paddock.policy.rules import Rule
 
 _EXAMPLE_FAILS = "example-fails"
@@ -39,7 +39,7 @@ def check_files(options: argparse.Namespace) -> int:
     return int(any(one.level is Level.ERROR for _, ones in found for one in ones))
 
 
-def _findings(text: str, path: Path) -> list[Finding]:
+def _findings(text: str, path: Path) -> list[LintFinding]:
     from paddock.policy.analysis.lint import check
     from paddock.policy.analysis.review import Level
 
@@ -51,10 +51,10 @@ def _findings(text: str, path: Path) -> list[Finding]:
     return found
 
 
-def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
+def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
     """Yield what the replay of a run would refuse under `replay.vary`."""
     from paddock.model.errors import InvalidInput
-    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.lint import LintFinding
     from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
     from paddock.run.matching.rules import vary_of
@@ -66,11 +66,11 @@ def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
         except InvalidInput as error:
             place = draft.document.place(("replay", "vary", number))
             message = f"replay.vary: {error.message}"
-            yield Finding(Level.ERROR, None, "invalid", place.line, place.column, message,
+            yield LintFinding(Level.ERROR, None, "invalid", place.line, place.column, message,
                           error.hint)  # fmt: skip
 
 
-def _line(name: str, one: Finding) -> str:
+def _line(name: str, one: LintFinding) -> str:
     from paddock.model.plain import plain
 
     hint = f"\n  hint: {plain(one.hint)}" if one.hint else ""
@@ -79,7 +79,7 @@ def _line(name: str, one: Finding) -> str:
     return f"{where}: {one.level.value}: {rule}{plain(one.message)} [{one.code}]{hint}"
 
 
-def _sarif(found: list[tuple[str, list[Finding]]]) -> dict[str, Any]:
+def _sarif(found: list[tuple[str, list[LintFinding]]]) -> dict[str, Any]:
     """One log with one run: code hosts do not take several of one tool."""
     from paddock.policy.analysis.lint import sarif
 
@@ -138,7 +138,7 @@ def _example_line(one: _Tried) -> str:
 
 
 def print_schema(options: argparse.Namespace) -> int:
-    from paddock.policy.schema import json_schema
+    from paddock.policy.terms import json_schema
 
     say(json.dumps(json_schema(), indent=2))
     return 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paddock.gate.recorded_actions import PastEvent
     from paddock.journal.index.rows import RunRow
     from paddock.model.action import Action, Decision, Stage
-    from paddock.policy.analysis.candidate import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
 
 _DIRECTIONS = ("looser", "tighter", "different")
@@ -96,7 +96,7 @@ def learn_runs(options: argparse.Namespace) -> int:
     return 0
 
 
-def direction(change: Change) -> str:
+def direction(change: DecisionChange) -> str:
     """Whether more would go out than did, less, or as much in another way."""
     before, after = change.before.verdict.strictness, change.after.verdict.strictness
     return "looser" if after < before else "tighter" if after > before else "different"
@@ -158,7 +158,7 @@ def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
              f"--stage {other} decides as they were decided")  # fmt: skip
 
 
-def _say_changes(changes: list[Change], limit: int) -> None:
+def _say_changes(changes: list[DecisionChange], limit: int) -> None:
     from paddock.cli.render.calls import call_summary
     from paddock.cli.render.table import line_width, table
     from paddock.model.plain import plain
@@ -189,7 +189,9 @@ def _say_changes(changes: list[Change], limit: int) -> None:
         say(f"({many(len(changes) - limit, 'more change')}: --limit, or --json)")
 
 
-def _as_json(changes: list[Change], found: Counter[str], actions: int, runs: int) -> dict[str, Any]:
+def _as_json(
+    changes: list[DecisionChange], found: Counter[str], actions: int, runs: int
+) -> dict[str, Any]:
     return {
         "runs": runs,
         "actions": actions,

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from paddock.model.errors import HostCannot, PaddockError
 
 if TYPE_CHECKING:
-    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.lint import LintFinding
 
 
-def world_findings(text: str, path: Path) -> Iterator[Finding]:
+def world_findings(text: str, path: Path) -> Iterator[LintFinding]:
     """Makes each stand-in of a file that is well otherwise, with its seed, and forgets it."""
-    from paddock.policy.analysis.lint import Finding
+    from paddock.policy.analysis.lint import LintFinding
     from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
     from paddock.world.world import World
@@ -35,7 +35,7 @@ def world_findings(text: str, path: Path) -> Iterator[Finding]:
                 place = draft.document.place(("world", one.place))
                 # What this machine lacks, another one may have.
                 level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
-                yield Finding(level, None, "invalid", place.line, place.column, error.message,
+                yield LintFinding(level, None, "invalid", place.line, place.column, error.message,
                               error.hint)  # fmt: skip
             else:
                 asyncio.run(made.close())

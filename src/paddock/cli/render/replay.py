@@ -27,7 +27,7 @@ from paddock.run.matching.text import side_by_side, visible
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.analysis.candidate import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
     from paddock.run.history import RedecidedStep
     from paddock.run.replay.session import Divergence
@@ -125,7 +125,7 @@ def _decision(decision: Decision) -> str:
     return f"{verdict} by {plain(decision.decided_by, 60)}: {plain(decision.why, 200)}"
 
 
-def _program(change: Change) -> str:
+def _program(change: DecisionChange) -> str:
     argv = " ".join(map(str, change.action.arguments.get("argv") or (change.action.name,)))
     return f"{plain(argv, 120)} would be {_decision(change.after)}"
 
@@ -139,7 +139,7 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _program_json(change: Change) -> dict[str, Any]:
+def _program_json(change: DecisionChange) -> dict[str, Any]:
     return {"arguments": dict(change.action.arguments), "after": _decision_json(change.after)}
 
 

@@ -127,8 +127,8 @@ class Passage:
                 approvers=approvers_for(self.policy),
                 answers=self._opening.answers,
             )
-            self._gate.writing.journal.failure_listeners.append(box.fail)
-            self._gate.writing.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
+            self._gate.records.journal.failure_listeners.append(box.fail)
+            self._gate.records.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
             self._opening.on_open(self._gate)
             if self._counts is not None and self._gate.faults is not None:
                 self._gate.faults.restore(self._counts)
@@ -250,7 +250,7 @@ class Passage:
     def count_stored(self, size: int) -> None:
         """Count bytes that were stored for the run outside of its journal."""
         if self._gate is not None:
-            self._gate.writing.journal.budget.add(size)
+            self._gate.records.journal.budget.add(size)
 
     def alerts(self) -> list[RaisedAlert]:
         return [] if self._gate is None else self._gate.alerts.all()

@@ -85,7 +85,7 @@ class Services(msgspec.Struct):
     def position(self) -> int:
         """The last record of the journal; -1 where nothing can be recorded."""
         try:
-            return self.open_gate().writing.journal.position
+            return self.open_gate().records.journal.position
         except (JournalBroken, OSError):
             return -1
 

@@ -1,5 +1,5 @@
-"""What a rule for calls like an approved one says: a few fields that people read at a glance, with
-conditions on the body of a request. Where that is more than was approved, it is said.
+"""The pattern of a rule for calls like an approved one: a few fields that people read at a glance,
+with conditions on the body of a request. Where that is more than was approved, it is said.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from paddock.gate.approvals.cel_literals import holds_secret, literal
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.money import amount_text
@@ -26,7 +25,7 @@ _MAX_NAMED = 10  # fields that a note names
 
 
 class Condition(NamedTuple):
-    """What holds for an argument: `int(args.body.amount) <= 2000`."""
+    """A condition on an argument: `int(args.body.amount) <= 2000`."""
 
     left: str
     operator: str
@@ -37,7 +36,7 @@ class Condition(NamedTuple):
 
     @property
     def negated(self) -> str:
-        """The opposite."""
+        """Return the opposite."""
         return f"{self.left} {_OPPOSITE[self.operator]} {self.right}"
 
 
@@ -53,18 +52,22 @@ class CallPattern(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def by_parts(self) -> CallPattern:
-        """The same for a rule about requests alone, which can call their parts by name."""
-        named = tuple(one._replace(left=one.left.replace("args.", "")) for one in self.conditions)
+        """Return the pattern for a rule about requests alone, which can call their parts by
+        name."""
+        named = tuple(
+            condition._replace(left=condition.left.replace("args.", ""))
+            for condition in self.conditions
+        )
         return replace(self, conditions=named)
 
     @property
     def condition(self) -> str:
-        """All conditions as one expression."""
+        """Return all conditions as one expression."""
         return " && ".join(map(str, self.conditions))
 
     @property
     def whole(self) -> str:
-        """All of it as one expression, for calls of the same kind."""
+        """Return the whole pattern as one expression, for calls of the same kind."""
         fields = (_field_condition(name, value) for name, value in self.fields.items())
         return " && ".join([*fields, *map(str, self.conditions)])
 
@@ -91,8 +94,8 @@ def pattern_of(action: Action) -> CallPattern:
 
 
 def _request(action: Action) -> CallPattern:
-    words = action.arguments
-    method, host, path = (str(words.get(name)) for name in ("method", "host", "path"))
+    arguments = action.arguments
+    method, host, path = (str(arguments.get(name)) for name in ("method", "host", "path"))
     fields = {"host": host, "method": method}
     conditions: list[Condition] = []
     notes: list[str] = []
@@ -102,7 +105,7 @@ def _request(action: Action) -> CallPattern:
             notes.append(f"The path was {path}; each * stands for any other id.")
     else:
         conditions.append(_equal("args.path", path))
-    body = _object(words.get("body"))
+    body = _object(arguments.get("body"))
     free = []
     for name in sorted(body, key=lambda name: name != "amount"):  # it must not fall behind others
         condition = _body_condition(name, body[name])
@@ -111,7 +114,7 @@ def _request(action: Action) -> CallPattern:
             continue
         conditions.append(condition)
         if name == "amount":
-            amount = amount_text(words).removeprefix("amount ") or str(body[name])
+            amount = amount_text(arguments).removeprefix("amount ") or str(body[name])
             notes.append(f"Amounts up to {amount} are not asked about any more.")
     if free:
         named = ", ".join(free[:_MAX_NAMED]) + (", ..." if len(free) > _MAX_NAMED else "")
@@ -151,3 +154,58 @@ def _field_condition(name: str, value: str) -> str:
         return f"args.{name} == {literal(value)}"
     pattern = "[^/]+".join(map(re.escape, value.split("*")))
     return f"args.{name}.matches({literal(f'^{pattern}$')})"
+
+
+_MAX_DEPTH = 16
+_PLACEHOLDER = "{{secret:"
+
+
+def holds_secret(value: Any) -> bool:
+    """Return whether a placeholder stands somewhere for a value that was masked."""
+    if isinstance(value, str):
+        return _PLACEHOLDER in value
+    if isinstance(value, Mapping):
+        return any(holds_secret(key) or holds_secret(inner) for key, inner in value.items())
+    return isinstance(value, list | tuple) and any(map(holds_secret, value))
+
+
+def literal(value: Any) -> str:
+    """Return a value of JSON as CEL writes it. Raises InvalidInput for what cannot be written."""
+    return _literal(value, _MAX_DEPTH)
+
+
+def _literal(value: Any, depth: int) -> str:
+    if depth == 0:
+        raise InvalidInput("the arguments are nested too deeply to be written into a rule")
+    match value:
+        case None | bool():
+            return {None: "null", True: "true", False: "false"}[value]
+        case str():
+            quote = '"' if "'" in value else "'"  # YAML shows single quotes as they are
+            return quote + "".join(map(_escaped, value)) + quote
+        case int():
+            return str(value)
+        case float():
+            return _double(value)
+        case Mapping():
+            pairs = (f"{_literal(str(k), 1)}: {_literal(v, depth - 1)}" for k, v in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_literal(item, depth - 1) for item in value) + "]"
+    raise InvalidInput(f"an argument is no JSON: {type(value).__name__}")
+
+
+def _double(value: float) -> str:
+    text = repr(value)
+    return text if set(text) & set(".e") else f"{text}.0"
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xD800 <= code < 0xE000:
+        raise InvalidInput("an argument is not text and cannot be written into a rule")
+    if character in '"\\':
+        return "\\" + character
+    if 0x20 <= code < 0x7F:
+        return character
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

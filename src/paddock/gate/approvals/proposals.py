@@ -1,5 +1,5 @@
-"""What "always" means: a narrow change of the rules that is written down for review. Nothing here
-changes a policy; a person puts the rule into the paddock file, or does not.
+"""The meaning of an approver's "always": a narrow change of the rules that is written down for
+review. Nothing here changes a policy; a person puts the rule into the paddock file, or does not.
 
 The strictest rule wins, so that no new rule can lift an ask. What is proposed is the asking rule
 with an exception for calls like this one, or, where the stage asked, a grant of them. What is alike
@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.gate.approvals import APPROVED, Approval
-from paddock.gate.approvals.call_pattern import CallPattern, pattern_of
-from paddock.gate.approvals.cel_literals import literal
+from paddock.gate.approvals.call_pattern import CallPattern, literal, pattern_of
 from paddock.gate.drafts import action_from_json
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Kind, Verdict
@@ -29,7 +28,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.policy.file.writer import emit
 from paddock.policy.problems import PolicyError
-from paddock.policy.rules import Rule, as_plain
+from paddock.policy.rules import Rule
+from paddock.policy.terms import as_plain
 
 _BY_FIELDS = (Kind.HTTP, Kind.MODEL)  # whose calls are alike by the fields of `match`
 _TOO_LONG = "write a rule by hand that says what such calls have in common"
@@ -47,10 +47,11 @@ class Proposal(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def as_yaml(self) -> str:
-        """As it would stand in the file, with who proposed it above."""
+        """Return the rule as it would stand in the file, below a comment with who proposed it."""
         day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.made_at))
-        said = f"Proposed by {plain(self.made_by, 80)} on {day} UTC, approval {self.approval_id}."
-        top = "\n".join([said, *map(plain, self.notes)])
+        by = plain(self.made_by, 80)
+        comment = f"Proposed by {by} on {day} UTC, approval {self.approval_id}."
+        top = "\n".join([comment, *map(plain, self.notes)])
         comments: dict[tuple[str | int, ...], str] = {("rules",): top}
         for number, rule in enumerate(self.rules):
             is_new = rule["decide"] == Verdict.ALLOW or rule["id"].endswith(self.approval_id)
@@ -100,16 +101,17 @@ class Proposals:
 
 
 def asking_terms(policy: Policy, action: Action, decision: Decision) -> dict[str, Any]:
-    """The part of a policy that decides on this action: stage, tool, and the rules that hit."""
+    """Return the part of a policy that decides on this action: stage, tool, and the rules that
+    hit."""
     whole = as_plain(policy.terms)
-    hit = {one.rule_id for one in decision.hits}
-    tools = {name: one for name, one in whole.get("tools", {}).items() if name == action.name}
+    hit = {rule_hit.rule_id for rule_hit in decision.hits}
+    tools = {name: tool for name, tool in whole.get("tools", {}).items() if name == action.name}
     rules = [rule for rule in whole.get("rules", []) if rule["id"] in hit]
     return {"stage": whole["stage"], "tools": tools, "rules": rules}
 
 
 def propose(approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
-    """The proposal for a call that was approved as it was asked."""
+    """Return the proposal for a call that was approved as it was asked."""
     if approval.state != APPROVED:
         raise Conflict(f"approval {approval.approval_id} is {approval.state}, not approved")
     return sketch(approval, by, policy)
@@ -143,7 +145,7 @@ def sketch(approval: Approval, by: str, policy: Policy | None = None) -> Proposa
 
 
 def asked_action(approval: Approval) -> Action:
-    """The action that a question is about, as it is shown."""
+    """Return the action that a question is about, as it is shown."""
     return action_from_json(approval.content)
 
 
@@ -162,10 +164,10 @@ def _terms(approval: Approval, action: Action, policy: Policy | None) -> Mapping
 
 
 def _check_limits(terms: Mapping[str, Any], approval: Approval) -> None:
-    asked = set(approval.content["asked_by"])
-    known = {rule["id"]: rule for rule in terms["rules"]}
-    for rule_id in sorted(asked):
-        if not rule_id.startswith("stage:") and "limit" in known.get(rule_id, {"limit": {}}):
+    rule_ids = set(approval.content["asked_by"])
+    rules = {rule["id"]: rule for rule in terms["rules"]}
+    for rule_id in sorted(rule_ids):
+        if not rule_id.startswith("stage:") and "limit" in rules.get(rule_id, {"limit": {}}):
             raise InvalidInput(
                 f"the rule {rule_id} asked because its limit was reached",
                 hint="an exception would take the call out of the count: raise max by hand instead",
@@ -175,15 +177,15 @@ def _check_limits(terms: Mapping[str, Any], approval: Approval) -> None:
 def _amended(
     terms: Mapping[str, Any], approval: Approval, action: Action, pattern: CallPattern
 ) -> Iterator[dict[str, Any]]:
-    """The rules that asked, each with an exception; of a request whose body matters, with a rule
-    behind it that goes on asking about any other body."""
-    asked = approval.content["asked_by"]
+    """Yield the rules that asked, each with an exception; of a request whose body matters, with a
+    rule behind it that goes on asking about any other body."""
+    rule_ids = approval.content["asked_by"]
     for rule in terms["rules"]:
-        if rule["id"] not in asked:
+        if rule["id"] not in rule_ids:
             continue
         old = _load(terms, [rule], approval).rules[0]
         exception = _exception(old, action, pattern)
-        new = {key: one for key, one in {**rule, **exception}.items() if key != "examples"}
+        new = {key: content for key, content in {**rule, **exception}.items() if key != "examples"}
         amended = _load(terms, [new], approval).rules[0]
         yield _in_order({**new, **_examples(rule, old, amended, action)})
         if "unless" in exception and pattern.conditions:
@@ -195,20 +197,22 @@ def _exception(old: Rule, action: Action, pattern: CallPattern) -> dict[str, Any
     not match anyway, or a condition."""
     if action.kind not in _BY_FIELDS or old.kinds != (action.kind,) or old.unless:
         return {"when": _except(old, action, pattern)}
-    told = {name: one for name, one in pattern.fields.items() if old.match.get(name) != (one,)}
-    if not told and pattern.conditions:
+    fields = {
+        name: value for name, value in pattern.fields.items() if old.match.get(name) != (value,)
+    }
+    if not fields and pattern.conditions:
         return {"when": _other_body(old, pattern)}
-    return {"unless": told or dict(pattern.fields)}
+    return {"unless": fields or dict(pattern.fields)}
 
 
 def _other_body(old: Rule, pattern: CallPattern) -> str:
-    """The condition of a rule, and that the body is not like the approved one."""
-    other = " || ".join(one.negated for one in pattern.by_parts().conditions)
+    """Return the condition of a rule, and that the body is not like the approved one."""
+    other = " || ".join(condition.negated for condition in pattern.by_parts().conditions)
     return other if old.when is None else f"({_closed(old.when)}) && ({other})"
 
 
 def _except(old: Rule, action: Action, pattern: CallPattern) -> str:
-    """The condition of a rule, and that the call is not like the approved one."""
+    """Return the condition of a rule, and that the call is not like the approved one."""
     is_named = old.match.get("name") == (action.name,) and "name" in pattern.fields
     alike = pattern.condition if is_named else pattern.whole
     if old.kinds != (action.kind,):
@@ -230,25 +234,29 @@ def _beyond(
 
 
 def _closed(expression: str) -> str:
-    """A comment at the end must not swallow the bracket."""
+    """Return a comment at the end must not swallow the bracket."""
     return f"{expression}\n" if "//" in expression else expression
 
 
 def _examples(
     plain_rule: Mapping[str, Any], old: Rule, amended: Rule, action: Action
 ) -> dict[str, Any]:
-    """The rule's own, without those that are an exception now. The call of a tool, which is the
-    exception exactly, becomes one as well."""
+    """Return the rule's own, without those that are an exception now. The call of a tool, which is
+    the exception exactly, becomes one as well."""
     examples = plain_rule.get("examples") or {}
     broken = {(key, at) for key, at, _ in failures(replace(amended, examples=old.examples))}
     match = list(examples.get("match", []))
-    kept = [one for at, one in enumerate(match) if ("match", at) not in broken]
+    kept = [example for at, example in enumerate(match) if ("match", at) not in broken]
     not_match = list(examples.get("not_match", []))
     if action.kind is Kind.TOOL:
         name = {} if old.match.get("name") == (action.name,) else {"name": action.name}
         not_match.append({**name, "args": dict(action.arguments)})
-    found = {**({"match": kept} if kept else {}), **({"not_match": not_match} if not_match else {})}
-    return {"examples": found} if found else {}
+    examples = {}
+    if kept:
+        examples["match"] = kept
+    if not_match:
+        examples["not_match"] = not_match
+    return {"examples": examples} if examples else {}
 
 
 def _in_order(rule: dict[str, Any]) -> dict[str, Any]:
@@ -271,7 +279,7 @@ def _grant(approval: Approval, action: Action, pattern: CallPattern, by: str) ->
 def _decide(
     terms: Mapping[str, Any], changed: list[dict[str, Any]], approval: Approval, action: Action
 ) -> Decision:
-    """What the file would say with the changed rules in it."""
+    """Return what the file would decide with the changed rules in it."""
     by_id = {rule["id"]: rule for rule in [*terms["rules"], *changed]}
     return _load(terms, list(by_id.values()), approval).decide(action)
 
@@ -283,15 +291,18 @@ def _load(terms: Mapping[str, Any], rules: list[Mapping[str, Any]], approval: Ap
     try:
         return load(emit({key: value for key, value in file.items() if value}), "proposal")
     except PolicyError as error:
-        said = "; ".join(one.message for one in error.problems)
-        raise InvalidInput(f"no valid rule can be written: {said}", hint=_TOO_LONG) from None
+        messages = "; ".join(problem.message for problem in error.problems)
+        raise InvalidInput(f"no valid rule can be written: {messages}", hint=_TOO_LONG) from None
 
 
 def _stand_ins(rules: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Tools of the file that the rules name and this call does not concern."""
+    """Return declarations of tools that the rules name and this call does not concern."""
     names = [rule["match"].get("name", []) for rule in rules if "tool" in rule["match"]["kind"]]
-    patterns = (one for found in names for one in ([found] if isinstance(found, str) else found))
-    return {one.replace("*", "x"): {"effect": "admin"} for one in patterns}
+    tools = {}
+    for patterns in names:
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            tools[pattern.replace("*", "x")] = {"effect": "admin"}
+    return tools
 
 
 def _proposal(row: Any) -> Proposal:

@@ -23,7 +23,7 @@ _LABEL = 11
 
 
 def question_lines(approval: Approval, width: int = 80) -> list[str]:
-    """All that a person needs for an answer. No line is wider than `width`."""
+    """Return all that a person needs for an answer. No line is wider than `width`."""
     content = approval.content
     width = max(width, MIN_WIDTH)
     lines = [_cut(f"approval {approval.approval_id}: {_call(content)}", width)]
@@ -39,7 +39,7 @@ def question_lines(approval: Approval, width: int = 80) -> list[str]:
 
 
 def draft_lines(draft: Draft, width: int = 80) -> list[str]:
-    """A write that waits, as a person looks at it before it is sent."""
+    """Return a write that waits, as a person looks at it before it is sent."""
     width = max(width, MIN_WIDTH)
     action = draft.action
     by = f" by {plain(draft.changed_by, MAX_NAME)}" if draft.changed_by else ""
@@ -58,7 +58,7 @@ def draft_lines(draft: Draft, width: int = 80) -> list[str]:
 
 
 def context_lines(approval: Approval, width: int = 80) -> list[str]:
-    """What the agent said of itself: model, prompt version, id of the call."""
+    """Return what the agent said of itself: model, prompt version, id of the call."""
     context = approval.content.get("context") or {}
     return ["  context", *_arguments(context, max(width, MIN_WIDTH))] if context else []
 
@@ -72,7 +72,7 @@ def time_left(seconds: float) -> str:
 
 
 def _call(content: Mapping[str, Any]) -> str:
-    """The call in a few words; of a request with its path and its amount."""
+    """Return the call in a few words; of a request with its path and its amount."""
     arguments = content.get("arguments") or {}
     path = arguments.get("path", "") if content.get("kind") == "http" else ""
     named = f"{content.get('kind', '?')} {content.get('name', '?')}{path}"
@@ -88,14 +88,15 @@ def _effect(content: Mapping[str, Any]) -> str:
     return f"{effect}, {'can' if content.get('is_reversible') else 'CANNOT'} be undone"
 
 
-def _asker(one: Approval | Draft) -> str:
-    return f"{plain(one.agent, MAX_NAME)}, run {plain(one.run, MAX_NAME)}, step {one.step}"
+def _asker(waiting: Approval | Draft) -> str:
+    agent, run = plain(waiting.agent, MAX_NAME), plain(waiting.run, MAX_NAME)
+    return f"{agent}, run {run}, step {waiting.step}"
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
     pieces = list(_wrapped(text, width - _LABEL - 2)) or [""]
     first, *rest = pieces
-    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{one}" for one in rest)]
+    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{line}" for line in rest)]
 
 
 def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
@@ -109,8 +110,8 @@ def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _money(arguments: Mapping[str, Any], width: int) -> list[str]:
-    """The amount of a call or of the body of a request. The arguments themselves stay as they are:
-    whether they count cents is only likely."""
+    """Return the amount of a call or of the body of a request. The arguments themselves stay as
+    they are: whether they count cents is only likely."""
     body = arguments.get("body")
     money = money_in(arguments) or money_in(body if isinstance(body, Mapping) else {})
     if money is None:
@@ -137,11 +138,11 @@ def _quoted(name: str, value: Any, width: int) -> list[str]:
     cut = [f"    {rest(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
         cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'line')}")
-    return first + [f"    | {one}" for one in shown[:MAX_LINES]] + cut
+    return first + [f"    | {line}" for line in shown[:MAX_LINES]] + cut
 
 
 def _value_text(value: Any) -> str:
-    """A text of several lines keeps them; all else is JSON on one."""
+    """Return a value as shown: a text of several lines keeps them; all else is JSON on one."""
     if isinstance(value, str) and "\n" in value:
         return value
     return json.dumps(value, ensure_ascii=False, default=repr).replace("\n", "\\n")
@@ -156,7 +157,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """By cells of the terminal: a value that wraps by itself could fake the next line."""
+    """Yield pieces of a width in terminal cells: a value that wraps by itself could fake the next
+    line."""
     piece, used = "", 0
     for character in text:
         size = _cells(character)

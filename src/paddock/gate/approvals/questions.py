@@ -30,7 +30,7 @@ YES = (APPROVED, EDITED)
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a person is asked. Everything in it is masked; it may be shown."""
+    """A question to a person. Everything in it is masked; it may be shown."""
 
     run: str
     agent: str
@@ -82,7 +82,8 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 def digest_of(action: Action, policy: str, run: str) -> str:
-    """What an approval is bound to: anything that changes it must be asked again."""
+    """Return the digest that an approval is bound to: anything that changes it must be asked
+    again."""
     bound = [run, policy, str(action.kind), action.name, action.arguments]
     text = json.dumps(bound, sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -106,16 +107,16 @@ class Approvals:
         self._check_edit = check_edit
 
     def checking(self, check_edit: CheckEdit) -> Approvals:
-        """The same approvals; an edit is taken only if it passes the check."""
+        """Return the same approvals, which accept an edit only if it passes the check."""
         return Approvals(self._store, self._budget, check_edit)
 
     def keep_policy(self, policy: Policy) -> None:
         """Keep the terms under which questions are put, for whoever answers elsewhere."""
         with self._store.connection() as connection:
-            known = connection.execute(
+            row = connection.execute(
                 "SELECT 1 FROM policies WHERE digest = ?", (policy.digest,)
             ).fetchone()
-        if known is None:
+        if row is None:
             from paddock.policy.file import dump
 
             terms = policy.terms
@@ -127,7 +128,7 @@ class Approvals:
                 )
 
     def policy_of(self, approval: Approval) -> Policy | None:
-        """The terms under which a question was put; None where they are not known here."""
+        """Return the terms under which a question was put; None where they are not known here."""
         from paddock.policy.file import load
 
         with self._store.connection() as connection:
@@ -173,7 +174,7 @@ class Approvals:
         return self.get(approval_id)
 
     def get(self, approval_id: str) -> Approval:
-        """By its id, or by the beginning of it when that is enough."""
+        """Return the approval with an id, or with the beginning of one when that is enough."""
         with self._store.connection() as connection:
             rows = connection.execute(
                 "SELECT * FROM approvals WHERE substr(id, 1, ?) = ? LIMIT 2",
@@ -218,7 +219,7 @@ class Approvals:
         return self.get(approval_id)
 
     def withdraw(self, approval_id: str) -> None:
-        """The asker does not wait any more."""
+        """Record that the asker does not wait any more."""
         self._close(approval_id, WITHDRAWN)
 
     def use(self, approval: Approval, digest: str) -> None:
@@ -253,19 +254,19 @@ class Approvals:
     def _answer(
         self, approval_id: str, state: str, by: str, reason: str, edited: str | None = None
     ) -> Approval:
-        found = self.get(approval_id)
-        self.sweep(found.approval_id)
+        approval = self.get(approval_id)
+        self.sweep(approval.approval_id)
         with self._store.writing() as connection:
             now = time.time()  # after the wait for other writers: an answer must be in time
             changed = connection.execute(
                 "UPDATE approvals SET state = ?, answered_by = ?, answered_at = ?, reason = ?,"
                 " edited = ? WHERE id = ? AND state = ? AND expires_at > ?",
-                (state, by, now, reason or None, edited, found.approval_id, PENDING, now),
+                (state, by, now, reason or None, edited, approval.approval_id, PENDING, now),
             )
         if changed.rowcount != 1:
-            self.sweep(found.approval_id)  # its time may have run out just now
-            raise Conflict(_too_late(self.get(found.approval_id)))
-        return self.get(found.approval_id)
+            self.sweep(approval.approval_id)  # its time may have run out just now
+            raise Conflict(_too_late(self.get(approval.approval_id)))
+        return self.get(approval.approval_id)
 
     def _close(self, approval_id: str, state: str) -> None:
         with self._store.writing() as connection:
@@ -305,7 +306,7 @@ def _content(question: Question) -> dict[str, Any]:
 
 
 def asked_by(decision: Decision) -> list[str]:
-    """The rules that want a person to be asked, or what does so in place of a rule."""
+    """Return the rules that want a person to be asked, or what does so in place of a rule."""
     rules = [hit.rule_id for hit in decision.hits if hit.verdict is Verdict.ASK]
     return rules or [decision.decided_by]
 
@@ -346,7 +347,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _holder(pid: int) -> str:
-    """A process: pids are used again, and each namespace has its own."""
+    """Return a process: pids are used again, and each namespace has its own."""
     return f"{pid}:{_started(pid)}:{_pid_namespace()}"
 
 

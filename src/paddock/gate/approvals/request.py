@@ -46,14 +46,13 @@ class Approver(Protocol):
 async def ask(
     gate: Gate, crossing: Crossing, preview: Any, approvers: Iterable[Approver]
 ) -> Done | Approval:
-    """The answer that says yes, which is used up with that; or a refusal."""
+    """Return the answer that says yes, which is used up with that; or a refusal."""
     approval = _put_question(gate, crossing, preview)
 
     def check(approval: Approval, arguments: Mapping[str, Any]) -> None:
-        from paddock.gate.approvals.argument_edits import check_decision, check_fields
-        from paddock.gate.approvals.masked_values import rewritten
+        from paddock.gate.approvals.argument_edits import check_decision, check_fields, rewritten
 
-        shown = gate.writing.masked_action(crossing.action).arguments
+        shown = gate.records.masked_action(crossing.action).arguments
         check_fields(crossing.action.kind, shown, arguments)
         edited = rewritten(crossing, arguments, shown)
         check_decision(gate.policy, gate.accounts, crossing.action, edited)
@@ -69,12 +68,12 @@ async def ask(
 
 
 def is_edited(answer: Approval) -> bool:
-    """Whether it says yes to something else than what was asked."""
+    """Return whether it says yes to something else than what was asked."""
     return answer.state == EDITED
 
 
 def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
-    masked = gate.writing.masked_action(crossing.action)
+    masked = gate.records.masked_action(crossing.action)
     gate.approvals.keep_policy(gate.policy)
     approval = gate.approvals.ask(question_of(gate.policy, gate.run, crossing, masked, preview))
     try:
@@ -88,7 +87,7 @@ def _put_question(gate: Gate, crossing: Crossing, preview: Any) -> Approval:
 def question_of(
     policy: Policy, run: str, crossing: Crossing, masked: Action, preview: Any
 ) -> Question:
-    """What a person is asked about an action, which is shown as `masked`."""
+    """Return the question about an action, which is shown as `masked`."""
     from paddock.gate.approvals.proposals import asking_terms  # most runs ask nobody
 
     action = crossing.action
@@ -111,8 +110,10 @@ def question_of(
 async def wait_for_answer(
     approvals: Approvals, approval: Approval, approvers: Iterable[Approver]
 ) -> Approval:
-    """The approval when it is not pending any more."""
-    tasks = [asyncio.ensure_future(_consider(one, approval, approvals)) for one in approvers]
+    """Return the approval when it is not pending any more."""
+    tasks = [
+        asyncio.ensure_future(_consider(approver, approval, approvals)) for approver in approvers
+    ]
     pause_s = _FIRST_LOOK_S
     try:
         while True:
@@ -135,7 +136,7 @@ async def wait_for_answer(
 
 
 def login_name() -> str:
-    """The person at this process, by the account and not by what the environment claims."""
+    """Return the person at this process, by the account and not by what the environment claims."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

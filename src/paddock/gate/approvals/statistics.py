@@ -1,5 +1,5 @@
-"""How often each rule asked, what was answered, and how long it took: a rule whose questions are
-always approved unchanged asks too much. Counted over the approvals that lie in the store.
+"""Statistics of answers by rule, with how long they took: a rule whose questions are always
+approved unchanged asks too much. Counted over the approvals that lie in the store.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class RuleStatistics(msgspec.Struct, frozen=True):
 
     @property
     def false_alarms(self) -> float | None:
-        """The share of answers that were a yes without a change."""
+        """Return the share of answers that were a yes without a change."""
         return self.approved / self.answered if self.answered else None
 
 
 def rule_statistics(
     approvals: Approvals, *, agent: str | None = None, window_s: float | None = None
 ) -> list[RuleStatistics]:
-    """For each rule that asked in the window, the most frequent first."""
+    """Return the statistics of each rule that asked in the window, the most frequent first."""
     approvals.sweep()
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     for row in _rows(approvals, agent, window_s):
         for rule in _rules(row["content"]):
             tallies[rule].count(row)
-    found = [tally.result(rule) for rule, tally in tallies.items()]
-    return sorted(found, key=lambda one: (-one.asked, one.rule))
+    results = [tally.result(rule) for rule, tally in tallies.items()]
+    return sorted(results, key=lambda result: (-result.asked, result.rule))
 
 
 class _Tally(msgspec.Struct):

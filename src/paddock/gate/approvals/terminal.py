@@ -39,10 +39,10 @@ class TerminalApprover:
             terminal.close()
 
     async def _talk(self, terminal: Terminal, approval: Approval, approvals: Approvals) -> None:
-        from paddock.gate.approvals.terminal_dialog import Talk
+        from paddock.gate.approvals.terminal_dialog import TerminalDialog
 
         try:
-            await Talk(terminal, approval, approvals, self._by).hold()
+            await TerminalDialog(terminal, approval, approvals, self._by).hold()
         except asyncio.CancelledError:
             # Somebody may just be typing an answer to it, which is none to the next question.
             self._quiet_until = time.monotonic() + _QUIET_S

@@ -34,7 +34,7 @@ _INLINE = "  no $EDITOR is set: body.amount=100 for one field, or all as one JSO
 _EDITOR_LEAVES_S = 2.0
 
 
-class Talk:
+class TerminalDialog:
     """One question, until it is answered, left to others, or answered by them."""
 
     def __init__(
@@ -60,12 +60,12 @@ class Talk:
         """Asks once. Whether that was the end of it."""
         left = time_left(self._approval.left_s)
         await self._terminal.write(f"{_MENU}  ({left} left) > ")
-        said = await self._terminal.line()
-        if said is None:
+        answer = await self._terminal.line()
+        if answer is None:
             await self._terminal.write("\n")
             return True
         try:
-            done = await self._answer(said.strip())
+            done = await self._answer(answer.strip())
         except InvalidInput as error:
             lines = (f"  {plain(line)}\n" for line in str(error).split("\n"))
             await self._terminal.write("".join(lines))
@@ -75,8 +75,8 @@ class Talk:
             return True
         return done
 
-    async def _answer(self, said: str) -> bool:
-        key, _, rest = said.partition(" ")
+    async def _answer(self, answer: str) -> bool:
+        key, _, rest = answer.partition(" ")
         match key:
             case "a" | "approve" | "y" | "yes":
                 self._approvals.approve(self._approval.approval_id, self._by, rest.strip())
@@ -112,8 +112,8 @@ class Talk:
             return False
         approved = self._approvals.approve(self._approval.approval_id, self._by)
         proposal = Proposals(self._approvals.store).add(approved, self._by)
-        said = f"approved; proposal {proposal.proposal_id} waits for review"
-        await self._terminal.write(f"  {said} (paddock approvals proposals)\n")
+        message = f"approved; proposal {proposal.proposal_id} waits for review"
+        await self._terminal.write(f"  {message} (paddock approvals proposals)\n")
         return True
 
     async def _edit(self) -> bool:
@@ -130,10 +130,10 @@ class Talk:
 
     async def _inline(self, shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
         await self._terminal.write(_INLINE)
-        said = (await self._terminal.line() or "").strip()
-        if not said:
+        text = (await self._terminal.line() or "").strip()
+        if not text:
             return None
-        return parse_arguments(said) if said.startswith("{") else with_changes(shown, [said])
+        return parse_arguments(text) if text.startswith("{") else with_changes(shown, [text])
 
     async def _in_editor(self, editor: str, shown: Mapping[str, Any]) -> Mapping[str, Any]:
         with arguments_file(shown) as path:

@@ -28,7 +28,7 @@ class Terminal:
 
     @classmethod
     def open(cls) -> Terminal | None:
-        """None when the process has no terminal."""
+        """Open the terminal. Returns None when the process has none."""
         # An open of our own: O_NONBLOCK must not reach the descriptors of others.
         flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK
         try:
@@ -66,7 +66,7 @@ class Terminal:
             fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
 
     def forget_typed(self) -> None:
-        """What was typed before a question was to be seen is no answer to it."""
+        """Discard input that was typed before a question could be seen: it is no answer to it."""
         with contextlib.suppress(termios.error):
             termios.tcflush(self.fd, termios.TCIFLUSH)
 
@@ -79,12 +79,12 @@ class Terminal:
                 await self._ready(is_read=False)
 
     def write_now(self, text: str) -> None:
-        """As far as it goes without waiting: for who is about to leave."""
+        """Write as much as goes without waiting, for a program that is about to end."""
         with contextlib.suppress(OSError):
             os.write(self.fd, text.encode("utf-8", "backslashreplace"))
 
     async def line(self) -> str | None:
-        """One line without its end, or None when there are no more."""
+        """Return one line without its end, or None when there are no more."""
         while True:
             await self._ready(is_read=True)
             try:
@@ -97,7 +97,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[int]:
-        """A descriptor for a program that takes the terminal over; its settings come back."""
+        """Yield a descriptor for a program that takes the terminal over; its settings come back."""
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         before = termios.tcgetattr(fd)
         try:
@@ -155,7 +155,7 @@ class Terminal:
 
 
 def _device() -> str:
-    """The terminal by its own name: /dev/tty is one file for the terminals of everybody."""
+    """Return the terminal by its own name: /dev/tty is one file for the terminals of everybody."""
     number = int(procstat.fields("self")[procstat.TERMINAL])
     major, minor = os.major(number), os.minor(number)
     if major in _PTS_MAJORS:

@@ -1,4 +1,4 @@
-"""What a candidate policy would have decided about the past."""
+"""The comparison of a candidate policy with what was decided in the past."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RecordedAction(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """What came of a recorded action."""
+    """The outcome of a recorded action."""
 
     run: str
     step: int
@@ -64,7 +64,7 @@ class Settlement(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
-class Change(msgspec.Struct, frozen=True):
+class DecisionChange(msgspec.Struct, frozen=True):
     """An action that the candidate decides otherwise."""
 
     step: int
@@ -73,14 +73,9 @@ class Change(msgspec.Struct, frozen=True):
     after: Decision
     run: str = ""
 
-    @property
-    def is_looser(self) -> bool:
-        """Whether more would go out than did."""
-        return self.after.verdict.strictness < self.before.verdict.strictness
-
 
 class Account(msgspec.Struct):
-    """What was spent of one limit, along the times of a run."""
+    """The amounts spent of one limit, along the timestamps of a run."""
 
     entries: deque[Spend] = msgspec.field(default_factory=deque)
     sum: int = 0
@@ -122,18 +117,20 @@ def replay(
     candidate: Policy,
     recorded: Iterable[RecordedAction | Settlement],
     background: frozenset[str] = frozenset(),
-) -> list[Change]:
-    """The actions that the candidate decides otherwise, in the order of time. What runs in
+) -> list[DecisionChange]:
+    """Return the actions that the candidate decides otherwise, in the order of time. What runs in
     `background` did is counted for limits and not compared."""
     past = _Past(candidate)
     changes = []
-    for one in recorded:
-        if isinstance(one, Settlement):
-            past.settle(one)
-        elif one.run in background:
-            past.count(one)
-        elif (after := past.decide(one)) is not None:
-            changes.append(Change(one.number, one.action, one.decision, after, one.run))
+    for event in recorded:
+        if isinstance(event, Settlement):
+            past.settle(event)
+        elif event.run in background:
+            past.count(event)
+        elif (after := past.decide(event)) is not None:
+            changes.append(
+                DecisionChange(event.number, event.action, event.decision, after, event.run)
+            )
     return changes
 
 
@@ -148,66 +145,68 @@ class _Past:
         self._agents, self._runs, self._worlds = _ledgers(), _ledgers(), _ledgers()
         self._reserved: dict[tuple[str, int], tuple[Action, list[Spend]]] = {}
 
-    def decide(self, one: RecordedAction) -> Decision | None:
+    def decide(self, recorded: RecordedAction) -> Decision | None:
         """Return what the candidate decides, where that is something else."""
-        if self._is_refused_by_door(one):
+        if self._is_refused_by_door(recorded):
             return None
-        charges = self._candidate.amounts(one.action)
-        spent = {charge.rule_id: self._spent(one, charge) for charge in charges}
-        after = self._candidate.decide(one.action, spent)
-        is_changed = _differs(one, after)
+        charges = self._candidate.amounts(recorded.action)
+        spent = {charge.rule_id: self._spent(recorded, charge) for charge in charges}
+        after = self._candidate.decide(recorded.action, spent)
+        is_changed = _differs(recorded, after)
         if after.verdict is Verdict.BLOCK:
             return after if is_changed else None
-        spends = self._reserve(one, charges)
+        spends = self._reserve(recorded, charges)
         if not is_changed:
-            self._reserved[one.run, one.number] = one.action, spends
-        elif not self._candidate.spends(one.action, _outcome(after)):
+            self._reserved[recorded.run, recorded.number] = recorded.action, spends
+        elif not self._candidate.spends(recorded.action, _outcome(after)):
             _give_back(spends)
         return after if is_changed else None
 
-    def count(self, one: RecordedAction) -> None:
+    def count(self, recorded: RecordedAction) -> None:
         """Count an action that is not compared, as it was decided then."""
-        if one.is_by_door or one.decision.verdict is Verdict.BLOCK:
+        if recorded.is_by_door or recorded.decision.verdict is Verdict.BLOCK:
             return
-        spends = self._reserve(one, self._candidate.amounts(one.action))
-        self._reserved[one.run, one.number] = one.action, spends
+        spends = self._reserve(recorded, self._candidate.amounts(recorded.action))
+        self._reserved[recorded.run, recorded.number] = recorded.action, spends
 
-    def settle(self, one: Settlement) -> None:
+    def settle(self, settlement: Settlement) -> None:
         """Give back what was reserved for an action that did not happen."""
-        action, spends = self._reserved.pop((one.run, one.step), (None, []))
-        if action is not None and not self._candidate.spends(action, one.outcome):
+        action, spends = self._reserved.pop((settlement.run, settlement.step), (None, []))
+        if action is not None and not self._candidate.spends(action, settlement.outcome):
             _give_back(spends)
 
-    def _is_refused_by_door(self, one: RecordedAction) -> bool:
+    def _is_refused_by_door(self, recorded: RecordedAction) -> bool:
         """Return whether no file changes the refusal. One for want of a network a file may
         change."""
-        if not one.is_by_door:
+        if not recorded.is_by_door:
             return False
-        is_for_network = one.decision.decided_by == "network"
-        may_leave = one.action.arguments.get("transport") in _TRANSPORTS
+        is_for_network = recorded.decision.decided_by == "network"
+        may_leave = recorded.action.arguments.get("transport") in _TRANSPORTS
         return not (is_for_network and may_leave and self._candidate.network is not None)
 
-    def _spent(self, one: RecordedAction, charge: Charge) -> int:
-        account = self._account(one, charge)
+    def _spent(self, recorded: RecordedAction, charge: Charge) -> int:
+        account = self._account(recorded, charge)
         if account is not None:
-            return account.spent(charge, one.at)
+            return account.spent(charge, recorded.at)
         # What lay in the window of the run that it comes from is not known: it holds as it held.
-        is_used_up = any(hit.rule_id == charge.rule_id for hit in one.decision.hits)
+        is_used_up = any(hit.rule_id == charge.rule_id for hit in recorded.decision.hits)
         return MAX_AMOUNT if is_used_up else 0
 
-    def _reserve(self, one: RecordedAction, charges: Iterable[Charge]) -> list[Spend]:
-        accounts = ((charge, self._account(one, charge)) for charge in charges)
-        return [account.add(charge, one.at) for charge, account in accounts if account is not None]
+    def _reserve(self, recorded: RecordedAction, charges: Iterable[Charge]) -> list[Spend]:
+        accounts = ((charge, self._account(recorded, charge)) for charge in charges)
+        return [
+            account.add(charge, recorded.at) for charge, account in accounts if account is not None
+        ]
 
-    def _account(self, one: RecordedAction, charge: Charge) -> Account | None:
+    def _account(self, recorded: RecordedAction, charge: Charge) -> Account | None:
         """Return where a charge is counted. The past of a fork or a replay was paid by another
         run."""
-        stand_in = self._candidate.stand_in(one.action)
-        if stand_in is not None and not stand_in.is_real(one.action):
-            return self._worlds[one.run][charge.rule_id]
+        stand_in = self._candidate.stand_in(recorded.action)
+        if stand_in is not None and not stand_in.is_real(recorded.action):
+            return self._worlds[recorded.run][charge.rule_id]
         if charge.window_s is None:
-            return self._runs[one.run][charge.rule_id]
-        return None if one.is_past else self._agents[one.agent][charge.rule_id]
+            return self._runs[recorded.run][charge.rule_id]
+        return None if recorded.is_past else self._agents[recorded.agent][charge.rule_id]
 
 
 def _give_back(spends: Iterable[Spend]) -> None:
@@ -224,5 +223,7 @@ def _outcome(decision: Decision) -> Outcome:
     return Outcome.FAULTED if verdict is Verdict.FAULT else Outcome.DONE
 
 
-def _differs(one: RecordedAction, after: Decision) -> bool:
-    return after.verdict not in one.verdicts or one.decision.is_draft is not after.is_draft
+def _differs(recorded: RecordedAction, after: Decision) -> bool:
+    return (
+        after.verdict not in recorded.verdicts or recorded.decision.is_draft is not after.is_draft
+    )

@@ -14,8 +14,8 @@ from paddock.policy.rules import Match, Rule
 
 
 def unreachable(rules: tuple[Rule, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of a rule's number and the number of the rule that always decides before it. Of two
-    rules that cover each other, the later one is told."""
+    """Yield pairs of a rule's number and the number of the rule that always decides before it. Of
+    two rules that cover each other, the later one is told."""
     by_name: dict[tuple[Kind, str | None], list[int]] = defaultdict(list)
     for number, rule in enumerate(rules):
         if _is_plain(rule):
@@ -23,11 +23,11 @@ def unreachable(rules: tuple[Rule, ...]) -> Iterator[tuple[int, int]]:
                 for key in _keys(rule, kind):
                     by_name[kind, key].append(number)
     for number, rule in enumerate(rules):
-        found = next(
+        hiding = next(
             (other for other in _near(by_name, rule) if _hides(rules, other, number)), None
         )
-        if found is not None:
-            yield number, found
+        if hiding is not None:
+            yield number, hiding
 
 
 def _hides(rules: tuple[Rule, ...], wide: int, narrow: int) -> bool:
@@ -37,7 +37,7 @@ def _hides(rules: tuple[Rule, ...], wide: int, narrow: int) -> bool:
 
 
 def rule_covers(wide: Rule, narrow: Rule) -> bool:
-    """Whether `wide` certainly matches whatever `narrow` does, and is at least as strict."""
+    """Return whether `wide` certainly matches whatever `narrow` does, and is at least as strict."""
     if wide.decide.strictness < narrow.decide.strictness or not _is_plain(wide):
         return False
     if narrow.decide is Verdict.ALLOW and wide.decide not in (Verdict.ALLOW, Verdict.BLOCK):
@@ -52,12 +52,12 @@ def _is_plain(rule: Rule) -> bool:
 
 
 def _match_covers(wide: Match, narrow: Match, kind: Kind) -> bool:
-    given = dict(narrow.fields)
+    narrow_fields = dict(narrow.fields)
     for name, patterns in wide.fields:
-        if name not in given:
+        if name not in narrow_fields:
             return False
-        for one in given[name]:
-            if not any(_pattern_covers(kind, name, other, one) for other in patterns):
+        for pattern in narrow_fields[name]:
+            if not any(_pattern_covers(kind, name, other, pattern) for other in patterns):
                 return False
     return True
 
@@ -88,9 +88,9 @@ def _words_cover(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
 
 def _keys(rule: Rule, kind: Kind) -> set[str | None]:
     patterns = rule.match.get(INDEXED[kind])
-    if patterns is None or not all(is_literal(str(one)) for one in patterns):
+    if patterns is None or not all(is_literal(str(pattern)) for pattern in patterns):
         return {None}
-    return {_key(one) for one in patterns}
+    return {_key(pattern) for pattern in patterns}
 
 
 def _key(pattern: str) -> str:
@@ -98,7 +98,8 @@ def _key(pattern: str) -> str:
 
 
 def _near(by_name: dict[tuple[Kind, str | None], list[int]], rule: Rule) -> Iterator[int]:
-    """The rules that can cover this one: found by name, so that a long file stays quick to read."""
+    """Yield the rules that can cover this one: found by name, so that a long file stays quick to
+    read."""
     kind = rule.kinds[0]  # it must be about all of them, so one is enough to find it
     yield from by_name.get((kind, None), ())
     patterns = rule.match.get(INDEXED[kind])

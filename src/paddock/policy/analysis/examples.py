@@ -41,7 +41,8 @@ _USUAL: Mapping[Kind, Mapping[str, Any]] = {
 
 
 def failures(rule: Rule) -> Iterator[tuple[str, int, str]]:
-    """Of each example that does not hold: `match` or `not_match`, its number there, and why."""
+    """Yield for each example that does not hold: `match` or `not_match`, its number there, and
+    why."""
     numbers = {True: -1, False: -1}
     for example in rule.examples:
         numbers[example.should_match] += 1
@@ -52,12 +53,13 @@ def failures(rule: Rule) -> Iterator[tuple[str, int, str]]:
 
 
 def example_action(rule: Rule, content: Mapping[str, Any]) -> Action:
-    """The whole action that an example stands for. Raises InvalidInput for what it cannot be."""
+    """Return the whole action that an example stands for. Raises InvalidInput for what it cannot
+    be."""
     kind = _kind(rule, content)
-    known = known_keys(kind)
+    keys = known_keys(kind)
     for key in content:
-        if key not in known:
-            raise InvalidInput(f"{kind} has no {key}; {suggest(key, known)}")
+        if key not in keys:
+            raise InvalidInput(f"{kind} has no {key}; {suggest(key, keys)}")
     _check_words(content.get("argv", []))
     values = {**_USUAL[kind], **_from_rule(rule, kind), **content}
     return _action_of(kind, _completed(kind, values, content))
@@ -69,7 +71,7 @@ def known_keys(kind: Kind) -> tuple[str, ...]:
 
 
 def _action_of(kind: Kind, values: Mapping[str, Any]) -> Action:
-    """An action from its fields and arguments by name. Raises InvalidInput."""
+    """Return an action from its fields and arguments by name. Raises InvalidInput."""
     effect = values.get("effect", "read")
     if effect not in list(Effect):
         raise InvalidInput(f"{effect!r} is not an effect")
@@ -124,11 +126,12 @@ def _check_words(argv: Any) -> None:
 
 
 def _with_args(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What a model is told is given as `args`, beside the fields of the action."""
-    given = arguments.pop("args", {})
-    if not isinstance(given, dict):
+    """Return the arguments of a model call: `args` of the example, together with the action's
+    fields."""
+    args = arguments.pop("args", {})
+    if not isinstance(args, dict):
         raise InvalidInput("args and context are mappings, and a name is a text")
-    return {**given, **arguments}
+    return {**args, **arguments}
 
 
 def _kind(rule: Rule, content: Mapping[str, Any]) -> Kind:
@@ -139,7 +142,7 @@ def _kind(rule: Rule, content: Mapping[str, Any]) -> Kind:
 
 
 def _from_rule(rule: Rule, kind: Kind) -> dict[str, Any]:
-    """For each field of the rule a value that matches it."""
+    """Return for each field of the rule a value that matches it."""
     values: dict[str, Any] = {}
     for name, patterns in rule.match.fields:
         first = patterns[0]
@@ -155,7 +158,7 @@ def _from_rule(rule: Rule, kind: Kind) -> dict[str, Any]:
 
 
 def _concrete(pattern: str) -> str:
-    """A text that the pattern matches."""
+    """Return a text that the pattern matches."""
     return pattern.replace("**", "x").replace("*", "x")
 
 

@@ -18,8 +18,8 @@ from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
 
 
-class Part(enum.StrEnum):
-    """How far a rule got."""
+class RulePart(enum.StrEnum):
+    """The point up to which a rule matched."""
 
     MATCHED = "matched"
     KIND = "kind"
@@ -30,12 +30,15 @@ class Part(enum.StrEnum):
     FAILED = "failed"
 
 
+_MARKS = {RulePart.MATCHED: "+", RulePart.FAILED: "!"}  # every other part: "-"
+
+
 class Considered(msgspec.Struct, frozen=True):
     """One rule, and what came of it."""
 
     rule_id: str
     wants: Verdict
-    part: Part  # at which it parted, or that it matched
+    part: RulePart  # at which it parted, or that it matched
     detail: str
 
 
@@ -49,8 +52,8 @@ class Explanation(msgspec.Struct, frozen=True):
     decision: Decision
 
     def lines(self, call: str) -> list[str]:
-        """For people: the result first, then what matched, then what did not. `call` is the action
-        in words."""
+        """Return lines for people: the result first, then what matched, then what did not. `call`
+        is the action in words."""
         result = self.decision
         lines = [
             f"{result.verdict.value}: {result.why}",
@@ -61,15 +64,15 @@ class Explanation(msgspec.Struct, frozen=True):
         if result.verdict is Verdict.ASK:
             how = "a draft" if result.is_draft else result.once_approved.value
             lines.append(f"  a yes      gives {how}")
-        ordered = sorted(self.rules, key=lambda one: one.part is not Part.MATCHED)
-        width = max((len(one.rule_id) for one in ordered), default=0)
-        for one in ordered:
-            mark = "+" if one.part is Part.MATCHED else "!" if one.part is Part.FAILED else "-"
-            lines.append(f"  {mark} {one.rule_id:<{width}}  {one.wants.value:<8}  {one.detail}")
+        ordered = sorted(self.rules, key=lambda rule: rule.part is not RulePart.MATCHED)
+        width = max((len(rule.rule_id) for rule in ordered), default=0)
+        for rule in ordered:
+            mark = _MARKS.get(rule.part, "-")
+            lines.append(f"  {mark} {rule.rule_id:<{width}}  {rule.wants.value:<8}  {rule.detail}")
         return lines
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the explanation as JSON."""
         decision = self.decision
         return {
             "action": {
@@ -89,15 +92,15 @@ class Explanation(msgspec.Struct, frozen=True):
             },
             "stage": self.stage,
             "rules": [
-                {"id": one.rule_id, "wants": one.wants.value, "part": one.part.value,
-                 "detail": one.detail}
-                for one in self.rules
+                {"id": rule.rule_id, "wants": rule.wants.value, "part": rule.part.value,
+                 "detail": rule.detail}
+                for rule in self.rules
             ],
         }  # fmt: skip
 
 
 def explain(policy: Policy, action: Action, spent: Mapping[str, int] | None = None) -> Explanation:
-    """What the policy decides about the action, and why."""
+    """Return what the policy decides about the action, and why."""
     spent = spent or {}
     decision = policy.decide(action, spent)
     subject = Subject(action, decision.effect)
@@ -109,31 +112,33 @@ def explain(policy: Policy, action: Action, spent: Mapping[str, int] | None = No
 def _considered(rule: Rule, subject: Subject, spent: Mapping[str, int]) -> Considered:
     kind = subject.action.kind
     if kind not in rule.kinds:
-        kinds = " or ".join(one.value for one in rule.kinds)
-        return Considered(rule.id, rule.decide, Part.KIND, f"is about {kinds}, not {kind.value}")
+        kinds = " or ".join(about.value for about in rule.kinds)
+        return Considered(
+            rule.id, rule.decide, RulePart.KIND, f"is about {kinds}, not {kind.value}"
+        )
     try:
         part, detail = _parted(compile_rule(rule, kind), subject, spent)
     except (ExpressionError, Unmatchable, BadAmount) as error:
-        part, detail = Part.FAILED, f"cannot be evaluated, which blocks: {error}"
+        part, detail = RulePart.FAILED, f"cannot be evaluated, which blocks: {error}"
     return Considered(rule.id, rule.decide, part, detail)
 
 
-def _parted(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> tuple[Part, str]:
+def _parted(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> tuple[RulePart, str]:
     for name, check in rule.checks:
         if not check(subject):
-            return Part.FIELD, f"{name} does not match {_patterns(rule, name)}"
+            return RulePart.FIELD, f"{name} does not match {_patterns(rule, name)}"
     if rule.unless and _all_hold(rule.unless, subject):
-        return Part.UNLESS, "unless leaves it out"
+        return RulePart.UNLESS, "unless leaves it out"
     if rule.when is not None and not rule.when.holds(subject.scope):
-        return Part.WHEN, f"when is false: {rule.when.source}"
+        return RulePart.WHEN, f"when is false: {rule.when.source}"
     limit = rule.rule.limit
     if limit is None:
-        return Part.MATCHED, rule.rule.why or "matches"
+        return RulePart.MATCHED, rule.rule.why or "matches"
     amount, before = amount_of(rule, subject), spent.get(rule.rule.id, 0)
     sum_text = f"{before} spent + {amount} of {limit.most}"
     if hit_of(rule, subject, spent) is None:
-        return Part.LIMIT, f"within its limit: {sum_text}"
-    return Part.MATCHED, f"over its limit: {sum_text}"
+        return RulePart.LIMIT, f"within its limit: {sum_text}"
+    return RulePart.MATCHED, f"over its limit: {sum_text}"
 
 
 def _all_hold(checks: tuple[tuple[str, Check], ...], subject: Subject) -> bool:
@@ -142,7 +147,10 @@ def _all_hold(checks: tuple[tuple[str, Check], ...], subject: Subject) -> bool:
 
 def _patterns(rule: CompiledRule, name: str) -> str:
     patterns = rule.rule.match.get(name) or ()
-    shown = [" ".join(one) if isinstance(one, tuple) else str(one) for one in patterns[:4]]
+    shown = [
+        " ".join(pattern) if isinstance(pattern, tuple) else str(pattern)
+        for pattern in patterns[:4]
+    ]
     return ", ".join(shown) + (", ..." if len(patterns) > 4 else "")
 
 
@@ -156,5 +164,6 @@ def _stage(policy: Policy, subject: Subject, decision: Decision) -> str:
         is_reversible=policy.is_reversible(subject.action),
         is_granted=any(hit.verdict is Verdict.ALLOW for hit in decision.hits),
     )
-    return f"{name}: {why or 'leaves it to the rules'}" if verdict is not Verdict.ALLOW else (
-        f"{name}: leaves it to the rules")  # fmt: skip
+    if verdict is Verdict.ALLOW or not why:
+        return f"{name}: leaves it to the rules"
+    return f"{name}: {why}"

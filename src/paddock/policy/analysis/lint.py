@@ -13,7 +13,7 @@ from paddock.policy.file.document import Document
 from paddock.policy.problems import PolicyError, Problem
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LintFinding(msgspec.Struct, frozen=True):
     """One thing to say about a place in the file."""
 
     level: Level
@@ -25,19 +25,23 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str | None
 
 
-def check(text: str, name: str = DEFAULT_NAME) -> list[Finding]:
+def check(text: str, name: str = DEFAULT_NAME) -> list[LintFinding]:
     """Everything to say about the text, in its order. With an error in it, `load` refuses it."""
     try:
         draft = read_draft(text, name)
     except PolicyError as error:
-        return [_of_problem(one) for one in error.problems]
+        return [_of_problem(problem) for problem in error.problems]
     remarks = [*draft.remarks, *doubts(draft.terms)]
-    found = [_of_remark(draft.document, one) for one in remarks]
-    return sorted(found, key=lambda one: (one.line, one.column, one.code, one.message))
+    findings = [_of_remark(draft.document, remark) for remark in remarks]
+    return sorted(findings, key=_reading_order)
 
 
-def sarif(findings: Iterable[Finding], name: str = DEFAULT_NAME) -> dict[str, Any]:
-    """A SARIF log, which code hosts and editors show beside the lines."""
+def _reading_order(finding: LintFinding) -> tuple[int, int, str, str]:
+    return finding.line, finding.column, finding.code, finding.message
+
+
+def sarif(findings: Iterable[LintFinding], name: str = DEFAULT_NAME) -> dict[str, Any]:
+    """Return a SARIF log, which code hosts and editors show beside the lines."""
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -45,21 +49,21 @@ def sarif(findings: Iterable[Finding], name: str = DEFAULT_NAME) -> dict[str, An
             {
                 "tool": {"driver": _driver()},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(one, name) for one in findings],
+                "results": [_result(finding, name) for finding in findings],
             }
         ],
     }
 
 
-def _of_problem(problem: Problem) -> Finding:
+def _of_problem(problem: Problem) -> LintFinding:
     where = f"{problem.path}: " if problem.path else ""
-    return Finding(Level.ERROR, None, "invalid", problem.line, problem.column,
+    return LintFinding(Level.ERROR, None, "invalid", problem.line, problem.column,
                    where + problem.message, problem.hint)  # fmt: skip
 
 
-def _of_remark(document: Document, remark: Remark) -> Finding:
+def _of_remark(document: Document, remark: Remark) -> LintFinding:
     place = problem_of(document, remark)
-    return Finding(remark.level, remark.rule_id, remark.code, place.line, place.column,
+    return LintFinding(remark.level, remark.rule_id, remark.code, place.line, place.column,
                    remark.message, remark.hint)  # fmt: skip
 
 
@@ -70,7 +74,7 @@ def _driver() -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, name: str) -> dict[str, Any]:
+def _result(finding: LintFinding, name: str) -> dict[str, Any]:
     hint = f" {finding.hint[0].upper()}{finding.hint[1:]}." if finding.hint else ""
     text = f"{finding.message[0].upper()}{finding.message[1:]}.{hint}"
     region = {"startLine": finding.line, "startColumn": finding.column}

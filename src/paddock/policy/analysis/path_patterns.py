@@ -15,20 +15,21 @@ _CHANGING = re.compile(r"[0-9]")
 
 
 def file_patterns(paths: Iterable[str]) -> list[str]:
-    """Single files stay what they are; a directory with many becomes `dir/*`, a directory with many
-    of those `dir/**`."""
+    """Return patterns for the paths. Single files stay what they are; a directory with many becomes
+    `dir/*`, a directory with many of those `dir/**`."""
     by_parent: dict[str, set[str]] = defaultdict(set)
     for path in set(paths):
         by_parent[path.rpartition("/")[0]].add(path)
-    found: set[str] = set()
+    patterns: set[str] = set()
     for parent, files in by_parent.items():
         is_many = len(files) >= MANY_FILES and _depth(parent) >= MIN_DEPTH
-        found |= {f"{_escaped(parent)}/*"} if is_many else {_escaped(file) for file in files}
-    return sorted(_with_trees(found))
+        patterns |= {f"{_escaped(parent)}/*"} if is_many else {_escaped(file) for file in files}
+    return sorted(_with_trees(patterns))
 
 
 def request_patterns(paths: Iterable[str]) -> list[str]:
-    """A segment with a digit in it stands for others like it, unless it is the first (`/v1`)."""
+    """Return patterns for the paths. A segment with a digit in it stands for others like it, unless
+    it is the first (`/v1`)."""
     return sorted({_request_pattern(path) for path in paths})
 
 
@@ -45,7 +46,7 @@ def _with_trees(patterns: set[str]) -> set[str]:
             by_grandparent[pattern[:-2].rpartition("/")[0]].add(pattern)
     for parent, below in by_grandparent.items():
         if len(below) >= MANY_DIRECTORIES and _depth(parent) >= MIN_DEPTH:
-            inside = {one for one in patterns if one.startswith(parent + "/")}
+            inside = {pattern for pattern in patterns if pattern.startswith(parent + "/")}
             patterns = (patterns - inside) | {f"{parent}/**"}
     return patterns
 
@@ -55,7 +56,8 @@ def _depth(path: str) -> int:
 
 
 def _escaped(path: str) -> str:
-    """A star in a name can only be written as a star, which matches it and more."""
+    """Return a pattern for a path. A star in a name can only be written as a star, which matches it
+    and more."""
     single = re.sub(r"\*+", "*", path)
     too_much = len(single) > MAX_PATTERN or single.count("*") > MAX_WILDCARDS
     parts = single.split("/")

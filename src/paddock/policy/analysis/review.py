@@ -1,4 +1,4 @@
-"""What is wrong or doubtful about well-formed terms. Places in a text are not known here."""
+"""Mistakes and doubts about well-formed terms. Places in a text are not known here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from paddock.model.action import Effect, Kind, Verdict
 from paddock.policy.analysis.coverage import unreachable
 from paddock.policy.analysis.examples import failures
 from paddock.policy.decide import CONTAINED_KINDS
-from paddock.policy.file.document import Path
 from paddock.policy.globs import any_of, is_literal
-from paddock.policy.problems import suggest
+from paddock.policy.problems import Path, suggest
 from paddock.policy.reach import NETWORK_KINDS, could_reach
-from paddock.policy.rules import Rule, Terms
+from paddock.policy.rules import Rule
+from paddock.policy.terms import Terms
 from paddock.policy.world import reach
 
 
@@ -58,7 +58,7 @@ CODES = {
 
 
 def errors(terms: Terms) -> Iterator[Remark]:
-    """What makes the terms unusable."""
+    """Yield what makes the terms unusable."""
     yield from _duplicates(terms)
     yield from _undeclared(terms)
     yield from _unreachable(terms)
@@ -66,7 +66,7 @@ def errors(terms: Terms) -> Iterator[Remark]:
 
 
 def doubts(terms: Terms) -> Iterator[Remark]:
-    """What its writer may want to change."""
+    """Yield what the writer of the file may want to change."""
     for number, rule in enumerate(terms.rules):
         path: Path = ("rules", number)
         yield from _silence(rule, path)
@@ -96,9 +96,9 @@ def _undeclared(terms: Terms) -> Iterator[Remark]:
         for pattern in rule.match.get("name") or ():
             matches = any_of([pattern], "")
             if not any(matches(name) for name in terms.tools):
-                known = suggest(pattern, terms.tools) if terms.tools else "declare it under tools"
+                hint = suggest(pattern, terms.tools) if terms.tools else "declare it under tools"
                 yield Remark(Level.ERROR, "undeclared-tool", ("rules", number, "match", "name"),
-                             f"no tool {pattern!r} is declared", known, rule.id)  # fmt: skip
+                             f"no tool {pattern!r} is declared", hint, rule.id)  # fmt: skip
 
 
 def _unreachable(terms: Terms) -> Iterator[Remark]:
@@ -148,12 +148,16 @@ def _loose_grants(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
 def _can_administer(tool: object) -> bool:
     effect = getattr(tool, "effect", None)
     return effect is Effect.ADMIN or (
-        isinstance(effect, tuple) and any(one is Effect.ADMIN for one, _ in effect)
+        isinstance(effect, tuple) and any(part is Effect.ADMIN for part, _ in effect)
     )
 
 
 def _names_of_programs(rule: Rule, path: Path) -> Iterator[Remark]:
-    names = [one for one in rule.match.get("program") or () if "/" not in one and is_literal(one)]
+    names = [
+        pattern
+        for pattern in rule.match.get("program") or ()
+        if "/" not in pattern and is_literal(pattern)
+    ]
     if Kind.EXEC in rule.kinds and names and rule.decide is not Verdict.ALLOW:
         yield Remark(Level.NOTE, "program-by-name", (*path, "match", "program"),
                      f"a changed copy of {names[0]} under another name is not {names[0]}",
@@ -181,7 +185,7 @@ def _blocked_anyway(terms: Terms, rule: Rule, path: Path) -> Iterator[Remark]:
     network = reach(terms.network, terms.world)
     granted = NETWORK_KINDS if network is not None else frozenset()
     for kind in set(rule.kinds) - CONTAINED_KINDS - {Kind.TOOL} - granted:
-        if not any(one.decide is Verdict.ALLOW and kind in one.kinds for one in terms.rules):
+        if not any(other.decide is Verdict.ALLOW and kind in other.kinds for other in terms.rules):
             yield Remark(Level.WARNING, "needs-allow", path,
                          f"{kind} is blocked unless a rule allows it, and none does",
                          "add a rule with decide: allow for the same match", rule.id)  # fmt: skip
@@ -204,7 +208,7 @@ def _settings_out_of_reach(terms: Terms) -> Iterator[Remark]:
     if network is None:
         return
     for pattern in network.passthrough:
-        if not any(one.host.overlaps(pattern) for one in network.allow):
+        if not any(entry.host.overlaps(pattern) for entry in network.allow):
             yield _out_of_reach(str(pattern), ("network", "tls", "passthrough"))
     for host in network.hosts:
         if not network.covers_name(host):
@@ -218,7 +222,7 @@ def _out_of_reach(host: str, path: Path, rule_id: str | None = None) -> Remark:
 
 def _wide_secrets(terms: Terms) -> Iterator[Remark]:
     for name, secret in terms.secrets.items():
-        for pattern in (one for one in secret.to if one.is_wildcard):
+        for pattern in (host for host in secret.to if host.is_wildcard):
             yield Remark(Level.WARNING, "secret-to-wildcard", ("secrets", name, "to"),
                          f"{name} goes to whatever host there is below {pattern.host}",
                          "name the hosts that need it")  # fmt: skip

@@ -33,8 +33,8 @@ _NUMBER_LIKE = re.compile(
 Path = tuple[str | int, ...]
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where something stands in the text; both count from one."""
+class TextPosition(msgspec.Struct, frozen=True):
+    """A line and column of the text; both count from one."""
 
     line: int
     column: int
@@ -45,28 +45,30 @@ class Document(msgspec.Struct, frozen=True):
 
     name: str
     value: Any
-    places: dict[Path, Place]
-    key_places: dict[Path, Place]
+    places: dict[Path, TextPosition]
+    key_places: dict[Path, TextPosition]
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
-        """Of the value (or its key) at `path`, or of the nearest thing around it that is there."""
+    def place(self, path: Path, *, of_key: bool = False) -> TextPosition:
+        """Return where the value (or its key) at `path` stands, or the nearest thing around it that
+        is there."""
         for size in range(len(path), -1, -1):
             part = path[:size]
-            found = (self.key_places if of_key else self.places).get(part) or self.places.get(part)
-            if found is not None:
-                return found
-        return Place(1, 1)
+            place = (self.key_places if of_key else self.places).get(part) or self.places.get(part)
+            if place is not None:
+                return place
+        return TextPosition(1, 1)
 
     def problem(
         self, path: Path, message: str, hint: str | None = None, *, of_key: bool = False
     ) -> Problem:
-        """A mistake at `path`."""
+        """Return a mistake at `path`."""
         place = self.place(path, of_key=of_key)
         return Problem(place.line, place.column, spell_path(path), message, hint)
 
 
 def read(text: str, name: str = "paddock.yaml") -> Document:
-    """The document in `text`. Raises PolicyError with every problem that can be seen at once."""
+    """Return the document in `text`. Raises PolicyError with every problem that can be seen at
+    once."""
     _check_text(text, name)
     reader = _Reader(Document(name, None, {}, {}))
     value = reader.read(_events(text, name))
@@ -179,7 +181,8 @@ class _Reader(msgspec.Struct):
         return value
 
     def _place_copies(self, value: Any, path: Path) -> None:
-        """What an alias repeats is at fault where the alias stands."""
+        """Give everything that an alias repeats the position of the alias, where its mistakes are
+        reported."""
         place = self.document.places[path]
         for key, inner in _items(value):
             self.document.places[(*path, key)] = place
@@ -224,9 +227,9 @@ def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
     return enumerate(value) if isinstance(value, list) else ()
 
 
-def _place(event: Any) -> Place:
+def _place(event: Any) -> TextPosition:
     mark = event.start_mark
-    return Place(mark.line + 1, mark.column + 1)
+    return TextPosition(mark.line + 1, mark.column + 1)
 
 
 def _check_text(text: str, name: str) -> None:
@@ -259,18 +262,20 @@ def _syntax_problem(text: str, error: Any) -> Problem:
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines() or [""]
     line = lines[mark.line] if mark.line < len(lines) else ""
-    found = line[mark.column : mark.column + 1]
+    character = line[mark.column : mark.column + 1]
     message = f"not YAML: {error.problem}"
     if error.context and error.context_mark is not None:
         message += f" ({error.context} from line {error.context_mark.line + 1})"
-    return Problem(mark.line + 1, mark.column + 1, "", message, _syntax_hint(line, found, message))
+    return Problem(
+        mark.line + 1, mark.column + 1, "", message, _syntax_hint(line, character, message)
+    )
 
 
-def _syntax_hint(line: str, found: str, message: str) -> str:
-    if "\t" in line[: len(line) - len(line.lstrip())] or found == "\t":
+def _syntax_hint(line: str, character: str, message: str) -> str:
+    if "\t" in line[: len(line) - len(line.lstrip())] or character == "\t":
         return "YAML indents with spaces: replace the tab"
-    if found and found in "@`%":
-        return f"put the value in quotes: it may not begin with {found}"
+    if character and character in "@`%":
+        return f"put the value in quotes: it may not begin with {character}"
     if "mapping values" in message:
         return 'put a value that contains ": " in quotes'
     if "quoted scalar" in message:

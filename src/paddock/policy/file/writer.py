@@ -15,14 +15,14 @@ Comments = Mapping[tuple[str | int, ...], str]
 
 
 def emit(value: Mapping[str, Any], comments: Comments | None = None) -> str:
-    """A block mapping; what fits on a line is written on one."""
+    """Return a block mapping; what fits on a line is written on one."""
     return "\n".join(_mapping(value, 0, (), comments or {})) + "\n"
 
 
 def emit_inline(value: Any) -> str:
-    """The value on one line."""
+    """Return the value on one line."""
     if isinstance(value, Mapping):
-        parts = (f"{emit_inline(str(key))}: {emit_inline(one)}" for key, one in value.items())
+        parts = (f"{emit_inline(str(key))}: {emit_inline(inner)}" for key, inner in value.items())
         return "{" + ", ".join(parts) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(emit_inline, value)) + "]"
@@ -37,11 +37,11 @@ def _mapping(
     value: Mapping[str, Any], indent: int, path: tuple[str | int, ...], comments: Comments
 ) -> list[str]:
     lines = []
-    for key, one in value.items():
+    for key, inner in value.items():
         here = (*path, key)
         lines += _comment(here, indent, comments)
         start = f"{' ' * indent}{emit_inline(str(key))}:"
-        lines += _entry(start, one, indent, here, comments)
+        lines += _entry(start, inner, indent, here, comments)
     return lines
 
 
@@ -93,8 +93,11 @@ def _escaped(character: str) -> str:
         return "\\" + character
     if 0x20 <= code < 0x7F:
         return character
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else (
-        f"\\U{code:08x}")  # fmt: skip
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def _number(value: int | float) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from paddock.llm.formats import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
-from paddock.policy.background import BesideRule
+from paddock.policy.background import BackgroundRule
 from paddock.run.matching.recorded_step import ActionView, Background, RecordedStep
 
 _KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS)
@@ -24,14 +24,16 @@ _PLACED = {
 Place = tuple[Any, ...]
 
 
-def marked(rows: Iterable[RecordedStep], rules: tuple[BesideRule, ...]) -> tuple[RecordedStep, ...]:
+def marked(
+    rows: Iterable[RecordedStep], rules: tuple[BackgroundRule, ...]
+) -> tuple[RecordedStep, ...]:
     """Return the steps, background traffic marked with the rule that makes it so."""
     if not rules:
         return tuple(rows)
     return tuple(_marked(row, rules) for row in rows)
 
 
-def _marked(row: RecordedStep, rules: tuple[BesideRule, ...]) -> RecordedStep:
+def _marked(row: RecordedStep, rules: tuple[BackgroundRule, ...]) -> RecordedStep:
     if row.within is not None or row.kind not in _KINDS:
         return row
     rule = _rule_of(row.kind, row.name, row.arguments, rules)
@@ -41,7 +43,7 @@ def _marked(row: RecordedStep, rules: tuple[BesideRule, ...]) -> RecordedStep:
 class BackgroundSteps:
     """The background traffic of a recorded run, and which of it has come again."""
 
-    def __init__(self, rows: Iterable[RecordedStep], rules: tuple[BesideRule, ...]) -> None:
+    def __init__(self, rows: Iterable[RecordedStep], rules: tuple[BackgroundRule, ...]) -> None:
         self._rules = rules
         self._left: dict[Place, deque[RecordedStep]] = {}
         self._last: dict[Place, RecordedStep] = {}
@@ -69,12 +71,12 @@ class BackgroundSteps:
 
 
 def _rule_of(
-    kind: Kind, name: str, parts: Mapping[str, Any], rules: tuple[BesideRule, ...]
+    kind: Kind, name: str, parts: Mapping[str, Any], rules: tuple[BackgroundRule, ...]
 ) -> str | None:
     if not rules or kind not in _KINDS or _is_question(kind, parts):
         return None
     action = Action(kind, name, parts, Effect.WRITE)
-    return next((rule.text for rule in rules if rule.means(action)), None)
+    return next((rule.text for rule in rules if rule.matches(action)), None)
 
 
 def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.background import BesideRule
+from paddock.policy.background import BackgroundRule
 from paddock.run.matching.timestamps import Timestamps, is_moment, is_unix
 
 ANYWHERE = "*"
@@ -63,7 +63,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     vary: tuple[Vary, ...] = ()
     moments: Timestamps | None = None
-    beside: tuple[BesideRule, ...] = ()
+    beside: tuple[BackgroundRule, ...] = ()
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:
         """Return the rules for a location."""

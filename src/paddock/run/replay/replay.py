@@ -23,7 +23,7 @@ from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Lineage
 from paddock.model.steps import AGENT_STEP
-from paddock.policy.background import USUAL, beside_of
+from paddock.policy.background import USUAL, background_rule
 from paddock.run.configuration import given_envs, stdin_of
 from paddock.run.files import restore_files
 from paddock.run.matching.recorded_step import Difference, DivergedBy
@@ -194,7 +194,7 @@ def rules_for(recorded: RecordedRun, past: PastOptions) -> Rules:
     return Rules(
         tuple(vary_of(text) for text in (*recorded.configured.vary, *past.vary)),
         moments,
-        tuple(beside_of(text) for text in texts),
+        tuple(background_rule(text) for text in texts),
     )
 
 

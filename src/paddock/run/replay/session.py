@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from paddock.doors.network.pacing import Pacer
 from paddock.doors.network.requests import SENT
-from paddock.gate.ledger import Deed
+from paddock.gate.ledger import PastAction
 from paddock.gate.recorded_answers import EditedStep, RecordedOutcome, ReplayDiverged
 from paddock.gate.run_keys import run_key
 from paddock.journal.errors import JournalBroken
@@ -220,7 +220,7 @@ class ReplaySession:
         await self._run.box.network.change_terms(epoch.policy, cuts=False)
         done = self._recorded.done_before(min(epoch.at, last_step + 1))
         gate.count_past(
-            Deed(action, outcome, history.at(action.step or 0)) for action, outcome in done
+            PastAction(action, outcome, history.at(action.step or 0)) for action, outcome in done
         )
 
     # ---- what the gate asks (RecordedAnswers) ----------------------------------------------------
@@ -429,12 +429,12 @@ class ReplaySession:
     def _view(self, action: Action) -> ActionView:
         gate = self._run.gate
         if self._own_log is None:
-            self._own_log = RunLog(gate.writing.journal.directory)
+            self._own_log = RunLog(gate.records.journal.directory)
         try:
             arguments = compared_arguments(self._own_log, action)
         except PaddockError as error:
             raise ReplayDiverged(f"What was proposed cannot be read: {error}") from None
-        masked = gate.writing.masked(arguments)
+        masked = gate.records.masked(arguments)
         keyed = dict(action.context.get("keyed") or {})
         if masked != arguments:
             keyed |= keyed_leaves(self._keyed, arguments, masked)

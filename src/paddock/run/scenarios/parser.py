@@ -7,32 +7,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
+from paddock.policy.file import raise_located, read_values
 from paddock.policy.file.document import Document, read
-from paddock.policy.file.document import Path as Place
-from paddock.policy.problems import PolicyError, Problem, suggest
+from paddock.policy.section import Cursor
 from paddock.run.scenarios import fixtures
+from paddock.run.scenarios.definition import SCENARIO, CopiedFile
 from paddock.run.scenarios.rates import runs_to_show
-from paddock.run.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-
-    from paddock.run.scenarios.shape import ScenarioShape
+from paddock.run.scenarios.scenario import TIMEOUT_S, Scenario
+from paddock.run.scenarios.terms import Expectations
 
 MAX_RUNS = 100_000  # of one scenario; they are listed before the first begins
-_MISSING = {
-    ("version",): "write version: 1",
-    ("name",): "write name: and what the scenario is about",
-    ("agent",): "write agent: [python, agent.py]",
-    ("expect", "rate", "min"): "write min: 0.9",
-}
 
 
 def read_scenario(text: str, path: Path) -> Scenario:
@@ -47,174 +38,113 @@ def scenario_of(options: Mapping[str, Any], path: Path) -> Scenario:
 
 
 def _scenario(document: Document, path: Path) -> Scenario:
-    from pydantic import ValidationError
-
-    from paddock.run.scenarios.shape import ScenarioShape
-
-    if not isinstance(document.value, dict):
-        message = "the file is empty" if document.value is None else "the file is not a mapping"
-        raise PolicyError(document.name, [Problem(1, 1, "", message, "begin it with version: 1")])
-    try:
-        shape = ScenarioShape.model_validate(document.value)
-    except ValidationError as error:
-        raise PolicyError(document.name, _complaints(document, error)) from None
-    conversion = _Conversion(document, path.absolute().parent)
-    scenario = conversion.scenario(shape)
-    if conversion.problems:
-        raise PolicyError(document.name, conversion.problems)
+    values = read_values(document, SCENARIO)
+    cursor = Cursor()
+    scenario = _Conversion(cursor, path.absolute().parent).scenario(values)
+    raise_located(document, cursor.mistakes)
     return replace(scenario, source=str(path))
 
 
-def _complaints(document: Document, error: ValidationError) -> Iterator[Problem]:
-    """Explain the errors as for a paddock file, with the keys of a scenario."""
-    from paddock.policy.complaints import complaints
-    from paddock.run.scenarios.shape import SHAPES
-
-    pairs = zip(error.errors(), complaints(document, error), strict=True)
-    for detail, problem in pairs:
-        general = _general(detail["loc"])
-        if detail["type"] == "missing":
-            yield replace(problem, hint=_MISSING.get(general))
-        elif detail["type"] == "extra_forbidden" and general[:-1] in SHAPES:
-            shape = SHAPES[general[:-1]]
-            names = [detail.alias or name for name, detail in shape.model_fields.items()]
-            yield replace(problem, hint=suggest(general[-1], names))
-        else:
-            yield problem
-
-
-def _general(loc: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Return the path with `*` for numbers and file names, without pydantic's own names."""
-    segments = [
-        segment for segment in loc if segment not in ("SourceShape", "str", "entry", "list", "name")
-    ]
-    if loc[-1:] and loc[-1] in ("entry", "list", "name"):
-        segments.append(loc[-1])
-    general = ["*" if isinstance(segment, int) else segment for segment in segments]
-    for number, part in enumerate(general[:-1]):
-        if part == "files" and general[:number] in ([], ["expect"]):
-            general[number + 1] = "*"
-    return tuple(general)
-
-
 class _Conversion(msgspec.Struct):
-    """One conversion; what is wrong collects in `problems`."""
+    """One conversion of values to a Scenario, with the checks that need files of the host."""
 
-    document: Document
+    cursor: Cursor
     directory: Path
-    problems: list[Problem] = []
     read_from: list[Path] = []
 
-    def scenario(self, shape: ScenarioShape) -> Scenario:
-        from paddock.run.scenarios.expectations import ExpectationReader
-
-        self._check(shape)
-        options: Mapping[str, Any] = self.document.value
+    def scenario(self, values: Mapping[str, Any]) -> Scenario:
+        self._check(values)
+        stdin = values.get("stdin")
         return Scenario(
-            name=shape.name,
-            agent=shape.agent,
-            cwd=self._directory(shape.cwd),
-            file=self._file(shape.file, ("file",)),
-            world=shape.world,
-            faults=options.get("faults"),
-            seed=shape.seed,
-            stage=shape.stage,
-            sets=shape.set or {},
-            envs=shape.envs,
-            files=self._files(shape),
+            name=values["name"],
+            agent=values["agent"],
+            cwd=self._directory(values.get("cwd")),
+            file=self._file(values.get("file"), self.cursor.at("file")),
+            world=values.get("world"),
+            faults=values.get("faults"),
+            seed=values.get("seed"),
+            stage=values.get("stage"),
+            sets=values.get("set", {}),
+            envs=values.get("envs", {}),
+            files=self._files(values.get("files", {})),
             files_from=tuple(self.read_from),
-            stdin=None if shape.stdin is None else shape.stdin.encode(),
-            repeat=shape.repeat,
-            timeout_s=shape.timeout,
-            matrix=self._matrix(shape),
-            expect=ExpectationReader(self.note).read(shape.expect),
+            stdin=None if stdin is None else stdin.encode(),
+            repeat=values.get("repeat", 1),
+            timeout_s=values.get("timeout", TIMEOUT_S),
+            matrix=self._matrix(values),
+            expect=values.get("expect", Expectations()),
         )
 
-    def note(
-        self, path: Place, message: str, hint: str | None = None, *, of_key: bool = False
-    ) -> None:
-        self.problems.append(self.document.problem(path, message, hint, of_key=of_key))
-
-    def _check(self, shape: ScenarioShape) -> None:
-        from paddock.policy.world_words import read_world
-
-        if not shape.name.isprintable():
-            self.note(("name",), "has characters that cannot be shown")
-        if shape.world is not None:
-            for path, message, hint in read_world(shape.world)[1]:
-                self.note(path, message, hint)
-        if shape.expect.rate is not None:
-            needed = runs_to_show(shape.expect.rate.min)
-            if shape.repeat < needed:
-                problem = (
-                    f"{many(shape.repeat, 'run')} cannot show a rate of {shape.expect.rate.min:g}"
-                )
-                hint = f"write repeat: {needed}, if not more"
-                self.note(("expect", "rate", "min"), problem, hint)
-        for axis in shape.matrix.model_fields_set if shape.matrix else ():
+    def _check(self, values: Mapping[str, Any]) -> None:
+        if not values["name"].isprintable():
+            self.cursor.at("name").report("has characters that cannot be shown")
+        rate = values["expect"].least_rate if "expect" in values else None
+        repeat = values.get("repeat", 1)
+        if rate is not None and repeat < (needed := runs_to_show(rate)):
+            message = f"{many(repeat, 'run')} cannot show a rate of {rate:g}"
+            hint = f"write repeat: {needed}, if not more"
+            self.cursor.at("expect", "rate", "min").report(message, hint)
+        for axis in values.get("matrix", {}):
             name = "file" if axis == "policy" else axis
-            if name in shape.model_fields_set and name not in ("agent", "set"):
-                self.note(("matrix", axis), f"there is {name} as well", "write one of them")
+            if name in values and name not in ("agent", "set"):
+                message = f"there is {name} as well"
+                self.cursor.at("matrix", axis).report(message, "write one of them")
 
-    def _directory(self, word: str | None) -> Path:
-        directory = self.directory if word is None else (self.directory / word).absolute()
+    def _directory(self, path: str | None) -> Path:
+        directory = self.directory if path is None else (self.directory / path).absolute()
         if not directory.is_dir():
-            self.note(("cwd",), f"{directory} is not a directory")
+            self.cursor.at("cwd").report(f"{directory} is not a directory")
         return directory
 
-    def _file(self, word: str | None, path: Place) -> Path | None:
-        if word is None:
+    def _file(self, path: str | None, cursor: Cursor) -> Path | None:
+        if path is None:
             return None
-        file = (self.directory / word).absolute()
+        file = (self.directory / path).absolute()
         if not file.is_file():
-            self.note(path, f"there is no file {file}", "a path starts where the scenario lies")
+            cursor.report(f"there is no file {file}", "a path starts where the scenario lies")
         return file
 
-    def _files(self, shape: ScenarioShape) -> Mapping[str, bytes]:
+    def _files(self, sources: Mapping[str, str | CopiedFile]) -> Mapping[str, bytes]:
         files: dict[str, bytes] = {}
-        for target, what in shape.files.items():
+        for target, source in sources.items():
             try:
-                files.update(self._put(target, what))
+                files.update(self._put(target, source))
             except InvalidInput as error:
-                self.note(("files", target), error.message, error.hint)
+                self.cursor.at("files", target).report(error.message, error.hint)
         try:
             return fixtures.bounded(files)
         except InvalidInput as error:
-            self.note(("files",), error.message, error.hint)
+            self.cursor.at("files").report(error.message, error.hint)
             return {}
 
-    def _put(self, target: str, what: Any) -> Iterator[tuple[str, bytes]]:
+    def _put(self, target: str, source: str | CopiedFile) -> Iterator[tuple[str, bytes]]:
         """Yield the files to put at a target: a text as it is, the content of a file or, where the
         target ends in /, of a directory."""
         inside = fixtures.checked_target(target)
         if target.endswith("/"):
-            source = what if isinstance(what, str) else what.from_
-            self.read_from.append(self.directory / source)
-            yield from fixtures.read_tree(self.directory / source, inside)
-        elif isinstance(what, str):
-            yield inside, what.encode()
+            path = self.directory / (source if isinstance(source, str) else source.source)
+            self.read_from.append(path)
+            yield from fixtures.read_tree(path, inside)
+        elif isinstance(source, str):
+            yield inside, source.encode()
         else:
-            self.read_from.append(self.directory / what.from_)
-            yield inside, fixtures.read_file(self.directory / what.from_)
+            self.read_from.append(self.directory / source.source)
+            yield inside, fixtures.read_file(self.directory / source.source)
 
-    def _matrix(self, shape: ScenarioShape) -> Mapping[str, tuple[Any, ...]]:
-        axes: dict[str, tuple[Any, ...]] = {}
-        if shape.matrix is None:
-            return axes
-        matrix = self.document.value["matrix"]
-        for axis in matrix:  # in the order of the file
-            if axis == "faults":
-                axes[axis] = tuple(matrix[axis])
-            elif axis == "policy":
-                axes[axis] = tuple(
-                    self._file(word, ("matrix", axis, n))
-                    for n, word in enumerate(shape.matrix.policy)
-                )
-            else:
-                axes[axis] = tuple(getattr(shape.matrix, axis))
+    def _matrix(self, values: Mapping[str, Any]) -> Mapping[str, tuple[Any, ...]]:
+        """Return the axes in the order of the file."""
+        if "matrix" not in values:
+            return {}
+        axes = {axis: tuple(points) for axis, points in values["matrix"].items()}
+        if "policy" in axes:
+            paths = enumerate(axes["policy"])
+            cursor = self.cursor.at("matrix", "policy")
+            axes["policy"] = tuple(self._file(path, cursor.at(n)) for n, path in paths)
         if not axes:
-            self.note(("matrix",), "has no axis", "write seed: [1, 2, 3], or remove the key")
-        runs = math.prod(map(len, axes.values())) * shape.repeat
+            hint = "write seed: [1, 2, 3], or remove the key"
+            self.cursor.at("matrix").report("has no axis", hint)
+        runs = math.prod(map(len, axes.values())) * values.get("repeat", 1)
         if runs > MAX_RUNS:
-            self.note(("matrix",), f"{runs} runs, at most {MAX_RUNS}", "write fewer values")
+            message = f"{runs} runs, at most {MAX_RUNS}"
+            self.cursor.at("matrix").report(message, "write fewer values")
         return axes

@@ -19,8 +19,7 @@ from paddock.doors.trust import (
     shown_outside,
 )
 from paddock.model.errors import InvalidInput
-from paddock.policy.world import plain_world
-from paddock.policy.world_words import SETTINGS
+from paddock.policy.world import SETTINGS, plain_world
 from paddock.run.order import Order, order_of
 from paddock.run.scenarios.checks import Bar
 from paddock.run.scenarios.expressions import world_condition

@@ -90,7 +90,7 @@ def test_a_run_that_is_full_keeps_digests_and_goes_on(tmp_path: Path) -> None:
             origin(answering(b"x" * (2 * MAX_ANSWER))) as server,
             doorway(tmp_path, staged(server)) as way,
         ):
-            way.gate.writing.journal.budget.limit = 300 << 10
+            way.gate.records.journal.budget.limit = 300 << 10
             assert len((await way.ask("GET /a")).body) == 2 * MAX_ANSWER
             result = await settled(way)
             assert (result["is_cut"], result["cut_by"]) == (True, "budget")

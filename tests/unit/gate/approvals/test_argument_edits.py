@@ -187,7 +187,7 @@ def test_the_record_of_an_edited_action_names_the_step_that_was_made_of_it(
 ) -> None:
     gate = opener()
     assert _cross(gate, Tool(), amount=300).step == 2
-    step = RunLog(gate.writing.journal.directory).step(1)
+    step = RunLog(gate.records.journal.directory).step(1)
     assert (step.outcome, step.result) == (Outcome.REFUSED, {"edited_as": 2})
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.gate.approvals.masked_values import restored
+from paddock.gate.approvals.argument_edits import restored
 from paddock.journal.secrets.mask import Masker
 
 SECRET = "hunter2-hunter2"

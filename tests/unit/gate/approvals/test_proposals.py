@@ -22,8 +22,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.expressions import compile_expression
 from paddock.policy.file import load
 from paddock.policy.file.writer import emit
-from paddock.policy.rules import as_plain
 from paddock.policy.subject import NAMES, Subject
+from paddock.policy.terms import as_plain
 from unit.gate.gates import REFUNDS, refund
 
 FILE = """\

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.model.action import Action, Effect, Stage, Verdict
-from paddock.policy.analysis.explanation import Part, explain
+from paddock.policy.analysis.explanation import RulePart, explain
 from paddock.policy.file import load
 from paddock.policy.rules import Rule
 from unit.policy.cases import (
@@ -24,25 +24,25 @@ from unit.policy.cases import (
 )
 
 
-def parts(action: Action, **spent: int) -> dict[str, Part]:
+def parts(action: Action, **spent: int) -> dict[str, RulePart]:
     explanation = explain(load(SUPPORT_BOT), action, {"refund-budget": spent.get("spent", 0)})
     return {one.rule_id: one.part for one in explanation.rules}
 
 
 def test_each_rule_says_where_it_parted_from_the_action() -> None:
     small = parts(tool("issue_refund", Effect.WRITE, amount=100))
-    assert small == {"no-package-installs": Part.KIND, "big-refunds": Part.WHEN,
-                     "refund-budget": Part.LIMIT}  # fmt: skip
+    assert small == {"no-package-installs": RulePart.KIND, "big-refunds": RulePart.WHEN,
+                     "refund-budget": RulePart.LIMIT}  # fmt: skip
     large = parts(tool("issue_refund", Effect.WRITE, amount=6000), spent=15000)
-    assert (large["big-refunds"], large["refund-budget"]) == (Part.MATCHED, Part.MATCHED)
-    assert parts(tool("issue_refund"))["big-refunds"] is Part.FAILED
-    assert parts(tool("search_tickets"))["big-refunds"] is Part.FIELD
-    assert parts(run("/bin/ls"))["no-package-installs"] is Part.FIELD
+    assert (large["big-refunds"], large["refund-budget"]) == (RulePart.MATCHED, RulePart.MATCHED)
+    assert parts(tool("issue_refund"))["big-refunds"] is RulePart.FAILED
+    assert parts(tool("search_tickets"))["big-refunds"] is RulePart.FIELD
+    assert parts(run("/bin/ls"))["no-package-installs"] is RulePart.FIELD
 
 
 def test_unless_is_told_as_the_reason() -> None:
     policy = policy_with("- {id: x, match: {kind: exec}, unless: {program: git}, decide: block}")
-    assert explain(policy, run("/usr/bin/git")).rules[0].part is Part.UNLESS
+    assert explain(policy, run("/usr/bin/git")).rules[0].part is RulePart.UNLESS
 
 
 @given(rule_lists(), actions(), st.sampled_from(list(Stage)))
@@ -55,7 +55,9 @@ def test_what_is_explained_is_what_is_decided(
     if explanation.decision.decided_by in ("undeclared", "error"):
         return
     hits = {hit.rule_id for hit in explanation.decision.hits}
-    told = {one.rule_id for one in explanation.rules if one.part in (Part.MATCHED, Part.FAILED)}
+    told = {
+        one.rule_id for one in explanation.rules if one.part in (RulePart.MATCHED, RulePart.FAILED)
+    }
     assert hits == told
 
 

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from cases import for_each
 from paddock.model.action import Action, Stage, Verdict
 from paddock.policy.analysis.coverage import unreachable
-from paddock.policy.analysis.lint import Finding, check, sarif
+from paddock.policy.analysis.lint import LintFinding, check, sarif
 from paddock.policy.analysis.review import CODES, Level
 from paddock.policy.file import load
 from paddock.policy.problems import PolicyError
@@ -248,4 +248,4 @@ def test_findings_as_sarif_are_what_the_standard_demands(text: str) -> None:
 
 def test_every_code_has_a_description() -> None:
     assert all(text.endswith(".") for text in CODES.values())
-    assert isinstance(check(SUPPORT_BOT)[0], Finding)
+    assert isinstance(check(SUPPORT_BOT)[0], LintFinding)

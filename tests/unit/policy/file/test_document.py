@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.policy.file.document import MAX_NODES, MAX_TEXT_BYTES, Place, read
+from paddock.policy.file.document import MAX_NODES, MAX_TEXT_BYTES, TextPosition, read
 from paddock.policy.file.writer import emit
 from paddock.policy.problems import PolicyError, Problem
 
@@ -37,9 +37,9 @@ def test_values_are_json_and_have_their_places(reader: str) -> None:
     expected = {"c": None, "d": True, "e": -1.5, "f": "no", "g": 1000.0}
     assert document.value == {"a": 1, "b": ["x", expected]}
     line = text.splitlines()[3]
-    assert document.places[("b", 1, "e")] == Place(4, line.index("-1.5") + 1)
-    assert document.key_places[("b", 1, "e")] == Place(4, line.index("e: -1.5") + 1)
-    assert document.places[()] == Place(1, 1)
+    assert document.places[("b", 1, "e")] == TextPosition(4, line.index("-1.5") + 1)
+    assert document.key_places[("b", 1, "e")] == TextPosition(4, line.index("e: -1.5") + 1)
+    assert document.places[()] == TextPosition(1, 1)
 
 
 @for_each(

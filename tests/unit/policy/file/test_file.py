@@ -18,8 +18,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, dump, load
 from paddock.policy.file.document import read
 from paddock.policy.problems import PolicyError, Problem
-from paddock.policy.rules import Approvals, SandboxTerms, Terms, Tool
-from paddock.policy.schema import json_schema
+from paddock.policy.terms import Approvals, SandboxTerms, Terms, json_schema
+from paddock.policy.tools import Tool
 from unit.policy.cases import SUPPORT_BOT, TOOLS, file_with, rule_lists
 
 

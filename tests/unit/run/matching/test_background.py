@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.model.action import Kind
-from paddock.policy.background import beside_of
+from paddock.policy.background import background_rule
 from paddock.run.matching.background import marked
 from paddock.run.matching.fork_points import check_forkable, places
 from paddock.run.matching.matcher import Matcher
@@ -28,7 +28,13 @@ from paddock.run.matching.rules import Rules
 from unit.run.matching.samples import SAMPLES, Sent, http, model, proposed, recorded
 
 TRACES = "POST traces.example/v1/*"
-RULES = Rules(beside=(beside_of(TRACES), beside_of("all.example"), beside_of("api.openai.com")))
+RULES = Rules(
+    beside=(
+        background_rule(TRACES),
+        background_rule("all.example"),
+        background_rule("api.openai.com"),
+    )
+)
 A, B, C = (http("POST", f"/{name}", body={"name": name}) for name in "abc")
 
 

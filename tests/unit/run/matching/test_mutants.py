@@ -11,7 +11,7 @@ import pytest
 
 from cases import for_each
 from paddock.model.action import Kind
-from paddock.policy.background import USUAL, beside_of
+from paddock.policy.background import USUAL, background_rule
 from paddock.run.matching.matcher import Matcher
 from paddock.run.matching.recorded_step import (
     Background,
@@ -37,7 +37,7 @@ DECLARED = {
 # place, of which it gets no answer. Any other is let pass.
 NOT_BESIDE = {"method", "host", "path"}
 ELSEWHERE = {"scheme", "port", "the spelling of a path"}
-BESIDE = Rules(beside=tuple(map(beside_of, (*USUAL, "POST traces.example/v1/traces"))))
+BESIDE = Rules(beside=tuple(map(background_rule, (*USUAL, "POST traces.example/v1/traces"))))
 TRACE = http(
     "POST",
     "/v1/traces",

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from cases import for_each
 from paddock.model.action import Kind
 from paddock.policy.problems import PolicyError
+from paddock.run.scenarios.definition import json_schema
 from paddock.run.scenarios.parser import read_scenario, scenario_of
 from paddock.run.scenarios.scenario import Scenario
-from paddock.run.scenarios.shape import json_schema
 from paddock.run.scenarios.terms import AlertTerms, FileTerms, Span, TextTerms
 
 WHOLE = """\

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.gate.draft_sending import send
-from paddock.gate.drafts import Drafts
+from paddock.gate.drafts import Drafts, send
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
@@ -170,7 +169,7 @@ import asyncio, sys
 from pathlib import Path
 from paddock.gate.drafts import Drafts
 from paddock.gate.executors import Done
-from paddock.gate.draft_sending import send
+from paddock.gate.drafts import send
 from paddock.gate.store import GateStore
 from paddock.journal.integrity.keys import SigningKey
 from paddock.model.errors import Conflict

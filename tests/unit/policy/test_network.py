@@ -16,10 +16,17 @@ from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
 from paddock.policy.decide import Policy
 from paddock.policy.file import dump, load
-from paddock.policy.network import Destination, Mode, NetworkTerms, Transport, plain_network
-from paddock.policy.network_words import network_of, network_terms, parse_destination
+from paddock.policy.network import (
+    Destination,
+    Mode,
+    NetworkTerms,
+    Transport,
+    network_of,
+    parse_destination,
+    plain_network,
+)
 from paddock.policy.problems import PolicyError
-from paddock.policy.rules import Terms
+from paddock.policy.terms import Terms
 
 HEAD = "version: 1\nagent: a\nstage: broad\n"
 
@@ -178,12 +185,14 @@ _destinations = st.builds(
     st.sampled_from(list(Transport)),
 )
 _networks = st.builds(
-    lambda allow, through, staged, ranges, ca: network_terms(
+    lambda allow, through, staged, ranges, ca: NetworkTerms(
         mode=Mode.FILTERED if allow else Mode.NONE,
-        allow=allow,
-        passthrough=through,
-        hosts=dict.fromkeys((host for host in staged if host.endswith("example")), "10.0.0.1:80"),
-        private=ranges,
+        allow=tuple(sorted(allow)),
+        passthrough=tuple(sorted(set(through))),
+        hosts=dict.fromkeys(
+            sorted(host for host in staged if host.endswith("example")), "10.0.0.1:80"
+        ),
+        private=tuple(sorted(set(ranges), key=lambda one: (one.version, one))),
         ca=ca,
     ),
     st.lists(
@@ -233,17 +242,18 @@ def test_any_change_of_the_network_changes_the_digest(changed: Any) -> None:
 
 
 def test_the_schema_publishes_the_keys_of_network_and_secrets() -> None:
-    from paddock.policy.schema import json_schema
+    from paddock.policy.terms import json_schema
 
     schema = json_schema()
     assert {"network", "secrets"} <= schema["properties"].keys()
-    shapes = schema["$defs"]
-    assert shapes["NetworkShape"]["properties"].keys() == {
+    network = schema["properties"]["network"]
+    assert network["properties"].keys() == {
         "mode", "allow", "tls", "hosts", "private", "graphql"}  # fmt: skip
-    assert shapes["TlsShape"]["properties"].keys() == {"passthrough", "ca"}
-    assert shapes["SecretShape"]["properties"].keys() == {"from", "to", "as"}
-    assert shapes["SecretShape"]["required"] == ["from", "to"]
-    assert all(not shapes[one]["additionalProperties"] for one in ("NetworkShape", "SecretShape"))
+    assert network["properties"]["tls"]["properties"].keys() == {"passthrough", "ca"}
+    secret = schema["properties"]["secrets"]["additionalProperties"]
+    assert secret["properties"].keys() == {"from", "to", "as"}
+    assert secret["required"] == ["from", "to"]
+    assert not network["additionalProperties"] and not secret["additionalProperties"]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +264,7 @@ def test_the_schema_publishes_the_keys_of_network_and_secrets() -> None:
 def test_an_editor_with_the_schema_sees_the_same_mistakes(text: str, is_valid: bool) -> None:
     import jsonschema
 
-    from paddock.policy.schema import json_schema
+    from paddock.policy.terms import json_schema
 
     file = {"version": 1, "agent": "a", "stage": "broad", "network": {"allow": [text]}}
     found = list(jsonschema.Draft202012Validator(json_schema()).iter_errors(file))

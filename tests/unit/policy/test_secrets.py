@@ -14,11 +14,10 @@ from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, dump, load
-from paddock.policy.network import SecretTerms, Source
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 from paddock.policy.problems import PolicyError
-from paddock.policy.rules import Terms
-from paddock.policy.secret_words import secrets_of
+from paddock.policy.secrets import SecretSource, SecretTerms, secrets_of
+from paddock.policy.terms import Terms
 
 HEAD = """\
 version: 1
@@ -44,14 +43,14 @@ def problems(text: str) -> str:
 @pytest.mark.parametrize(
     ("source", "scheme", "place"),
     [
-        ("env:STRIPE_KEY", Source.ENV, "STRIPE_KEY"),
-        ("file:~/keys/stripe", Source.FILE, "~/keys/stripe"),
-        ("command:pass show stripe", Source.COMMAND, "pass show stripe"),
-        ("keyring:stripe/test", Source.KEYRING, "stripe/test"),
-        ("keyring:https://a.example/me", Source.KEYRING, "https://a.example/me"),
+        ("env:STRIPE_KEY", SecretSource.ENV, "STRIPE_KEY"),
+        ("file:~/keys/stripe", SecretSource.FILE, "~/keys/stripe"),
+        ("command:pass show stripe", SecretSource.COMMAND, "pass show stripe"),
+        ("keyring:stripe/test", SecretSource.KEYRING, "stripe/test"),
+        ("keyring:https://a.example/me", SecretSource.KEYRING, "https://a.example/me"),
     ],
 )
-def test_a_source_is_one_of_four(source: str, scheme: Source, place: str) -> None:
+def test_a_source_is_one_of_four(source: str, scheme: SecretSource, place: str) -> None:
     found = secrets_of(secret(**{"from": source}))["KEY"]
     assert (found.scheme, found.place) == (scheme, place)
 
@@ -124,8 +123,8 @@ def test_what_is_missing_is_what_the_hint_is_about() -> None:
 @for_each(
     ("words", "key"),
     [
-        ({"KEY": {"to": ["a.example"]}}, "secrets.KEY: from is missing"),
-        ({"KEY": {"from": "env:A"}}, "secrets.KEY: to is missing"),
+        ({"KEY": {"to": ["a.example"]}}, "secrets.KEY.from: this key is missing"),
+        ({"KEY": {"from": "env:A"}}, "secrets.KEY.to: this key is missing"),
         ({"KEY": {"from": "env:A", "to": []}}, "secrets.KEY.to: "),
         ({"KEY": {"from": "env:A", "to": "a.example"}}, "secrets.KEY.to: is not a list"),
         ({"KEY": {"from": "env:A", "to": ["*"]}}, "secrets.KEY.to: "),
