@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, cast
 
+from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import add_trust
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_written_duration
@@ -16,34 +17,26 @@ if TYPE_CHECKING:
 _PLAIN_LIMITS = ("pids", "files")
 
 
-def add_spec_options(parser: argparse.ArgumentParser) -> None:
+def add_spec_options(parser: CommandParser) -> None:
     parser.add_argument(
         "--file", "-f", metavar="PADDOCK.YAML", help="the paddock file that decides"
     )
-    parser.add_argument(
+    parser.add_texts(
         "--mount",
         "-m",
-        action="append",
-        default=[],
         metavar="SOURCE:TARGET[:MODE]",
         help="a host path inside; MODE is read (default), write or overlay",
     )
-    parser.add_argument(
-        "--volume", action="append", default=[], metavar="NAME:TARGET", help="a volume inside"
-    )
-    parser.add_argument(
+    parser.add_texts("--volume", metavar="NAME:TARGET", help="a volume inside")
+    parser.add_texts(
         "--limit",
         "-l",
-        action="append",
-        default=[],
         metavar="NAME=VALUE",
         help="cpu, memory, pids, disk, files, output, time; e.g. memory=512MiB",
     )
-    parser.add_argument(
+    parser.add_texts(
         "--env",
         "-e",
-        action="append",
-        default=[],
         metavar="NAME[=VALUE]",
         help="a variable inside; a NAME alone has the value that it has here",
     )
@@ -54,21 +47,15 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
     _add_network_options(parser)
 
 
-def _add_network_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_network_options(parser: CommandParser) -> None:
+    parser.add_texts(
         "--allow",
-        action="append",
-        default=[],
         metavar="HOST:PORT",
         help="may be reached, in place of the network of the file; e.g. api.example.com:443",
     )
-    parser.add_argument(
-        "--no-network", action="store_true", help="nothing may be reached, whatever the file says"
-    )
-    parser.add_argument(
+    parser.add_flag("--no-network", "nothing may be reached, whatever the file says")
+    parser.add_texts(
         "--secret",
-        action="append",
-        default=[],
         metavar="NAME=FROM@HOST[,HOST]",
         help="only these hosts get it; FROM is env:VAR, file:PATH, command:WORDS, keyring:S/USER",
     )

@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -164,7 +163,7 @@ def _to_output(pieces: Iterable[str]) -> None:
 
 
 def _to_new_file(pieces: Iterable[str], path: Path) -> None:
-    temporary = path.with_name(f".{path.name[:200]}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:200]}-{os.urandom(4).hex()}")
     try:
         with open(temporary, "x", encoding="utf-8") as file:
             file.writelines(pieces)

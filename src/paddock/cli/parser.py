@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from paddock.cli.arguments import step
 from paddock.cli.command_list import COMMANDS
 from paddock.cli.exit_codes import ExitCode
 
@@ -17,8 +18,9 @@ RUN_HELP = "an id, the beginning of one, `last` (the newest of this directory), 
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parses the words of one command, or of one of its subcommands. `instead` has what to write
-    for options that only other commands have."""
+    """The parser of one command, or of one of its subcommands. `instead` has what to write for
+    options that only other commands have. The methods `add_run`, `add_step`, `add_json`, `add_flag`
+    and `add_texts` add the arguments that most commands have."""
 
     def __init__(self, *, instead: Mapping[str, str] | None = None, **settings: Any) -> None:
         settings.setdefault("formatter_class", _Help)
@@ -31,6 +33,27 @@ class CommandParser(argparse.ArgumentParser):
         if name in COMMANDS:
             example = f"example:\n  {COMMANDS[name].example}"
             self.epilog = f"{self.epilog}\n\n{example}" if self.epilog else example
+
+    def add_run(self, name: str = "run", **settings: Any) -> None:
+        """Add the argument RUN, as `find_journal` takes it."""
+        self.add_argument(name, **{"metavar": "RUN", "help": RUN_HELP, **settings})
+
+    def add_step(self, meaning: str) -> None:
+        """Add `--step K`."""
+        self.add_argument("--step", type=step, metavar="K", help=meaning)
+
+    def add_json(self, meaning: str = "one JSON object") -> None:
+        """Add `--json`, the output for programs."""
+        self.add_flag("--json", meaning)
+
+    def add_flag(self, *names_and_meaning: str) -> None:
+        """Add an option without a value: its names, and at last what it means."""
+        *names, meaning = names_and_meaning
+        self.add_argument(*names, action="store_true", help=meaning)
+
+    def add_texts(self, *names: str, metavar: str, help: str) -> None:
+        """Add an option that may be given several times."""
+        self.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paddock.cli.parser import CommandParser
     from paddock.doors.trust import Request, Trust
     from paddock.policy.decide import Policy
 
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 1 << 20
 
 
-def add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="agree, for this time, to what the paddock file asks of this machine",
+def add_trust(parser: CommandParser) -> None:
+    parser.add_flag(
+        "--trust", "agree, for this time, to what the paddock file asks of this machine"
     )
 
 

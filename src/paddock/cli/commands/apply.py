@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
 
     parser = CommandParser(prog="paddock apply", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument("paths", metavar="PATH", nargs="*",
                         help="these only: as the agent saw them, or relative to where it ran; "
                              "a directory means all in it that no tool obeys")  # fmt: skip
@@ -59,14 +58,14 @@ def make_parser() -> CommandParser:
     parser.add_argument("--from", dest="agent_branch", metavar="BRANCH",
                         help="with --branch: the commits of this branch of the agent's (the one "
                              "that it was on)")  # fmt: skip
-    parser.add_argument("--step", type=step, metavar="K", help="as it was before this step")
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask; what would be asked about is held back"
+    parser.add_step("as it was before this step")
+    parser.add_flag("--yes", "do not ask; what would be asked about is held back")
+    parser.add_flag(
+        "--force",
+        "also over what changed in the source since then; "
+        "with --branch, over a branch of that name",
     )
-    parser.add_argument("--force", action="store_true",
-                        help="also over what changed in the source since then; "
-                             "with --branch, over a branch of that name")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser
 
 

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,14 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.output import first_or_late
 from paddock.cli.parser import CommandParser
 from paddock.cli.policy_file import read_policy
+from paddock.gate.editing import check_decision, check_editable, check_fields
+from paddock.gate.proposals import asked_action
+from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput, PaddockError
 
 if TYPE_CHECKING:
     from paddock.gate.approvals import Approval, Approvals
+    from paddock.policy.decide import Policy
 
 
 def main(words: list[str]) -> int:
@@ -34,10 +38,8 @@ def make_parser() -> CommandParser:
     _list_options(commands.add_parser("list", help="questions that wait (the default)"))
     show = commands.add_parser("show", help="one question, with everything in it")
     approve = commands.add_parser("approve", help="yes, this once")
-    approve.add_argument(
-        "--always", action="store_true", help="also propose a rule for calls like this one"
-    )
-    approve.add_argument("--yes", action="store_true", help="do not ask about the rule")
+    approve.add_flag("--always", "also propose a rule for calls like this one")
+    approve.add_flag("--yes", "do not ask about the rule")
     approve.add_argument("--file", type=Path, help="the paddock file, for --always")
     deny = commands.add_parser("deny", help="no")
     edit = commands.add_parser("edit", help="yes, with other arguments; rules decide on it again")
@@ -58,11 +60,11 @@ def make_parser() -> CommandParser:
     proposals.add_argument("--agent", metavar="A", help="of one agent")
     proposals.add_argument("--discard", metavar="ID", help="remove one")
     for one in (show, approve, deny, edit, stats, proposals):
-        one.add_argument("--json", action="store_true", help="for programs")
+        one.add_json("for programs")
     return parser
 
 
-def _list_options(parser: argparse.ArgumentParser, *, is_top: bool = False) -> None:
+def _list_options(parser: CommandParser, *, is_top: bool = False) -> None:
     # Below, nothing is set by itself: it would undo what was given before the word `list`.
     unset: Any = None if is_top else argparse.SUPPRESS
     off: Any = False if is_top else argparse.SUPPRESS
@@ -145,7 +147,6 @@ def _deny(options: argparse.Namespace) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
-    from paddock.cli.commands.approval_edit import check_edit
     from paddock.gate.editing import change_lines
 
     approvals = _approvals()
@@ -259,3 +260,33 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stats": _stats,
     "proposals": _proposals,
 }
+
+
+def check_edit(approvals: Approvals, approval: Approval, arguments: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for an edit that could not be carried out, or that the terms of the run
+    would block."""
+    from paddock.gate.ledger import Accounts
+
+    action = asked_action(approval)
+    policy = approvals.policy_of(approval)
+    check_fields(action.kind, action.arguments, arguments)
+    edited = _rebuilt(action, arguments, policy)
+    if policy is not None:
+        accounts = Accounts(approvals.store, policy.agent, approval.run)
+        check_decision(policy, accounts, action, edited)
+
+
+def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None) -> Action:
+    """As the door of the action would make it anew."""
+    from msgspec.structs import replace
+
+    if action.kind is Kind.MODEL:
+        raise InvalidInput("A request to a model cannot be edited.")
+    if action.kind is not Kind.HTTP:
+        check_editable(action)
+        return replace(action, arguments=arguments)
+    from paddock.doors.network.requests import rebuilt, recorded_proposal
+
+    network = None if policy is None else policy.network
+    proposal = recorded_proposal(action, () if network is None else network.graphql)
+    return rebuilt(proposal, action, arguments)

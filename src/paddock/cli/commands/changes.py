@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,13 +35,12 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
 
     parser = CommandParser(prog="paddock changes", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--step", type=step, metavar="K", help="as it was before this step")
-    parser.add_argument("--diff", action="store_true", help="as a patch that git apply takes")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_run()
+    parser.add_step("as it was before this step")
+    parser.add_flag("--diff", "as a patch that git apply takes")
+    parser.add_json()
     return parser
 
 

@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 
 
 def main(words: list[str]) -> int:
@@ -27,10 +27,10 @@ def make_parser() -> CommandParser:
         description=__doc__,
         epilog="The first run is what the others are held against.",
     )
-    parser.add_argument("first", metavar="RUN", help=RUN_HELP)
+    parser.add_run("first")
     parser.add_argument("others", metavar="RUN", nargs="*", help="one or more runs")
-    parser.add_argument("--full", action="store_true", help="every step, and values in full")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_flag("--full", "every step, and values in full")
+    parser.add_json()
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page in one file as well")
     return parser
 

@@ -90,6 +90,6 @@ def make_parser() -> CommandParser:
         epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="lay the project out here")
-    parser.add_argument("--fast", action="store_true", help="no pauses in a terminal")
-    parser.add_argument("--json", action="store_true", help="one JSON object, and no story")
+    parser.add_flag("--fast", "no pauses in a terminal")
+    parser.add_json("one JSON object, and no story")
     return parser

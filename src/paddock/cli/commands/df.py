@@ -7,7 +7,7 @@ from paddock.cli.parser import CommandParser
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock df", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object; sizes are bytes")
+    parser.add_json("one JSON object; sizes are bytes")
     return parser
 
 

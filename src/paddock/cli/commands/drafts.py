@@ -39,13 +39,11 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock drafts", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     shown = commands.add_parser("list", help="drafts that wait")
-    shown.add_argument("--all", action="store_true", help="sent and discarded ones as well")
+    shown.add_flag("--all", "sent and discarded ones as well")
     shown.add_argument("--run", metavar="RUN", help="of one run")
     show = commands.add_parser("show", help="one draft, with everything in it")
     discard = commands.add_parser("discard", help="it will not be sent")
-    discard.add_argument(
-        "--stuck", action="store_true", help="one whose sending was interrupted; look first"
-    )
+    discard.add_flag("--stuck", "one whose sending was interrupted; look first")
     send = commands.add_parser("send", help="carry it out, through the gate")
     send.add_argument("--file", "-f", type=Path, default=Path("paddock.yaml"), metavar="FILE",
                       help="the paddock file that decides on it")  # fmt: skip
@@ -63,7 +61,7 @@ def make_parser() -> CommandParser:
     for one in (discard, send):
         one.add_argument("--by", metavar="NAME", help="who does it (default: your login name)")
     for one in (shown, show, discard, send):
-        one.add_argument("--json", action="store_true", help="for programs")
+        one.add_json("for programs")
     return parser
 
 

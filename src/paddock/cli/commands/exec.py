@@ -33,7 +33,7 @@ def make_parser() -> CommandParser:
     parser.add_argument("--id", metavar="SANDBOX", help="a running sandbox instead of a new one")
     parser.add_argument("--cwd", help="directory inside (default: the home)")
     parser.add_argument("--command-timeout", default=None, help="stop the command after this")
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_json("print the result as one JSON object")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND",
                         help="a program and its words")  # fmt: skip
     return parser
@@ -81,7 +81,7 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**_plain(result), "run": box.sandbox_id}))
     elif result.killed_by:
-        from paddock.cli.render.limits import limit_text
+        from paddock.cli.render.units import limit_text
 
         limits = Limits(**box.get_info().limits)
         text = limit_text(result.killed_by, limits, "--limit ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 
 FORMATS = ("otel", "har", "jsonl", "csv")
 
@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock export", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument(
         "--format",
         required=True,

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,15 +28,14 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
 
     parser = CommandParser(prog="paddock files", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     about = "a file, or a directory and all in it; whole, or from the project on"
     parser.add_argument("path", metavar="PATH", nargs="?", help=about)
-    parser.add_argument("--step", type=step, metavar="K", help="as they were before this step")
-    parser.add_argument("--cat", action="store_true", help="the bytes of the file at PATH")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_step("as they were before this step")
+    parser.add_flag("--cat", "the bytes of the file at PATH")
+    parser.add_json()
     return parser
 
 

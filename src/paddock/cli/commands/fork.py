@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.commands.run import split_command
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.parser import RUN_HELP, CommandParser
-from paddock.model.errors import InvalidInput
+from paddock.cli.parser import CommandParser
+from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
+    from paddock.doors.trust import Trust
     from paddock.run.replay.fork import ForkOptions
     from paddock.run.session import FinishedRun
 
@@ -43,7 +48,6 @@ def _fork(options: argparse.Namespace, command: list[str]) -> int:
             result = fork(directory, kinds, watch=[watch], trust=trust)[0]
         code = finish(result, options)
         return _left(result, options, code)
-    from paddock.cli.commands.fork_many import fork_many
 
     return fork_many(directory, kinds, options, trust)
 
@@ -90,41 +94,125 @@ def _number(text: str) -> int:
 
 
 def make_parser() -> CommandParser:
+    from paddock.cli.arguments import count
     from paddock.cli.commands.replay import add_beside, add_patience
     from paddock.cli.commands.run import add_env, add_run_options
-    from paddock.cli.render.numbers import count
 
     parser = CommandParser(
         prog="paddock fork",
         description=__doc__,
         usage="paddock fork RUN --at K [OPTIONS] [-- COMMAND ...]",
     )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument(
         "--at", required=True, metavar="K", help="the first step that is live; last"
     )
     parser.add_argument("--policy", metavar="FILE", help="another paddock file from there on")
     parser.add_argument("-n", "--count", type=count, default=1, metavar="N", help="of each kind")
-    parser.add_argument("--yes", action="store_true", help="although they are more than 200")
+    parser.add_flag("--yes", "although they are more than 200")
     parser.add_argument(
         "-j", "--jobs", type=count, metavar="N", help="at once (default: one for each core)"
     )
-    parser.add_argument(
-        "--each-fault",
-        action="append",
-        default=[],
-        metavar="F",
-        help="a fork with this fault alone",
-    )
+    parser.add_texts("--each-fault", metavar="F", help="a fork with this fault alone")
     parser.add_argument("--seed", metavar="S", help="of what is left to chance from there on")
-    parser.add_argument(
-        "--vary", action="append", default=[], metavar="AT=AS", help="what may differ in the past"
-    )
+    parser.add_texts("--vary", metavar="AT=AS", help="what may differ in the past")
     add_beside(parser)
     add_patience(parser)
-    parser.add_argument(
-        "--state-only", action="store_true", help="COMMAND starts in that state, without the past"
-    )
+    parser.add_flag("--state-only", "COMMAND starts in that state, without the past")
     add_env(parser)
     add_run_options(parser)
     return parser
+
+
+MAX_UNASKED = 200  # each is a sandbox, and a journal that stays
+_CLEAR = "\r\033[2K"
+
+
+def fork_many(
+    directory: Path, kinds: Sequence[ForkOptions], options: argparse.Namespace, trust: Trust
+) -> int:
+    """All of them, and a table. 0 when each went its way."""
+    from paddock.run.replay.fork import fork
+
+    total = len(kinds) * options.count
+    if total > MAX_UNASKED and not options.yes:
+        hint = f"more than {MAX_UNASKED} are made with --yes"
+        raise InvalidInput(f"fork: that would be {total} forks", hint=hint)
+    is_told = not options.quiet and not options.json
+    told = ForkProgress(total, is_told=is_told, has_kinds=len(kinds) > 1)
+    try:
+        every = fork(
+            directory,
+            kinds,
+            count=options.count,
+            jobs=options.jobs,
+            on_end=told.over,
+            trust=trust,
+        )
+    except (KeyboardInterrupt, PaddockError):
+        told.end()
+        if told.every:
+            _compared(directory, told.every, options)
+        raise
+    told.end()
+    _compared(directory, every, options)
+    return 0 if all(one.divergence is None and one.error is None for one in every) else 1
+
+
+class ForkProgress:
+    """A line for each that is over; in a terminal one below them that says how many are left."""
+
+    def __init__(self, total: int, *, is_told: bool, has_kinds: bool) -> None:
+        self.every: list[FinishedRun] = []
+        self._total = total
+        self._is_told = is_told
+        self._has_kinds = has_kinds
+        self._is_terminal = sys.stderr.isatty()
+        self._draw()
+
+    def over(self, kind: ForkOptions, result: FinishedRun) -> None:
+        """Tell that a fork has ended. Called by the engine, one after the other."""
+        self.every.append(result)
+        if not self._is_told:
+            return
+        fault = f", {_fault(kind.faults)}" if self._has_kinds else ""
+        text = f"fork {len(self.every)} of {self._total}{fault}: {result.run}, {_end(result)}"
+        self._write(f"paddock: {text}\n")
+        self._draw()
+
+    def end(self) -> None:
+        if self._is_told and self._is_terminal:
+            self._write("")
+
+    def _draw(self) -> None:
+        if self._is_told and self._is_terminal:
+            self._write(f"{len(self.every)} of {self._total} forks are over")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"{_CLEAR}{text}" if self._is_terminal else text)
+        sys.stderr.flush()
+
+
+def _end(result: FinishedRun) -> str:
+    if result.error is not None:
+        return f"not started: {plain(result.error, 200)}"
+    if result.divergence is not None:
+        step = result.divergence.step
+        return f"left its record {'at its end' if step is None else f'at step {step}'}"
+    if result.exit_code is None:
+        return f"ended: {plain(result.ended_by, 100)}"
+    return f"exit code {result.exit_code}"
+
+
+def _fault(faults: Any) -> str:
+    """`flaky`, or the id or the words of one that is spelled out."""
+    one = faults[0] if isinstance(faults, list) and faults else faults
+    named = one.get("id") or one.get("fault") if isinstance(one, Mapping) else one
+    return plain(f"fault {named}", 60)
+
+
+def _compared(directory: Path, every: Sequence[FinishedRun], options: argparse.Namespace) -> None:
+    from paddock.cli.commands.compare import main as compare
+
+    words = [str(one) for one in (directory, *(one.directory for one in every))]
+    compare([*words, *(["--json"] if options.json else [])])

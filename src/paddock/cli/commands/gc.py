@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock gc", description=__doc__)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    parser.add_argument("--json", action="store_true", help="one JSON object; sizes are bytes")
+    parser.add_flag("--dry-run", "only say what would be removed")
+    parser.add_json("one JSON object; sizes are bytes")
     return parser
 
 

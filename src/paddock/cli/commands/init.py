@@ -40,8 +40,8 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock init", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
                         help="the project")  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument("--json", action="store_true", help="say what was found as JSON")
+    parser.add_flag("--force", "write over a file that is there")
+    parser.add_json("say what was found as JSON")
     return parser
 
 

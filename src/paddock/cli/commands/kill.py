@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock kill", description=__doc__)
     parser.add_argument("ids", nargs="*", metavar="SANDBOX", help="ids, or beginnings of ids")
-    parser.add_argument("--all", action="store_true", help="every sandbox of this user")
+    parser.add_flag("--all", "every sandbox of this user")
     return parser
 
 

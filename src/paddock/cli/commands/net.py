@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from paddock.cli.render.network_data import Wanted
+    from paddock.cli.render.network import Wanted
 
 
 def main(words: list[str]) -> int:
@@ -17,8 +17,7 @@ def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.cli.render.network import write_json, write_text
-        from paddock.cli.render.network_data import Scan
+        from paddock.cli.render.network import Scan, write_json, write_text
         from paddock.journal.log import RunLog
 
         wanted = _wanted(options)
@@ -32,16 +31,16 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock net", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--blocked", action="store_true", help="what was refused, with the reasons")
+    parser.add_run()
+    parser.add_flag("--blocked", "what was refused, with the reasons")
     parser.add_argument("--host", metavar="H", help="of one host, or *.example.com")
     parser.add_argument("--kind", metavar="KINDS", help="http, connect, dns, model; several with ,")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_json("one JSON object a line")
     return parser
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    from paddock.cli.render.network_data import Wanted
+    from paddock.cli.render.network import Wanted
     from paddock.journal.traffic import KINDS
     from paddock.model.action import Kind
     from paddock.model.errors import InvalidInput

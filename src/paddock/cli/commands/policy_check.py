@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
+from paddock.model.errors import HostCannot, PaddockError
 
 if TYPE_CHECKING:
     from paddock.policy.lint import Finding
@@ -45,8 +48,6 @@ def _findings(text: str, path: Path) -> list[Finding]:
 
     found = check(text, str(path))
     if path != STDIN and not any(one.level is Level.ERROR for one in found):
-        from paddock.cli.commands.policy_world import world_findings
-
         found = [*found, *_replay_findings(text, path), *world_findings(text, path)]
     return found
 
@@ -142,3 +143,28 @@ def print_schema(options: argparse.Namespace) -> int:
 
     say(json.dumps(json_schema(), indent=2))
     return 0
+
+
+def world_findings(text: str, path: Path) -> Iterator[Finding]:
+    """Makes each stand-in of a file that is well otherwise, with its seed, and forgets it."""
+    from paddock.policy.file import read_draft
+    from paddock.policy.lint import Finding
+    from paddock.policy.review import Level
+    from paddock.world.world import World
+
+    draft = read_draft(text, path.name)
+    world, project = draft.terms.world, path.absolute().parent
+    for number, one in enumerate(world.stand_ins if world is not None else ()):
+        assert world is not None
+        with tempfile.TemporaryDirectory(prefix="paddock-check-") as scratch:
+            alone = replace(world, stand_ins=(one,))
+            try:
+                made = World.open(Path(scratch) / str(number), "check", alone, project)
+            except PaddockError as error:
+                place = draft.document.place(("world", one.place))
+                # What this machine lacks, another one may have.
+                level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
+                yield Finding(level, None, "invalid", place.line, place.column, error.message,
+                              error.hint)  # fmt: skip
+            else:
+                asyncio.run(made.close())

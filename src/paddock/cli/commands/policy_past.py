@@ -110,7 +110,7 @@ def _directories(options: argparse.Namespace) -> list[Path]:
         if options.since:
             raise InvalidInput("--since: goes with --agent or --all")
         return list(dict.fromkeys(find_journal(word) for word in options.runs))
-    from paddock.cli.render.times import since
+    from paddock.cli.render.units import since
     from paddock.state.home import Home
 
     since_us = since(options.since) if options.since else 0

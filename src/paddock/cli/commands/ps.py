@@ -12,8 +12,8 @@ from paddock.cli.render.table import age, line_width, table
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock ps", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON array")
-    parser.add_argument("--quiet", "-q", action="store_true", help="ids alone")
+    parser.add_json("one JSON array")
+    parser.add_flag("--quiet", "-q", "ids alone")
     return parser
 
 

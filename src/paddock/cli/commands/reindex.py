@@ -29,5 +29,5 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock reindex", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser

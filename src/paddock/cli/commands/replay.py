@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paddock.cli.commands.run import split_command
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
 
@@ -92,23 +92,19 @@ def _beside_text(result: FinishedRun) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def add_beside(parser: argparse.ArgumentParser) -> None:
+def add_beside(parser: CommandParser) -> None:
     """What is no part of what the agent does, while its past is lived through."""
-    parser.add_argument(
+    parser.add_texts(
         "--beside",
-        action="append",
-        default=[],
         metavar="PATTERN",
         help="what goes on by the clock: 'POST collector.example/v1/traces'",
     )
-    parser.add_argument(
-        "--no-beside", action="store_true", help="neither what is usual nor what the file says"
-    )
+    parser.add_flag("--no-beside", "neither what is usual nor what the file says")
 
 
-def add_patience(parser: argparse.ArgumentParser) -> None:
+def add_patience(parser: CommandParser) -> None:
     """For what has to come first, while a past is lived through."""
-    from paddock.cli.render.numbers import seconds
+    from paddock.cli.arguments import seconds
 
     parser.add_argument(
         "--patience",
@@ -128,18 +124,16 @@ def make_parser() -> CommandParser:
         description=__doc__,
         usage="paddock replay RUN [--policy FILE] [--agent [OPTIONS] [-- COMMAND ...]]",
     )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument("--policy", metavar="FILE", help="what another file would have decided")
-    parser.add_argument("--agent", action="store_true", help="run the agent again")
+    parser.add_flag("--agent", "run the agent again")
     parser.add_argument(
         "--on-divergence",
         default="stop",
         metavar="MODE",
         help="stop, block what is not in the record, or go on live",
     )
-    parser.add_argument(
-        "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
-    )
+    parser.add_texts("--vary", metavar="AT=AS", help="what may differ: body.id=uuid")
     add_beside(parser)
     add_patience(parser)
     parser.add_argument(
@@ -147,6 +141,6 @@ def make_parser() -> CommandParser:
     )
     add_env(parser)
     add_trust(parser)
-    parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_flag("--quiet", "-q", "the agent's output alone")
+    parser.add_json("for programs")
     return parser

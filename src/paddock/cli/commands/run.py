@@ -209,7 +209,7 @@ def _status(result: FinishedRun) -> int:
         print(f"paddock: the agent was not started: {result.error}", file=sys.stderr)
         return result.not_started
     if result.limit is not None:
-        from paddock.cli.render.limits import limit_text
+        from paddock.cli.render.units import limit_text
 
         elsewhere = ", or in the paddock file"
         text = limit_text(result.limit, result.limits, "--set sandbox.limits.", elsewhere)
@@ -292,22 +292,18 @@ def faults_from(texts: list[str]) -> Any:
     return found
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: CommandParser) -> None:
     """What replay and fork take as well."""
     from paddock.cli.trust_prompt import add_trust
     from paddock.model.action import Stage
 
     parser.add_argument("--stage", choices=[stage.value for stage in Stage], metavar="S",
                         help="observe, draft, approve, narrow or broad")  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="another value in the file"
-    )
-    parser.add_argument(
-        "--fault", action="append", default=[], metavar="F", help="a set (flaky) or one as YAML"
-    )
+    parser.add_texts("--set", metavar="KEY=VALUE", help="another value in the file")
+    parser.add_texts("--fault", metavar="F", help="a set (flaky) or one as YAML")
     add_trust(parser)
-    parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    parser.add_flag("--quiet", "-q", "the agent's output alone")
+    parser.add_json("one JSON object at the end")
 
 
 def make_parser() -> CommandParser:
@@ -321,7 +317,7 @@ def make_parser() -> CommandParser:
         "--file", "-f", metavar="FILE", help="the paddock file (default: paddock.yaml)"
     )
     parser.add_argument("--isolation", metavar="I", help="container (the one there is)")
-    parser.add_argument("--offline", action="store_true", help="stand-ins only: nothing goes out")
+    parser.add_flag("--offline", "stand-ins only: nothing goes out")
     add_env(parser)
     parser.add_argument("--seed", metavar="S", help="of all chance inside (default: a new one)")
     parser.add_argument("--timeout", metavar="T", help="the agent ends after this (default: 1h)")
@@ -337,13 +333,11 @@ def _is_ready() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def add_env(parser: argparse.ArgumentParser) -> None:
+def add_env(parser: CommandParser) -> None:
     """Variables for the agent; of a replay or a fork, those that the recorded run was given."""
-    parser.add_argument(
+    parser.add_texts(
         "--env",
         "-e",
-        action="append",
-        default=[],
         metavar="NAME[=VALUE]",
         help="a variable for the agent (a NAME alone: yours); its value is not recorded",
     )

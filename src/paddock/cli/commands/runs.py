@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _say(index: Index, options: argparse.Namespace) -> None:
 
     runs = _chosen(index, options)
     if options.tree:
-        from paddock.cli.render.runs_tree import branch_json, branches, tree_table
+        from paddock.cli.render.runs import branch_json, branches, tree_table
 
         tree = branches(runs, index)
         if options.json:
@@ -89,7 +89,7 @@ def duration_us(run: RunRow) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import count
+    from paddock.cli.arguments import count
 
     parser = CommandParser(prog="paddock runs", description=__doc__)
     parser.add_argument("--agent", metavar="A", help="of one agent")
@@ -98,13 +98,13 @@ def make_parser() -> CommandParser:
     how_many.add_argument("--limit", "-n", type=count, metavar="N",
                           help=f"at most so many (default: {LISTED})")  # fmt: skip
     how_many.add_argument("--all", action="store_true", help="all, however many")
-    parser.add_argument("--tree", action="store_true", help="forks and replays below their origin")
-    parser.add_argument("--json", action="store_true", help="one JSON array")
+    parser.add_flag("--tree", "forks and replays below their origin")
+    parser.add_json("one JSON array")
     commands = parser.add_subparsers(dest="action", metavar="COMMAND")
     remove = commands.add_parser("remove", help="take runs away for good, with all that is theirs")
-    remove.add_argument("run", metavar="RUN", nargs="*", help=RUN_HELP)
+    remove.add_run(nargs="*")
     remove.add_argument("--older", metavar="TIME", help="all that ended before: 30d, or a date")
-    remove.add_argument("--yes", action="store_true", help="do not ask")
+    remove.add_flag("--yes", "do not ask")
     remove.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
                         help="one JSON object")  # fmt: skip
     return parser
@@ -115,7 +115,7 @@ def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
 
     from paddock.cli.journals import newest_first
     from paddock.cli.output import warn
-    from paddock.cli.render.times import since
+    from paddock.cli.render.units import since
 
     since_us = since(options.since) if options.since else 0
     runs = newest_first(index, agent=options.agent, since_us=since_us)

@@ -42,7 +42,7 @@ def remove(options: argparse.Namespace) -> int:
 
 
 def _older(text: str, rows: Sequence[RunRow]) -> list[Path]:
-    from paddock.cli.render.times import since
+    from paddock.cli.render.units import since
 
     before = since(text, "--older")
     return [

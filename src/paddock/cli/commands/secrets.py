@@ -30,7 +30,7 @@ def make_parser() -> CommandParser:
     taken = commands.add_parser("revoke", help="take a secret from every running sandbox")
     taken.add_argument("name", metavar="NAME", help="as in the paddock file")
     for one in (shown, taken):
-        one.add_argument("--json", action="store_true", help="for programs")
+        one.add_json("for programs")
     return parser
 
 

@@ -20,7 +20,7 @@ def make_parser() -> CommandParser:
     create.add_argument("sandbox", metavar="SANDBOX", help="the id of a running one")
     create.add_argument("--name", help="for --snapshot NAME, instead of the id")
     shown = commands.add_parser("list", help="all of this user")
-    shown.add_argument("--json", action="store_true", help="one JSON array")
+    shown.add_json("one JSON array")
     for name, what in (("verify", "check every byte of one"), ("remove", "remove one")):
         below = commands.add_parser(name, help=what)
         below.add_argument("snapshot", metavar="SNAPSHOT", help="its name or id")

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def open_view(directory: Path, at: int | None = None) -> View:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
+    from paddock.cli.arguments import step
 
     parser = CommandParser(prog="paddock step", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument(
         "--at", type=step, metavar="K", help="begin with this step (default: the first)"
     )

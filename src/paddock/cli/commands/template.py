@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli.arguments import count, size
 from paddock.cli.output import say_none
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.numbers import count, size
 from paddock.cli.render.table import age, line_width, table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def make_parser() -> CommandParser:
         help="how many files it may have (default: one for each 256 bytes, from 200000 to 2000000)",
     )  # fmt: skip
     shown = commands.add_parser("list", help="those that were added")
-    shown.add_argument("--json", action="store_true", help="one JSON array")
+    shown.add_json("one JSON array")
     remove = commands.add_parser("remove", help="remove one")
     remove.add_argument("name", metavar="TEMPLATE", help="its name")
     return parser

@@ -52,15 +52,16 @@ def make_parser() -> CommandParser:
                         help="files, or directories to look in (this one)")  # fmt: skip
     parser.add_argument("-j", "--jobs", type=_jobs, default=None, metavar="N",
                         help="so many at a time (default: one for each core)")  # fmt: skip
-    parser.add_argument("-k", "--filter", metavar="WORDS", action="append", default=[],
-                        help="only cases whose name or file has these words")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="the cases, without running them")
-    parser.add_argument("--fail-fast", action="store_true", help="begin nothing after a failure")
-    parser.add_argument("--offline", action="store_true", help="only stand-ins can be reached")
+    parser.add_texts(
+        "-k", "--filter", metavar="WORDS", help="only cases whose name or file has these words"
+    )
+    parser.add_flag("--list", "the cases, without running them")
+    parser.add_flag("--fail-fast", "begin nothing after a failure")
+    parser.add_flag("--offline", "only stand-ins can be reached")
     add_trust(parser)
     parser.add_argument("--junit", metavar="FILE", help="the results as JUnit XML")
     parser.add_argument("--html", metavar="FILE", help="the results as a page")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser
 
 
@@ -95,7 +96,7 @@ def _list(cases: list[Prepared], *, is_json: bool) -> int:
 
 
 def _play(cases: list[Prepared], options: argparse.Namespace) -> list[CaseResult]:
-    from paddock.cli.render.scenario_progress import Progress
+    from paddock.cli.render.scenarios import Progress
     from paddock.run.scenarios.play import Play, run_case
 
     total = sum(one.case.scenario.repeat for one in cases)

@@ -26,10 +26,10 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock trust", description=__doc__)
     parser.add_argument("file", nargs="?", default="paddock.yaml", metavar="FILE",
                         help="the paddock file")  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="agree without being asked")
-    parser.add_argument("--list", action="store_true", help="what was agreed to")
+    parser.add_flag("--yes", "agree without being asked")
+    parser.add_flag("--list", "what was agreed to")
     parser.add_argument("--revoke", metavar="FILE", help="forget all that was agreed to for a file")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_json("for programs")
     return parser
 
 
@@ -58,7 +58,7 @@ def _agree(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.render.times import clock
+    from paddock.cli.render.units import clock
     from paddock.state.home import Home
     from paddock.state.trusted_files import TrustedFiles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -38,15 +38,13 @@ def make_parser() -> CommandParser:
         description=__doc__,
         epilog="Ends with 1 when the agent acted twice, hammered, or left data corrupted.",
     )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument(
+    parser.add_run()
+    parser.add_texts(
         "--person",
         metavar="NAME",
-        action="append",
-        default=[],
         help="a tool or host by which the agent reaches a person; * matches; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser
 
 

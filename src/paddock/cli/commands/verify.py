@@ -60,8 +60,8 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--head", type=Path, metavar="FILE", help="a head that was saved earlier")
     parser.add_argument("--save-head", type=Path, metavar="FILE", help="save the last signed head")
-    parser.add_argument("--closed", action="store_true", help="the run has ended, so it has an end")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_flag("--closed", "the run has ended, so it has an end")
+    parser.add_json()
     return parser
 
 
@@ -219,7 +219,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
-    from paddock.cli.render.step_data import record_json, stored_body
+    from paddock.cli.render.steps import record_json, stored_body
     from paddock.journal.prove import is_complete
 
     return {
@@ -235,8 +235,7 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
-    from paddock.cli.render.step_data import stored_body
-    from paddock.cli.render.steps import record_lines
+    from paddock.cli.render.steps import record_lines, stored_body
     from paddock.journal.prove import is_complete
     from paddock.model.plain import plain
 

@@ -19,7 +19,7 @@ def make_parser() -> CommandParser:
     create.add_argument("name", metavar="NAME", help="its name")
     create.add_argument("--quota", default="1GiB", help="how much it may hold")
     shown = commands.add_parser("list", help="all of this user")
-    shown.add_argument("--json", action="store_true", help="one JSON array")
+    shown.add_json("one JSON array")
     remove = commands.add_parser("remove", help="remove one and all in it")
     remove.add_argument("name", metavar="VOLUME", help="its name")
     return parser

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 
 if TYPE_CHECKING:
@@ -40,29 +40,34 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock world", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     listed = commands.add_parser("list", help="services: of a run, or all that are built in")
-    listed.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
+    listed.add_run(nargs="?")
     show = commands.add_parser("show", help="what is in them")
     show.add_argument("--step", metavar="K", help="as it was after this step")
     diff = commands.add_parser("diff", help="what is otherwise than it was, field by field")
     diff.add_argument("--step", metavar="A..B", help="what these steps changed; also K, A.. or ..B")
-    diff.add_argument("--full", action="store_true", help="also what a stand-in only remembers by")
+    diff.add_flag("--full", "also what a stand-in only remembers by")
     reset = commands.add_parser("reset", help="of one that goes on: back to the beginning")
-    reset.add_argument("--force", action="store_true", help="yes, while it goes on")
+    reset.add_flag("--force", "yes, while it goes on")
     commands.add_parser("check", parents=[world_check.make_parser()], add_help=False,
                         help="how true a stand-in is")  # fmt: skip
     for one in (show, diff, reset):
-        one.add_argument("run", metavar="RUN", help=RUN_HELP)
+        one.add_run()
         one.add_argument("service", metavar="SERVICE", nargs="?",
                          help="one only: its name, host, or host:port")  # fmt: skip
     for one in (listed, show, diff, reset):
-        one.add_argument("--json", action="store_true", help="for programs")
+        one.add_json("for programs")
     return parser
 
 
 def _list(options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json
-    from paddock.cli.render.world import built_in_lines, service_table
-    from paddock.cli.render.world_data import built_in, faults_by_host, row_of
+    from paddock.cli.render.world import (
+        built_in,
+        built_in_lines,
+        faults_by_host,
+        row_of,
+        service_table,
+    )
 
     if options.run is None:
         known = built_in()
@@ -83,8 +88,7 @@ def _list(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json
-    from paddock.cli.render.world import state_lines
-    from paddock.cli.render.world_data import state_after
+    from paddock.cli.render.world import state_after, state_lines
 
     step = None if options.step is None else _one_step(options.step)
     home, run = _found(options.run, is_quiet=options.json)
@@ -103,8 +107,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _diff(options: argparse.Namespace) -> None:
     from paddock.cli.output import is_coloured, say, say_json
-    from paddock.cli.render.world import difference_lines
-    from paddock.cli.render.world_data import differences
+    from paddock.cli.render.world import difference_lines, differences
 
     first, last = (None, None) if options.step is None else _some_steps(options.step)
     home, run = _found(options.run, is_quiet=options.json)

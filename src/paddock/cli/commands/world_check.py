@@ -53,13 +53,19 @@ def make_parser() -> CommandParser:
     parser.add_argument("--host", metavar="NAME", help="of the recording, if it has several")
     parser.add_argument("--seed", metavar="FILE", help="what the stand-in begins with")
     parser.add_argument("--spec", metavar="FILE", help="the document of an openapi stand-in")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
-                        help="another word of the stand-in; lists and numbers as JSON")  # fmt: skip
-    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE",
-                        help="sent with each request; env:VAR at its end is the value of a"
-                        " variable, which only the real host gets")  # fmt: skip
+    parser.add_texts(
+        "--option",
+        metavar="NAME=VALUE",
+        help="another word of the stand-in; lists and numbers as JSON",
+    )
+    parser.add_texts(
+        "--header",
+        metavar="NAME: VALUE",
+        help="sent with each request; env:VAR at its end is the value of a"
+        " variable, which only the real host gets",
+    )
     parser.add_argument("--min", type=float, metavar="N", help="end with 1 below this number")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_json("for programs")
     return parser
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.cli.render.cells import cut
-from paddock.cli.render.numbers import thousands
+from paddock.cli.render.units import thousands
 from paddock.journal.calls import MAX_CALL, call_words
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.action import Effect, Kind

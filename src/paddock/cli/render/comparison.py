@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from paddock.cli.render.cells import cut, fit, labelled, paint
 from paddock.cli.render.table import table
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.cli.render.world import inner_lines
 from paddock.model.plain import plain
 from paddock.model.plural import many

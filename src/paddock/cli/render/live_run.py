@@ -17,7 +17,6 @@ from typing import Any
 
 from paddock.cli.render.calls import call_summary, short_call_text
 from paddock.cli.render.live_steps import Rate, Steps
-from paddock.cli.render.numbers import thousands, usd_text
 from paddock.cli.render.run_lines import (
     Manner,
     alert_line,
@@ -27,7 +26,7 @@ from paddock.cli.render.run_lines import (
     step_lines,
 )
 from paddock.cli.render.screen import Screen
-from paddock.cli.render.times import took
+from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.events import Alert, Answered, Asked, Configured, Record, Settled
 from paddock.model.plain import plain
 from paddock.model.plural import many

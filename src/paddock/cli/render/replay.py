@@ -17,7 +17,7 @@ from paddock.cli.output import counts, is_coloured, say
 from paddock.cli.render.cells import cut
 from paddock.cli.render.run_lines import Manner, alert_line, step_lines
 from paddock.cli.render.table import line_width
-from paddock.cli.render.times import offset
+from paddock.cli.render.units import offset
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Alert, Marked, PromptReported, Record, WentLive
 from paddock.model.plain import plain

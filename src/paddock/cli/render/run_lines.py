@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.cli.render.calls import short_call_text
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, paint
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.journal.calls import detail_lines
 from paddock.model.action import Outcome, Verdict
 from paddock.model.events import Alert, Answered, Configured, RefusedAgain

@@ -6,15 +6,17 @@ Our lines go to the error output, so that the output of the agent stays clean fo
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from paddock.cli.output import discard
-from paddock.cli.render.terminal_filter import Harmless
 from paddock.model.events import Configured, Record
+from paddock.model.plain import plain
 
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
@@ -39,7 +41,7 @@ class Screen:
         self._streams = {"stdout": out, "stderr": err}
         # Of the streams that a person looks at, what could harm is taken out.
         watched = [name for name, stream in self._streams.items() if _is_tty(stream)]
-        self._harmless = {name: Harmless() for name in watched}
+        self._filters = {name: TerminalFilter() for name in watched}
         self._on_screen = {name for name in self._streams if self._shares(name)}
         self._progress = ""
         self._is_line_open = False  # of the agent, on the screen
@@ -62,8 +64,12 @@ class Screen:
 
     def pass_on(self, stream: str, data: bytes) -> None:
         """What the agent wrote, to where it belongs."""
-        harmless = self._harmless.get(stream)
-        shown = data if harmless is None else harmless.feed(data).encode("utf-8", "replace")
+        terminal_filter = self._filters.get(stream)
+        shown = (
+            data
+            if terminal_filter is None
+            else terminal_filter.feed(data).encode("utf-8", "replace")
+        )
         self._pass(stream, shown)
 
     def line(self, text: str) -> None:
@@ -87,8 +93,8 @@ class Screen:
 
     def end(self) -> None:
         """What waited is written, and the cursor stands at the beginning of a line."""
-        for name, harmless in self._harmless.items():
-            self._pass(name, harmless.end().encode("utf-8", "replace"))
+        for name, terminal_filter in self._filters.items():
+            self._pass(name, terminal_filter.end().encode("utf-8", "replace"))
         self.hide()
         self._close_line()
 
@@ -106,9 +112,9 @@ class Screen:
             target.buffer.flush()
 
     def _close_line(self) -> None:
-        if any(one.is_coloured for one in self._harmless.values()) and self.is_terminal:
+        if any(one.is_coloured for one in self._filters.values()) and self.is_terminal:
             self._write(_PLAIN_COLOUR)
-            for one in self._harmless.values():
+            for one in self._filters.values():
                 one.is_coloured = False
         if self._is_line_open:
             self._write("\n")
@@ -155,7 +161,7 @@ class ForPrograms:
 
     def __init__(self) -> None:
         is_seen = sys.stderr.isatty()
-        self._harmless = {name: Harmless() for name in ("stdout", "stderr")} if is_seen else {}
+        self._filters = {name: TerminalFilter() for name in ("stdout", "stderr")} if is_seen else {}
 
     def began(self, run: str, configured: Configured) -> None:
         """Do nothing: the object has it."""
@@ -165,8 +171,8 @@ class ForPrograms:
 
     def said(self, stream: str, data: bytes) -> None:
         """Write to the error output, as it is unless a person looks at it."""
-        if stream in self._harmless:
-            data = self._harmless[stream].feed(data).encode()
+        if stream in self._filters:
+            data = self._filters[stream].feed(data).encode()
         with contextlib.suppress(OSError, ValueError):  # a reader that went away ends no run
             sys.stderr.flush()
             sys.stderr.buffer.write(data)
@@ -180,3 +186,40 @@ def _is_tty(stream: Any) -> bool:
     with contextlib.suppress(Exception):
         return bool(stream.isatty())
     return False
+
+
+_COLOUR = r"\x1b\[[0-9;:]{0,40}m"
+_PARTS = re.compile(rf"({_COLOUR}|[\n\r\t])")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")  # what may become a colour
+
+
+class TerminalFilter:
+    """One stream. What is not whole yet (a character, a colour) waits for the rest."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+        self.is_coloured = False  # whether a colour may still be on
+
+    def feed(self, data: bytes) -> str:
+        """What can be shown so far."""
+        text = self._rest + self._decoder.decode(data)
+        found = _UNFINISHED.search(text)
+        self._rest = found[0] if found else ""
+        return self._shown(text[: found.start()] if found else text)
+
+    def end(self) -> str:
+        """What waited in vain."""
+        text = self._rest + self._decoder.decode(b"", final=True)
+        self._rest = ""
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+            return text
+        parts = _PARTS.split(text)
+        if len(parts) > 1:
+            self.is_coloured = self.is_coloured or "\x1b[" in "".join(parts[1::2])
+        return "".join(
+            part if at % 2 else plain(part, len(part) + 1) for at, part in enumerate(parts)
+        )

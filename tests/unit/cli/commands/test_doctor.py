@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from paddock.cli.commands.doctor_door import NAME
+from paddock.cli.commands.doctor import NAME
 from unit.cli.past import paddock
 from unit.cli.terminals import INTERRUPT, in_terminal
 

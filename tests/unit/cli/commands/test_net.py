@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.cli.render import network_data as net_data
-from paddock.cli.render.network import Columns, row_of, size
-from paddock.cli.render.network_data import Scan, Wanted
+from paddock.cli.render.network import Columns, Scan, Wanted, row_of, size
 from paddock.journal.log import RunLog
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.journal.writer import Journal

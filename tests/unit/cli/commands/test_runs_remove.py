@@ -93,7 +93,7 @@ def test_older_ones_go_but_for_those_that_younger_ones_come_from(
     write_run(home, "fork", [tool("x")], opened=fork_of("root", 2))
     assert call("runs", "remove", "--older", "30d", "--yes").out == "removed 0 runs\n"
     rows = {one["run"]: one["ended_at"] for one in call("runs", "--json").json}
-    monkeypatch.setattr("paddock.cli.render.times.since", lambda *_: rows["fork"])
+    monkeypatch.setattr("paddock.cli.render.units.since", lambda *_: rows["fork"])
     said = call("runs", "remove", "--older", "1h", "--yes")
     assert said.out == "removed 1 run\n" and "root stays: fork" in said.err
     assert names(call) == {"root", "fork"}

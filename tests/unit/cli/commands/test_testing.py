@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.commands.test import main
-from paddock.cli.render.scenario_progress import Progress
-from paddock.cli.render.scenarios import result_lines, results_json
+from paddock.cli.render.scenarios import Progress, result_lines, results_json
 from paddock.model.errors import InvalidInput
 from paddock.run.scenarios.checks import Failure
 from paddock.run.scenarios.play import Attempt, CaseResult

@@ -11,8 +11,7 @@ import pytest
 
 from cases import for_each
 from paddock.cli.main import _run
-from paddock.cli.render.world import difference_lines
-from paddock.cli.render.world_data import Difference, FieldDiff
+from paddock.cli.render.world import Difference, FieldDiff, difference_lines
 from paddock.world.changes import Change
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said

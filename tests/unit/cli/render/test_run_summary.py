@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.render.numbers import thousands, usd_text
 from paddock.cli.render.run_lines import Manner
 from paddock.cli.render.run_summary import summary_lines
+from paddock.cli.render.units import thousands, usd_text
 from paddock.model.events import Alert, AnyEvent, FilesRecorded, WorldEnded
 from paddock.run.report import report_of
 from unit.cli.conftest import Call
