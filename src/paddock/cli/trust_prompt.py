@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from paddock.model.plain import plain
+
 if TYPE_CHECKING:
     from paddock.cli.parser import CommandParser
     from paddock.doors.trust import Request, Trust
@@ -40,7 +42,6 @@ def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | No
 
 def ask(path: str, requests: Sequence[Request]) -> bool:
     """Show what a file asks for, and return what the person says."""
-    from paddock.model.plain import plain
 
     lines = [f"{plain(path, 4096)} asks for this on your machine:"]
     lines += [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests]

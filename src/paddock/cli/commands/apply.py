@@ -15,7 +15,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.model.errors import Conflict, InvalidInput
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -32,8 +35,6 @@ _SHORT_ID = 10
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -46,7 +47,6 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-
     parser = CommandParser(prog="paddock apply", description=__doc__)
     parser.add_run()
     parser.add_argument("paths", metavar="PATH", nargs="*",
@@ -72,10 +72,8 @@ def make_parser() -> CommandParser:
 def _signed_records(directory: Path, to: str | None, step: int | None) -> Covered | None:
     """A journal names what of this host is written, so only what this home has signed counts. One
     that lies elsewhere may have been written by anybody, and needs --to."""
-    from paddock.cli.output import warn
     from paddock.gate.signed_journals import check_step_signed, check_trusted
     from paddock.journal.log import RunLog
-    from paddock.model.errors import InvalidInput
     from paddock.state.home import Home
 
     home = Home.find()
@@ -96,9 +94,6 @@ def _signed_records(directory: Path, to: str | None, step: int | None) -> Covere
 
 def _bring(found: RunChanges, options: argparse.Namespace) -> int:
     """Make the agent's commits a branch of the user's repository."""
-    from paddock.cli.output import say, say_json
-    from paddock.model.errors import InvalidInput
-    from paddock.model.plain import plain
     from paddock.run.commits import BranchRequest, bring_commits
 
     if options.paths:
@@ -121,9 +116,6 @@ def _bring(found: RunChanges, options: argparse.Namespace) -> int:
 
 
 def _apply(found: RunChanges, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json, warn
-    from paddock.model.plain import plain
-
     for remark in found.remarks:
         warn(remark)
     chosen, named = _chosen(found, options)
@@ -162,8 +154,6 @@ def _apply(found: RunChanges, options: argparse.Namespace) -> int:
 
 def _chosen(found: RunChanges, options: argparse.Namespace) -> tuple[list[Changed], frozenset[str]]:
     """Return what was named, or all that can be written back; and the paths that were named."""
-    from paddock.model.errors import InvalidInput
-    from paddock.model.plain import plain
 
     if not options.paths:
         some = [one for one in found.changed if options.to or one.place.source is not None]
@@ -211,8 +201,6 @@ def _consent(place: Place, named: frozenset[str], agreed: frozenset[str] = froze
 
 def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]:
     """Return those of the held files that a person wants all the same."""
-    from paddock.cli.output import say
-    from paddock.model.plain import plain
     from paddock.state.obeyed import Protection
 
     asked = [
@@ -230,8 +218,6 @@ def _agreed(chosen: list[Changed], held: Mapping[str, Obeyed]) -> frozenset[str]
 
 
 def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
-    from paddock.model.errors import InvalidInput
-
     places = {one.place.target for one in chosen}
     if options.to and len(places) > 1:
         raise InvalidInput(f"--to: the changes are of {len(places)} places: {', '.join(places)}",
@@ -241,8 +227,6 @@ def _check_places(chosen: list[Changed], options: argparse.Namespace) -> None:
 
 
 def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None:
-    from paddock.model.errors import Conflict
-    from paddock.model.plain import plain
     from paddock.state.obeyed import is_in_repository
 
     conflicts = [one for one in chosen if one.conflict]
@@ -259,16 +243,12 @@ def _check_conflicts(chosen: list[Changed], options: argparse.Namespace) -> None
 
 
 def _check_person(options: argparse.Namespace) -> None:
-    from paddock.model.errors import InvalidInput
-
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")
 
 
 def _is_confirmed(found: RunChanges, chosen: list[Changed], options: argparse.Namespace) -> bool:
     from paddock.cli.commands.changes import folded_lines
-    from paddock.cli.output import say
-    from paddock.model.plain import plain
 
     say("\n".join(folded_lines(found, chosen)))
     where = ", ".join(_where(chosen, options))
@@ -343,7 +323,5 @@ def _as_json(path: str, one: Applied) -> dict[str, str | None]:
 
 
 def _line(path: str, one: Applied) -> str:
-    from paddock.model.plain import plain
-
     why = f": {plain(one.why, 400)}" if one.why else ""
     return f"{one.status:8}  {one.kind:8}  {plain(path, 4096)}{why}"

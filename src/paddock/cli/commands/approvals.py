@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import first_or_late
+from paddock.cli.output import first_or_late, say, say_none
 from paddock.cli.parser import CommandParser
 from paddock.cli.policy_file import read_policy
 from paddock.gate.editing import check_decision, check_editable, check_fields
 from paddock.gate.proposals import asked_action
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.sizes import parse_duration
 
 if TYPE_CHECKING:
     from paddock.gate.approvals import Approval, Approvals
@@ -75,7 +76,6 @@ def _list_options(parser: CommandParser, *, is_top: bool = False) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_none
     from paddock.cli.render.approvals import approvals_table, watch
     from paddock.gate.approvals import PENDING
 
@@ -93,7 +93,6 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say
     from paddock.cli.render.approvals import approval_text
 
     approvals = _approvals()
@@ -191,10 +190,8 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stats(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_none
     from paddock.cli.render.approvals import statistics_json, statistics_table
     from paddock.gate.statistics import rule_statistics
-    from paddock.model.sizes import parse_duration
 
     window_s = parse_duration(options.since, "--since") if options.since else None
     found = rule_statistics(_approvals(), agent=options.agent, window_s=window_s)
@@ -208,7 +205,6 @@ def _stats(options: argparse.Namespace) -> int:
 
 
 def _proposals(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say_none
     from paddock.cli.render.approvals import proposals_json
     from paddock.gate.proposals import Proposals
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.output import counts, say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.model.errors import NotFound, PaddockError
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,8 +19,6 @@ _MAX_LINE = 2000  # of a patch on a terminal
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import say, say_json, sentences
-
     options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -35,7 +36,6 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-
     parser = CommandParser(prog="paddock changes", description=__doc__)
     parser.add_run()
     parser.add_step("as it was before this step")
@@ -46,8 +46,6 @@ def make_parser() -> CommandParser:
 
 def change_lines(found: RunChanges) -> list[str]:
     """Return a line for each change, with what is to be said of it, and the counts."""
-    from paddock.cli.output import counts
-    from paddock.model.plain import plain
     from paddock.state.obeyed import is_in_repository
 
     lines = folded_lines(found, found.changed)
@@ -63,7 +61,6 @@ def change_lines(found: RunChanges) -> list[str]:
 
 def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
     """Return a line for each of the changes; what lies in a repository is one line."""
-    from paddock.model.plain import plain
     from paddock.state.obeyed import is_in_repository
 
     inner = [one for one in changed if is_in_repository(one.change.path)]
@@ -75,7 +72,6 @@ def folded_lines(found: RunChanges, changed: Sequence[Changed]) -> list[str]:
 
 def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
     """`modified  /srv/app/.git (14 files: 2 commits on main)`."""
-    from paddock.model.plain import plain
     from paddock.state.obeyed import repository_path
 
     repositories: dict[tuple[Place, str], list[Changed]] = {}
@@ -91,8 +87,6 @@ def _repository_lines(found: RunChanges, inner: list[Changed]) -> Iterator[str]:
 
 def _commits(found: RunChanges) -> str:
     """Return what the agent committed on the branch that it was on, as far as that can be told."""
-    from paddock.model.errors import NotFound, PaddockError
-    from paddock.model.plain import plain
     from paddock.run.commits import commits_of
 
     try:
@@ -144,8 +138,6 @@ def _warning(one: Changed) -> str:
 def _write_patch(found: RunChanges) -> int:
     """Write the patch, byte for byte; on a terminal with what would act on it spelled out. What is
     not in it is said on the error output, so that the output is a patch and nothing else."""
-    from paddock.cli.output import say, warn
-    from paddock.model.plain import plain
     from paddock.run.patch import ProjectPatch
 
     patch = ProjectPatch(found)

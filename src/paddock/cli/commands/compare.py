@@ -6,12 +6,11 @@ import argparse
 import shutil
 from pathlib import Path
 
+from paddock.cli.output import is_coloured, say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     parser = make_parser()
     options = parser.parse_intermixed_args(words)
     if not options.others:
@@ -37,7 +36,6 @@ def make_parser() -> CommandParser:
 
 def _compare(options: argparse.Namespace) -> None:
     from paddock.cli.journals import find_journal
-    from paddock.cli.output import is_coloured, say, say_json, write_pieces
     from paddock.cli.render.comparison import comparison_lines
     from paddock.run.compare.comparison import compare
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import is_coloured, say_json, sentences
 from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ _THINK_S = 0.6  # a person who answers at once is not seen
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import is_coloured, say_json, sentences
-
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.render.demo import Page

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import line_width, table
+from paddock.model.sizes import format_size
 
 
 def make_parser() -> CommandParser:
@@ -13,9 +16,6 @@ def make_parser() -> CommandParser:
 
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
-    from paddock.cli.output import say, say_json, sentences, warn
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.sizes import format_size
     from paddock.run.disk_use import disk_use
     from paddock.run.garbage import find_garbage
     from paddock.state.home import Home

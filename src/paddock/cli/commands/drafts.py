@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import first_or_late
+from paddock.cli.output import first_or_late, say, say_none
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import age, line_width, table
 from paddock.cli.trust_prompt import add_trust
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
@@ -66,8 +68,6 @@ def make_parser() -> CommandParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_none
-
     found = _drafts().all(run=options.run, state=None if options.all else "draft")
     if options.json:
         print(json.dumps([draft_as_json(one) for one in found]))
@@ -79,8 +79,6 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say
-
     draft = _drafts().get(options.id)
     say(json.dumps(draft_as_json(draft)) if options.json else _text(draft))
     return 0
@@ -126,8 +124,6 @@ def _table(found: list[Draft]) -> str:
     import time
 
     from paddock.cli.render.calls import call_summary
-    from paddock.cli.render.table import age, line_width, table
-    from paddock.model.plain import plain
 
     rows = [
         (

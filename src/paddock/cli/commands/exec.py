@@ -14,6 +14,7 @@ import msgspec
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trusted_policy
 from paddock.model.errors import CommandExitException, InvalidInput
 from paddock.model.spec import Limits
 
@@ -42,7 +43,6 @@ def make_parser() -> CommandParser:
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     from paddock.cli.own_sandbox import create_sandbox
-    from paddock.cli.trust_prompt import trusted_policy
     from paddock.doors.machine.sandbox import Sandbox
 
     command = options.command[1:] if options.command[:1] == ["--"] else options.command

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paddock.cli.output import sentences, write_pieces
 from paddock.cli.parser import CommandParser
 
 FORMATS = ("otel", "har", "jsonl", "csv")
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences, write_pieces
-
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal

@@ -6,7 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.output import say, say_json, sentences
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import line_width, table
+from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +20,6 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_intermixed_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -28,7 +30,6 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-
     parser = CommandParser(prog="paddock files", description=__doc__)
     parser.add_run()
     about = "a file, or a directory and all in it; whole, or from the project on"
@@ -40,11 +41,6 @@ def make_parser() -> CommandParser:
 
 
 def _list(directory: Path, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.errors import NotFound
-    from paddock.model.plain import plain
-
     store, tree = _recorded(directory, options.step)
     found = [one for one in store.entries(tree) if _is_wanted(one[0], options.path)]
     if options.path is not None and not found:
@@ -63,8 +59,6 @@ def _list(directory: Path, options: argparse.Namespace) -> int:
 
 
 def _cat(directory: Path, options: argparse.Namespace) -> int:
-    from paddock.model.errors import InvalidInput, NotFound
-    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if options.path is None:
@@ -89,7 +83,6 @@ def _inside(directory: Path, path: str | None) -> str | None:
         return path
     import posixpath
 
-    from paddock.model.errors import InvalidInput
     from paddock.run.changed import configuration_of
 
     project = configuration_of(directory).cwd
@@ -123,7 +116,6 @@ def _mode(node: Node) -> str:
 
 
 def _more(node: Node) -> str:
-    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if node.kind is NodeKind.SYMLINK:

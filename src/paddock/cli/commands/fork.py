@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.arguments import count
 from paddock.cli.commands.run import split_command
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trust_from
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.plain import plain
 
@@ -32,7 +34,6 @@ def main(words: list[str]) -> int:
 def _fork(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.commands.run import finish, recorded_policy, showing
     from paddock.cli.journals import find_journal
-    from paddock.cli.trust_prompt import trust_from
     from paddock.doors.terms import policy_of
     from paddock.doors.trust import check_trust
     from paddock.run.replay.fork import fork
@@ -94,7 +95,6 @@ def _number(text: str) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.arguments import count
     from paddock.cli.commands.replay import add_beside, add_patience
     from paddock.cli.commands.run import add_env, add_run_options
 

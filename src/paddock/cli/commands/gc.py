@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.model.sizes import format_size
 
 if TYPE_CHECKING:
     from paddock.run.garbage import Garbage
@@ -22,8 +24,6 @@ def make_parser() -> CommandParser:
 
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
-    from paddock.cli.output import say, say_json, sentences, warn
-    from paddock.model.sizes import format_size
     from paddock.run.garbage import find_garbage, remove_garbage
     from paddock.state.home import Home
 
@@ -46,7 +46,5 @@ def main(words: list[str]) -> int:
 
 
 def _text(found: Garbage) -> str:
-    from paddock.model.sizes import format_size
-
     size = format_size(found.size_bytes)
     return size if found.count is None else f"{found.count} unused, {size}"

@@ -12,8 +12,11 @@ from paddock.cli.parser import CommandParser
 from paddock.cli.project.inspection import Project, look
 from paddock.cli.project.paddock_file import paddock_file, service_keys
 from paddock.cli.project.scripts import Script
+from paddock.cli.render.cells import labelled
+from paddock.cli.render.table import line_width
 from paddock.doors.trust import remember
 from paddock.model.errors import InvalidInput
+from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 
 NAME = "paddock.yaml"
@@ -80,10 +83,6 @@ def _data(project: Project, path: Path) -> dict[str, object]:
 
 
 def _lines(project: Project, path: Path) -> list[str]:
-    from paddock.cli.render.cells import labelled
-    from paddock.cli.render.table import line_width
-    from paddock.model.plain import plain
-
     facts = [("found", ", ".join(project.languages))] if project.languages else []
     facts += [("uses", f"{u.service.name} ({u.package}, in {u.file})") for u in project.used]
     keys = list(service_keys(project))
@@ -115,8 +114,6 @@ def _lines(project: Project, path: Path) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    from paddock.model.plain import plain
-
     more = len(names) - _MAX_SHOWN
     shown = ", ".join(plain(name) for name in names[:_MAX_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import sentences
 from paddock.cli.parser import CommandParser
+from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.cli.render.network import Wanted
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -43,7 +43,6 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     from paddock.cli.render.network import Wanted
     from paddock.journal.traffic import KINDS
     from paddock.model.action import Kind
-    from paddock.model.errors import InvalidInput
     from paddock.model.hosts import HostPattern
 
     names = ",".join(KINDS) if options.kind is None else options.kind

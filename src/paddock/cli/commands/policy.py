@@ -7,6 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from paddock.cli.arguments import count
+from paddock.cli.output import sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.action import Stage
 
@@ -14,8 +16,6 @@ DEFAULT_FILE = Path("paddock.yaml")
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = _parsed(words)
     module, name = _COMMANDS[options.action]
     run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
@@ -86,8 +86,6 @@ def _add_explain(parser: CommandParser) -> None:
 
 
 def _add_replay(parser: CommandParser) -> None:
-    from paddock.cli.arguments import count
-
     parser.add_argument("file", type=Path, metavar="FILE", help="the candidate")
     parser.add_run("runs", nargs="*")
     parser.add_argument("--agent", metavar="A", help="all runs of one agent")
@@ -102,7 +100,6 @@ def _add_replay(parser: CommandParser) -> None:
 
 
 def _add_learn(parser: CommandParser) -> None:
-
     parser.add_run("runs", nargs="+")
     parser.add_argument(
         "--agent", metavar="NAME", help="the agent's name in the file (default: the run's)"

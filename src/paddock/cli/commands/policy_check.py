@@ -15,7 +15,8 @@ from msgspec.structs import asdict, replace
 
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
-from paddock.model.errors import HostCannot, PaddockError
+from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.policy.lint import Finding
@@ -54,7 +55,6 @@ def _findings(text: str, path: Path) -> list[Finding]:
 
 def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
     """Yield what the replay of a run would refuse under `replay.vary`."""
-    from paddock.model.errors import InvalidInput
     from paddock.policy.file import read_draft
     from paddock.policy.lint import Finding
     from paddock.policy.review import Level
@@ -72,8 +72,6 @@ def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
 
 
 def _line(name: str, one: Finding) -> str:
-    from paddock.model.plain import plain
-
     hint = f"\n  hint: {plain(one.hint)}" if one.hint else ""
     where = f"{name}:{one.line}:{one.column}"
     rule = f"{plain(one.rule_id, 80)}: " if one.rule_id else ""
@@ -131,8 +129,6 @@ def _tried(rule: Rule) -> Iterator[_Tried]:
 
 
 def _example_line(one: _Tried) -> str:
-    from paddock.model.plain import plain
-
     shown = plain(json.dumps(one.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
     line = f"{one.rule_id}: {one.should} {shown}"
     return f"ok    {line}" if one.why_not is None else f"FAIL  {line}: {plain(one.why_not)}"

@@ -11,6 +11,7 @@ from paddock.cli.output import say, say_json
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 from paddock.policy.explain import Explanation, explain
 from paddock.policy.reach import NETWORK_KINDS
@@ -21,7 +22,6 @@ _NO_NETWORK = "the file has no network section: a sandbox reaches nothing, whate
 
 def explain_action(options: argparse.Namespace) -> int:
     """The result first, then every rule and where it parted from the action."""
-    from paddock.model.plain import plain
 
     policy = read_policy(options.file, options.stage)
     spent = dict(_spent(text) for text in options.spent)

@@ -13,7 +13,9 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.journals import all_indexed, find_journal, newest_first
 from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
+from paddock.cli.render.table import line_width, table
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -160,8 +162,6 @@ def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
 
 def _say_changes(changes: list[Change], limit: int) -> None:
     from paddock.cli.render.calls import call_summary
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.plain import plain
 
     rows = [
         (

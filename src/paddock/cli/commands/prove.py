@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from paddock.cli.arguments import step
+from paddock.cli.output import sentences, write_pieces
 from paddock.cli.parser import CommandParser
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences, write_pieces
-
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -22,8 +22,6 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.arguments import step
-
     parser = CommandParser(prog="paddock prove", description=__doc__)
     parser.add_run()
     parser.add_argument("--step", type=step, required=True, metavar="K", help="the step")

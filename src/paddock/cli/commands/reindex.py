@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 
 def main(words: list[str]) -> int:
     from paddock.cli.journals import MAX_RUNS, open_index
-    from paddock.cli.output import say, say_json, sentences, warn
     from paddock.state.home import Home
 
     options = make_parser().parse_args(words)

@@ -7,9 +7,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from paddock.cli.arguments import seconds
 from paddock.cli.commands.run import split_command
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
 
@@ -40,7 +42,6 @@ def main(words: list[str]) -> int:
 def _play(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.commands.run import finish, past_options, recorded_policy, showing
     from paddock.cli.journals import find_journal
-    from paddock.cli.trust_prompt import trust_from
     from paddock.doors.trust import check_trust
     from paddock.run.replay.replay import replay
 
@@ -104,7 +105,6 @@ def add_beside(parser: CommandParser) -> None:
 
 def add_patience(parser: CommandParser) -> None:
     """For what has to come first, while a past is lived through."""
-    from paddock.cli.arguments import seconds
 
     parser.add_argument(
         "--patience",
@@ -117,7 +117,6 @@ def add_patience(parser: CommandParser) -> None:
 
 def make_parser() -> CommandParser:
     from paddock.cli.commands.run import add_env
-    from paddock.cli.trust_prompt import add_trust
 
     parser = CommandParser(
         prog="paddock replay",

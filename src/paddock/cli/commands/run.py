@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import ReaderGone, interrupted_without_reader, say_json
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput, OutOfSpace, PaddockError
 from paddock.model.sizes import parse_written_duration
 
@@ -47,7 +49,6 @@ def main(words: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace, command: list[str]) -> int:
-    from paddock.cli.trust_prompt import trust_from
     from paddock.run.order import order_of
     from paddock.run.session import run
 
@@ -135,7 +136,6 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
 
         yield ForPrograms()
         return
-    from paddock.cli.output import ReaderGone, interrupted_without_reader
     from paddock.cli.render.live_run import LiveText
 
     limits = ("memory", "time")
@@ -184,8 +184,6 @@ def finish(result: FinishedRun, options: argparse.Namespace, order: Order | None
     report = reported(result.directory)
     missing = () if order is None else _missing_variables(order)
     if options.json:
-        from paddock.cli.output import say_json
-
         variables = {} if order is None else {"not_passed": list(missing)}
         say_json({**report.as_json(), "error": result.error, **variables})
     else:
@@ -294,7 +292,6 @@ def faults_from(texts: list[str]) -> Any:
 
 def add_run_options(parser: CommandParser) -> None:
     """What replay and fork take as well."""
-    from paddock.cli.trust_prompt import add_trust
     from paddock.model.action import Stage
 
     parser.add_argument("--stage", choices=[stage.value for stage in Stage], metavar="S",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.arguments import count
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import line_width
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ LISTED = 20  # runs, if nobody asks for more
 
 def main(words: list[str]) -> int:
     from paddock.cli.journals import all_indexed
-    from paddock.cli.output import sentences, warn
     from paddock.state.home import Home
 
     options = make_parser().parse_args(words)
@@ -36,8 +38,6 @@ def main(words: list[str]) -> int:
 
 
 def _say(index: Index, options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
-
     runs = _chosen(index, options)
     if options.tree:
         from paddock.cli.render.runs import branch_json, branches, tree_table
@@ -51,7 +51,6 @@ def _say(index: Index, options: argparse.Namespace) -> None:
         say_json([run_json(run) for run in runs])
     elif runs:
         from paddock.cli.render.runs import run_table
-        from paddock.cli.render.table import line_width
 
         say(run_table(runs, line_width()))
 
@@ -89,8 +88,6 @@ def duration_us(run: RunRow) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.arguments import count
-
     parser = CommandParser(prog="paddock runs", description=__doc__)
     parser.add_argument("--agent", metavar="A", help="of one agent")
     parser.add_argument("--since", metavar="TIME", help="begun in the last 24h, 7d; or a date")
@@ -114,7 +111,6 @@ def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
     from paddock.cli.journals import newest_first
-    from paddock.cli.output import warn
     from paddock.cli.render.units import since
 
     since_us = since(options.since) if options.since else 0

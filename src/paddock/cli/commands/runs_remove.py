@@ -11,6 +11,7 @@ from pathlib import Path
 
 from paddock.cli.journals import all_indexed, find_journal, newest_first, state_of
 from paddock.cli.output import say, say_json, warn
+from paddock.cli.render.table import line_width
 from paddock.journal.index_rows import RunRow
 from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
@@ -61,7 +62,6 @@ def _is_confirmed(
     chosen: Sequence[Path], rows: Sequence[RunRow], options: argparse.Namespace
 ) -> bool:
     from paddock.cli.render.runs import run_table
-    from paddock.cli.render.table import line_width
 
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trusted_policy
 from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ def make_parser() -> CommandParser:
 
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
-    from paddock.cli.trust_prompt import trusted_policy
     from paddock.doors.machine.sandbox import Sandbox
 
     if not sys.stdin.isatty() or not sys.stdout.isatty():

@@ -6,7 +6,9 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say_none
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import table
 from paddock.model.sizes import format_size
 
 if TYPE_CHECKING:
@@ -50,9 +52,6 @@ def main(words: list[str]) -> int:
 
 
 def _show(infos: list[SnapshotInfo], *, is_json: bool) -> None:
-    from paddock.cli.output import say_none
-    from paddock.cli.render.table import table
-
     if is_json:
         print(json.dumps([_plain(info) for info in infos]))
     elif infos:

@@ -10,6 +10,8 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.cli.arguments import step
+from paddock.cli.output import sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound
 
@@ -20,8 +22,6 @@ _SIGNALLED = 128
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_args(words)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"paddock show {options.run} --step K prints one step"
@@ -51,8 +51,6 @@ def open_view(directory: Path, at: int | None = None) -> View:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.arguments import step
-
     parser = CommandParser(prog="paddock step", description=__doc__)
     parser.add_run()
     parser.add_argument(

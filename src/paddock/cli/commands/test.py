@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,11 +25,8 @@ MAX_JOBS = 64
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_intermixed_args(words)
     with sentences():
-        from paddock.cli.trust_prompt import trust_from
         from paddock.doors.trust import GIVEN
         from paddock.run.scenarios.discovery import find_scenarios
         from paddock.run.scenarios.preparation import prepare
@@ -45,8 +44,6 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.trust_prompt import add_trust
-
     parser = CommandParser(prog="paddock test", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO",
                         help="files, or directories to look in (this one)")  # fmt: skip
@@ -85,7 +82,6 @@ def _has(prepared: Prepared, word: str) -> bool:
 
 
 def _list(cases: list[Prepared], *, is_json: bool) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.scenarios import case_json, case_lines
 
     if is_json:
@@ -96,19 +92,17 @@ def _list(cases: list[Prepared], *, is_json: bool) -> int:
 
 
 def _play(cases: list[Prepared], options: argparse.Namespace) -> list[CaseResult]:
-    from paddock.cli.render.scenarios import Progress
+    from paddock.cli.render.scenarios import ScenarioProgress
     from paddock.run.scenarios.play import Play, run_case
 
     total = sum(one.case.scenario.repeat for one in cases)
-    with Progress(total, is_quiet=options.json) as progress:
+    with ScenarioProgress(total, is_quiet=options.json) as progress:
         jobs = options.jobs or min(os.cpu_count() or 1, MAX_JOBS)
         play = Play(run_case, progress.told, jobs, options.fail_fast)
         return play.through(cases)
 
 
 def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None:
-    from paddock.cli.output import write_pieces
-
     if options.junit:
         from paddock.run.scenarios.junit import junit_xml
 
@@ -120,7 +114,6 @@ def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None
 
 
 def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.scenarios import result_lines, results_json
     from paddock.run.scenarios.play import Standing
 

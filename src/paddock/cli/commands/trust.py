@@ -11,7 +11,9 @@ from typing import Any
 
 from paddock.cli.output import say, say_json, sentences
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import ask
 from paddock.model.errors import InvalidInput, NotTrusted
+from paddock.model.plain import plain
 
 
 def main(words: list[str]) -> int:
@@ -34,7 +36,6 @@ def make_parser() -> CommandParser:
 
 
 def _agree(options: argparse.Namespace) -> int:
-    from paddock.cli.trust_prompt import ask
     from paddock.doors.terms import load_file
     from paddock.doors.trust import remember, requests_of
 
@@ -96,6 +97,4 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _shown(text: str) -> str:
-    from paddock.model.plain import plain
-
     return plain(text, 1 << 20)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say, say_json, sentences
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import line_width, table
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -14,8 +17,6 @@ _WIDEST = 70
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_args(words)
     with sentences():
         from paddock.cli.journals import find_journal
@@ -49,8 +50,6 @@ def make_parser() -> CommandParser:
 
 
 def _write_json(report: Report) -> None:
-    from paddock.cli.output import say_json
-
     say_json({
         "verdicts": [one.as_json() for one in report.verdicts],
         "counts": dict(report.counts),
@@ -59,10 +58,6 @@ def _write_json(report: Report) -> None:
 
 
 def _write_text(report: Report) -> None:
-    from paddock.cli.output import say
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.plain import plain
-
     if not report.verdicts:
         say("no fault struck in this run")
         return

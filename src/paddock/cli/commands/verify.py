@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 from paddock.journal.findings import Status
 from paddock.journal.places import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ _EXIT_CODES = {
 
 
 def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
     options = make_parser().parse_args(words)
     with sentences():
         place = _place(options.what)
@@ -133,7 +133,6 @@ def _saved_head(path: Path) -> Head:
 
 
 def _save_head(report: Report, path: Path) -> None:
-    from paddock.cli.output import write_pieces
     from paddock.journal.codec import body_of
 
     if report.head is None:
@@ -142,9 +141,6 @@ def _save_head(report: Report, path: Path) -> None:
 
 
 def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
-    from paddock.cli.output import say, say_json
-    from paddock.model.plain import plain
-
     if options.json:
         say_json({**_report_json(report), "is_running": is_running})
         return
@@ -184,7 +180,6 @@ def _report_json(report: Report) -> dict[str, Any]:
 
 
 def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.journal.prove import check_proof
 
     if options.head or options.save_head or options.closed:
@@ -237,7 +232,6 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.render.steps import record_lines, stored_body
     from paddock.journal.prove import is_complete
-    from paddock.model.plain import plain
 
     run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
     count = many(len(records), "record")

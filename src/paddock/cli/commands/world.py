@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import is_coloured, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 
@@ -22,7 +23,6 @@ _STEPS = re.compile(r"(?P<first>[0-9]{1,12})?(?P<to>\.\.)?(?P<last>[0-9]{1,12})?
 
 def main(words: list[str]) -> int:
     from paddock.cli.commands import world_check
-    from paddock.cli.output import sentences
 
     if words and words[0] not in (*_COMMANDS, "check") and not words[0].startswith("-"):
         words = ["diff", *words]  # `paddock world RUN`: what the run did to it
@@ -60,7 +60,6 @@ def make_parser() -> CommandParser:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.world import (
         built_in,
         built_in_lines,
@@ -87,7 +86,6 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.world import state_after, state_lines
 
     step = None if options.step is None else _one_step(options.step)
@@ -106,7 +104,6 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _diff(options: argparse.Namespace) -> None:
-    from paddock.cli.output import is_coloured, say, say_json
     from paddock.cli.render.world import difference_lines, differences
 
     first, last = (None, None) if options.step is None else _some_steps(options.step)
@@ -125,8 +122,6 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _reset(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
-
     home, run = _found(options.run, is_quiet=options.json)
     with _opened(home, run) as world:
         _refuse_reset(world, home, is_forced=options.force)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import HostCannot, InvalidInput
 
@@ -31,7 +32,6 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
-    from paddock.cli.output import say, sentences
 
     with sentences():
         found = _check(options)

@@ -252,7 +252,7 @@ def test_colours_are_for_terminals_only(
     say: Say, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "\033[" not in say("diff", "run-a").out
-    monkeypatch.setattr("paddock.cli.output.is_coloured", lambda: True)
+    monkeypatch.setattr("paddock.cli.commands.world.is_coloured", lambda: True)
     out = say("diff", "run-a").out
     assert "\033[33m  ~ orders/o1 (step 6)\033[0m" in out
     assert "\033[32m  + " in out and "\033[31m  - " in out
