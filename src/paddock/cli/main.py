@@ -31,7 +31,8 @@ _GC_OBJECTS = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The whole program; without arguments those of the process, which it ends."""
+    """Run a command and return its exit code. Without arguments it takes those of the process, and
+    ends the process."""
     if arguments is not None:
         return _main(list(arguments))
     gc.set_threshold(_GC_OBJECTS)
@@ -57,7 +58,7 @@ def _main(words: list[str]) -> int:
 
 
 def _refuse(words: list[str]) -> int:
-    """Says that there is no such command or option, and which one is near."""
+    """Tell that there is no such command or option, and which one is near."""
     import shlex
     import shutil
 
@@ -120,11 +121,13 @@ def _run(command: str, words: list[str]) -> int:
 
 
 def _leave(code: int) -> None:
-    """Ends the process when all is done and written, without taking its memory apart first: that
-    would be a tenth of a short run. Returns where somebody is still at work."""
+    """End the process when all is done and written, without taking its memory apart first: that
+    would be a tenth of a short run. Return where a thread is still at work."""
     threading = sys.modules.get("threading")  # what was never loaded has started nothing
     if threading is not None and any(
-        not one.daemon for one in threading.enumerate() if one is not threading.main_thread()
+        not thread.daemon
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread()
     ):
         return
     atexit._run_exitfuncs()

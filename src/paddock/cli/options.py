@@ -1,4 +1,4 @@
-"""Options that say what a sandbox is to be, shared by the commands that make one."""
+"""The options of commands that make a sandbox, and what Sandbox.create takes for them."""
 
 from __future__ import annotations
 
@@ -62,23 +62,24 @@ def _add_network_options(parser: CommandParser) -> None:
 
 
 def spec_from(options: argparse.Namespace) -> CreateWords:
-    """What Sandbox.create takes, from the command line; what is not said is left to the file."""
+    """Return what Sandbox.create takes; what the command line leaves out is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "mounts": mounts,
         "limits": dict(_limit(text) for text in options.limit),
         "envs": variables_from(options.env),
         "template": options.template,
         "snapshot": options.snapshot,
     }
-    words = {name: value for name, value in said.items() if value}
+    present = {name: value for name, value in values.items() if value}
     timeout = parse_written_duration(options.timeout, "timeout")
-    return cast("CreateWords", {**words, **_network(options), "timeout": timeout})
+    return cast("CreateWords", {**present, **_network(options), "timeout": timeout})
 
 
 def only_for_new(options: argparse.Namespace) -> None:
-    """A running sandbox has its network: to seem to change it here would be worse than to fail."""
+    """Raise InvalidInput for options that a running sandbox cannot take: it has its network, and to
+    seem to change it would be worse than to fail."""
     if options.allow or options.no_network or options.secret:
         raise InvalidInput(
             "--allow, --no-network and --secret are for a new sandbox",
@@ -88,15 +89,15 @@ def only_for_new(options: argparse.Namespace) -> None:
 
 def variables_from(texts: list[str]) -> dict[str, str]:
     """Return variables from `NAME=VALUE`, or from `NAME` and the environment."""
-    found = {}
+    variables = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name:
             raise InvalidInput(f"--env: {text!r} is neither NAME=VALUE nor NAME")
         if not equals and name not in os.environ:
             raise InvalidInput(f"--env: {name!r} is not set here", hint=f"say -e {name}=VALUE")
-        found[name] = value if equals else os.environ[name]
-    return found
+        variables[name] = value if equals else os.environ[name]
+    return variables
 
 
 def pair(text: str, option: str, hint: str | None = None) -> tuple[str, str]:
@@ -107,7 +108,7 @@ def pair(text: str, option: str, hint: str | None = None) -> tuple[str, str]:
 
 
 def _network(options: argparse.Namespace) -> dict[str, Any]:
-    """What is said about the network; nothing where nothing is."""
+    """Return the network and secrets of the command line; nothing where it has none."""
     if options.no_network:
         if options.allow or options.secret:
             raise InvalidInput("--no-network leaves nothing for --allow and --secret")
@@ -130,14 +131,14 @@ def _allowed(text: str) -> str:
 
 
 def _secrets(texts: list[str]) -> dict[str, Any]:
-    found = dict(map(_secret, texts))
-    if len(found) != len(texts):
+    secrets = dict(map(_secret, texts))
+    if len(secrets) != len(texts):
         raise InvalidInput("--secret: one name is there twice")
-    return found
+    return secrets
 
 
 def _secret(text: str) -> tuple[str, dict[str, Any]]:
-    """No part of the text is ever shown: somebody may have written the value."""
+    """Parse `NAME=FROM@HOST`. No message has any part of the text: it may hold the value itself."""
     from paddock.policy.secret_words import secrets_of
 
     name, _, rest = text.partition("=")
@@ -145,12 +146,12 @@ def _secret(text: str) -> tuple[str, dict[str, Any]]:
     if not name or not at:
         hint = "as in --secret API_KEY=env:API_KEY@api.example.com"
         raise InvalidInput("--secret: is not NAME=FROM@HOST", hint=hint)
-    words = {"from": source, "to": hosts.split(",")}
+    config = {"from": source, "to": hosts.split(",")}
     try:
-        secrets_of({name: words})
+        secrets_of({name: config})
     except InvalidInput as error:
         raise InvalidInput(f"--secret: {error.message}", hint=error.hint) from None
-    return name, words
+    return name, config
 
 
 def _mount(text: str) -> dict[str, str]:

@@ -81,7 +81,7 @@ class CommandParser(argparse.ArgumentParser):
         (file or sys.stdout).write(self.format_help())
 
     def refuse(self, rest: Sequence[str]) -> None:
-        """Ends the program when words are left over that nobody knows; names the nearest option."""
+        """End the program when unknown words are left over; name the nearest option."""
         if not rest:
             return
         parser = self._chosen()
@@ -97,7 +97,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"there is no option {name}{suggestion(name, self.option_names())}")
 
     def error(self, message: str) -> Any:
-        """Ends the program: the words are wrong."""
+        """End the program with a message about wrong arguments."""
         name = self.prog.removeprefix("paddock ")
         hint = f"paddock help {name} shows how it is used"
         self.exit(ExitCode.USAGE, f"paddock: {name}: {message}\n  hint: {hint}\n")
@@ -130,11 +130,11 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"there is no {what} {str(value)[:60]!r}{nearest}")
 
     def _refuse_option_before(self, value: str) -> None:
-        """What looks like a wrong subcommand may be the value of a wrong option."""
+        """Refuse a wrong option whose value was taken for a subcommand."""
         before = self._words[: self._words.index(value)] if value in self._words else ()
-        known = tuple(self.option_names())
+        options = tuple(self.option_names())
         for word in before:
-            if word.startswith("--") and not any(name.startswith(word) for name in known):
+            if word.startswith("--") and not any(name.startswith(word) for name in options):
                 self._refuse_option(word)
 
 
@@ -147,7 +147,7 @@ def suggestion(word: str, names: Iterable[str]) -> str:
 
 
 class _Subcommands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Subcommands whose line in the list is also the description in their own help."""
+    """The subcommands of a command. Their line in its list is the description in their own help."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
         settings.setdefault("description", settings.get("help"))
@@ -155,13 +155,14 @@ class _Subcommands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class _Help(argparse.HelpFormatter):
-    """Keeps the lines of an epilog, adds defaults, and shortens the usage to what must be given."""
+    """A formatter that keeps the lines of an epilog, adds defaults, and shortens the usage to what
+    must be given."""
 
     def add_usage(
         self, usage: Any, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None
     ) -> None:
         actions = list(actions)
-        needed = [one for one in actions if one.required or not one.option_strings]
+        needed = [action for action in actions if action.required or not action.option_strings]
         if usage is None and len(needed) < len(actions):
             self._prog = f"{self._prog} [OPTIONS]"
         super().add_usage(usage, needed, [], prefix)

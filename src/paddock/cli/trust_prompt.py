@@ -34,7 +34,7 @@ def trust_from(options: argparse.Namespace) -> Trust:
 
 
 def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | None:
-    """The policy of the file that was named. Raises NotTrusted."""
+    """Return the policy of the file that was named. Raises NotTrusted."""
     from paddock.doors.terms import policy_of
 
     return None if file is None else policy_of(file, trust_from(options))
@@ -44,7 +44,7 @@ def ask(path: str, requests: Sequence[Request]) -> bool:
     """Show what a file asks for, and return what the person says."""
 
     lines = [f"{plain(path, 4096)} asks for this on your machine:"]
-    lines += [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests]
+    lines += [f"  - {plain(request.text, _MAX_SHOWN)}" for request in requests]
     print("\n".join(lines), file=sys.stderr)
     print("do you agree? It is asked again when this changes. [y/N] ", end="", file=sys.stderr)
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What is worth telling of a run while it goes: its records in, a few moments out."""
+"""The moments of a run that are worth telling while it goes: its records in, a few moments out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Refund(msgspec.Struct, frozen=True):
-    """Money that went back, as far as the agent was told."""
+    """A refund, as far as the agent was told of it."""
 
     step: int
     charge: str

@@ -77,7 +77,7 @@ class Story:
             return _checked(run(order, narrator), narrator)
 
     def bad_step(self, first: Played) -> int:
-        """Where money first went to whom it is not owed."""
+        """Return the step at which money first went to somebody who is not owed it."""
         for refund in first.narrator.refunds:
             if refund.charge == ATTACKED:
                 return refund.step
@@ -92,7 +92,7 @@ class Story:
         return _checked(fork(first.ended.directory, options, watch=narrator)[0], narrator)
 
     def compare(self, first: Played, second: Played) -> tuple[Comparison, Path]:
-        """Both runs, and the page that shows them."""
+        """Compare both runs, and write the page that shows them."""
         from paddock.run.compare.comparison import compare
         from paddock.run.compare.page import comparison_page
 

@@ -10,9 +10,9 @@ from paddock.cli.output import is_coloured, say, say_json, sentences, write_piec
 from paddock.cli.parser import CommandParser
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     parser = make_parser()
-    options = parser.parse_intermixed_args(words)
+    options = parser.parse_intermixed_args(arguments)
     if not options.others:
         parser.error(f"a second RUN is needed, to compare {options.first[:60]} with")
     with sentences():

@@ -19,8 +19,8 @@ _PAUSE_S = 0.8
 _THINK_S = 0.6  # a person who answers at once is not seen
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.render.demo import Page
         from paddock.demo.project import check_packages, lay_out
@@ -72,8 +72,8 @@ def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
 
 
 def _directory(keep: Path | None) -> Path:
-    """Where the project lies. It stays: without it nothing could be forked later. Not in Paddock's
-    own home, because nothing of that is ever mounted."""
+    """Return the directory of the project. It stays: without it nothing could be forked later. It
+    is not in Paddock's own home, because nothing of that is ever mounted."""
     if keep is not None:
         return keep.absolute()
     from paddock.state.home import Home

@@ -9,22 +9,16 @@ import contextlib
 import json
 import os
 import platform
-import secrets
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from paddock.cli.output import is_coloured
-from paddock.cli.own_sandbox import create_sandbox
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.cells import labelled
+from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.progress import Progress
 from paddock.cli.render.table import line_width
-from paddock.doors.machine.sandbox import Sandbox
-from paddock.fence.base import Finding
 from paddock.model.errors import CommandExitException, HostCannot, PaddockError
 
 if TYPE_CHECKING:
@@ -33,6 +27,48 @@ if TYPE_CHECKING:
     from paddock.state.home import Home
 
 _LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
+_COLOURS = {"ok": "32", "no": "33", "BROKEN": "31"}
+DOOR = "network door"
+_BY = "every address leads to the gate: allowed names by DNS, TLS ended, the rest refused"
+_TRIED_S = 60
+# Python inside, because it speaks for itself: no proxy variable, no client with ideas of its own.
+_TRIED = """
+import socket, ssl, sys
+def ask(host, port, wrap=lambda s: s):
+    with socket.create_connection((host, port), 10) as plain, wrap(plain) as s:
+        s.sendall(b"GET / HTTP/1.0\\r\\nHost: " + host.encode() + b"\\r\\n\\r\\n")
+        return b"".join(iter(lambda: s.recv(65536), b"")).decode("latin-1")
+def fails(attempt):
+    try:
+        return not attempt()
+    except OSError:
+        return True
+def tls(s):
+    return ssl.create_default_context().wrap_socket(s, server_hostname="door.test")
+def udp():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(1)
+        s.connect(("192.0.2.1", 443))
+        s.send(b"x")
+        return s.recv(100)
+checks = {
+    "an allowed name was not reached": lambda: sys.argv[1] in ask("door.test", 80),
+    "TLS was not ended by an authority that programs trust":
+        lambda: ask("door.test", 443, tls).startswith("HTTP/1."),
+    "a name that is not allowed was found":
+        lambda: fails(lambda: socket.getaddrinfo("other.test", 80)),
+    "an address that is not allowed was reached": lambda: fails(lambda: ask("192.0.2.1", 80)),
+    "a port that is not allowed was reached": lambda: fails(lambda: ask("door.test", 81)),
+    "UDP left": lambda: fails(udp),
+}
+for said, check in checks.items():
+    try:
+        held = check()
+    except Exception as error:
+        held, said = False, f"{said}: {type(error).__name__}: {error}"
+    if not held:
+        sys.exit(said)
+"""
 
 
 def make_parser() -> CommandParser:
@@ -42,8 +78,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.fence.container.probe import probe
     from paddock.state.home import Home
 
@@ -52,17 +88,17 @@ def main(words: list[str]) -> int:
     checks = 1 + (1 + len(_ATTEMPTS) if is_tested else 0)
     progress = Progress(checks, is_shown=is_tested and not options.json)
     progress.begin("this host")
-    found = probe(home)
+    probed = probe(home)
     progress.end()
-    findings, proofs = found.findings, {}
+    findings, proofs = probed.findings, {}
     runs: list[str] = []
-    if found.is_usable and is_tested:
-        progress.begin(NAME)
+    if probed.is_usable and is_tested:
+        progress.begin(DOOR)
         door, failure = prove_door(runs)
         progress.end(failure)
         findings = (*findings, door)
-        proofs = prove(progress, runs) | ({NAME: failure} if door.is_enforced else {})
-    is_sound = found.is_usable and all(p is None for p in proofs.values())
+        proofs = prove(progress, runs) | ({DOOR: failure} if door.is_enforced else {})
+    is_sound = probed.is_usable and all(p is None for p in proofs.values())
     if options.json:
         print(json.dumps({**_plain(home, findings, proofs, is_sound), "runs": runs}))
     else:
@@ -144,11 +180,10 @@ def _must_fail(
     try:
         box.commands.run(cmd, timeout=timeout)
     except CommandExitException as error:
-        by = error.result.limits_hit
-        stopped_otherwise = (
-            limit is not None and limit not in by and "MemoryError" not in error.stderr
-        )
-        return f"stopped, but not by the {limit} limit" if stopped_otherwise else None
+        is_by_limit = limit in error.result.limits_hit or "MemoryError" in error.stderr
+        if limit is None or is_by_limit:
+            return None
+        return f"stopped, but not by the {limit} limit"
     return "it was possible"
 
 
@@ -160,7 +195,7 @@ def _plain(
         "home": str(home.root),
         "kernel": platform.release(),
         "root": os.geteuid() == 0,
-        "findings": [msgspec.structs.asdict(f) for f in findings],
+        "findings": [msgspec.structs.asdict(finding) for finding in findings],
         "proved": {name: failure is None for name, failure in proofs.items()},
         "failures": {name: failure for name, failure in proofs.items() if failure},
     }
@@ -175,67 +210,30 @@ def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | Non
     network = Finding("network", True, "own namespace, loopback only unless the file allows more")
     for finding in (*findings[:2], network, *findings[2:]):
         failure = proofs.get(finding.name)
-        mark = "no" if not finding.is_enforced else "BROKEN" if failure else "ok"
+        if not finding.is_enforced:
+            mark = "no"
+        elif failure:
+            mark = "BROKEN"
+        else:
+            mark = "ok"
         proved = ", proved" if finding.name in proofs and not failure else ""
-        colour = {"ok": "32", "no": "33", "BROKEN": "31"}[mark]
-        first, *rest = labelled(
-            f"{mark:6} {finding.name:12} ", f"{finding.by or 'not available'}{proved}", width
-        )
+        label = f"{mark:6} {finding.name:12} "
+        first, *rest = labelled(label, f"{finding.by or 'not available'}{proved}", width)
         if is_coloured():
-            first = first.replace(mark, f"\033[{colour}m{mark}\033[0m", 1)
+            first = first.replace(mark, paint(mark, _COLOURS[mark]), 1)
         print("\n".join([first, *rest]))
         for label, text in (("", failure), ("", finding.why_not), ("fix: ", finding.fix)):
             if text:
                 print("\n".join(labelled(f"{'':20}{label}", text, width)))
 
 
-NAME = "network door"
-_BY = "every address leads to the gate: allowed names by DNS, TLS ended, the rest refused"
-_TRIED_S = 60
-# Python inside, because it speaks for itself: no proxy variable, no client with ideas of its own.
-_TRIED = """
-import socket, ssl, sys
-def ask(host, port, wrap=lambda s: s):
-    with socket.create_connection((host, port), 10) as plain, wrap(plain) as s:
-        s.sendall(b"GET / HTTP/1.0\\r\\nHost: " + host.encode() + b"\\r\\n\\r\\n")
-        return b"".join(iter(lambda: s.recv(65536), b"")).decode("latin-1")
-def fails(attempt):
-    try:
-        return not attempt()
-    except OSError:
-        return True
-def tls(s):
-    return ssl.create_default_context().wrap_socket(s, server_hostname="door.test")
-def udp():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.settimeout(1)
-        s.connect(("192.0.2.1", 443))
-        s.send(b"x")
-        return s.recv(100)
-checks = {
-    "an allowed name was not reached": lambda: sys.argv[1] in ask("door.test", 80),
-    "TLS was not ended by an authority that programs trust":
-        lambda: ask("door.test", 443, tls).startswith("HTTP/1."),
-    "a name that is not allowed was found":
-        lambda: fails(lambda: socket.getaddrinfo("other.test", 80)),
-    "an address that is not allowed was reached": lambda: fails(lambda: ask("192.0.2.1", 80)),
-    "a port that is not allowed was reached": lambda: fails(lambda: ask("door.test", 81)),
-    "UDP left": lambda: fails(udp),
-}
-for said, check in checks.items():
-    try:
-        held = check()
-    except Exception as error:
-        held, said = False, f"{said}: {type(error).__name__}: {error}"
-    if not held:
-        sys.exit(said)
-"""
-
-
 def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
     """Return what was found, and what went wrong if it is there and does not hold. The id of the
     run that showed it is added to `runs`."""
-    token = secrets.token_hex(8)
+    from paddock.cli.own_sandbox import create_sandbox
+    from paddock.fence.base import Finding
+
+    token = os.urandom(8).hex()
     with _serving(token) as port:
         network = {
             "allow": ["door.test:80", "door.test:443"],
@@ -244,11 +242,11 @@ def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
         try:
             with create_sandbox("doctor", network=network, timeout=120) as box:
                 runs.append(box.sandbox_id)
-                return Finding(NAME, True, _BY), _attempted(box, token)
+                return Finding(DOOR, True, _BY), _attempted(box, token)
         except HostCannot as error:
-            return Finding(NAME, False, "", error.message, error.hint), None
+            return Finding(DOOR, False, "", error.message, error.hint), None
         except PaddockError as error:
-            return Finding(NAME, True, _BY), error.message
+            return Finding(DOOR, True, _BY), error.message
 
 
 def _attempted(box: Sandbox, token: str) -> str | None:
@@ -261,7 +259,9 @@ def _attempted(box: Sandbox, token: str) -> str | None:
 
 @contextlib.contextmanager
 def _serving(token: str) -> Iterator[int]:
-    """A web server on loopback that knows the token."""
+    """Run a web server on loopback that knows the token. Give its port."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

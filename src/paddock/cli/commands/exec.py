@@ -40,8 +40,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.cli.own_sandbox import create_sandbox
     from paddock.doors.machine.sandbox import Sandbox
 

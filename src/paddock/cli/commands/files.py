@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import say, say_json, sentences
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.table import line_width, table
+from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plain import plain
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from paddock.state.trees.store import TreeStore
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_intermixed_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
 
@@ -42,17 +42,17 @@ def make_parser() -> CommandParser:
 
 def _list(directory: Path, options: argparse.Namespace) -> int:
     store, tree = _recorded(directory, options.step)
-    found = [one for one in store.entries(tree) if _is_wanted(one[0], options.path)]
-    if options.path is not None and not found:
+    entries = [entry for entry in store.entries(tree) if _is_wanted(entry[0], options.path)]
+    if options.path is not None and not entries:
         raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
                        hint="what the agent only read is in the sources of its mounts")  # fmt: skip
     if options.json:
-        files = [_as_json(path, node) for path, node in found]
+        files = [_as_json(path, node) for path, node in entries]
         say_json({"tree": tree, "is_whole": not store.tree(tree).is_cut, "files": files})
         return 0
     rows = [(_mode(node), node.size, f"{plain(path or '/', 4096)}{_more(node)}")
-            for path, node in found]  # fmt: skip
-    say(table(("MODE", "BYTES", "PATH"), rows, width=line_width()))
+            for path, node in entries]  # fmt: skip
+    say(terminal_table(("MODE", "BYTES", "PATH"), rows))
     if store.tree(tree).is_cut:
         say("(there were more files than are recorded)")
     return 0
@@ -78,7 +78,7 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
 
 
 def _inside(directory: Path, path: str | None) -> str | None:
-    """Where it is inside: what is no whole path is below the project that the run worked in."""
+    """Return a path inside the sandbox; a relative path is below the project of the run."""
     if path is None or path.startswith("/"):
         return path
     import posixpath

@@ -22,29 +22,32 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.run.garbage import find_garbage, remove_garbage
     from paddock.state.home import Home
 
     home = Home.find()
     with sentences():
-        found = find_garbage(home) if options.dry_run else remove_garbage(home)
-    total = sum(one.size_bytes for one in found)
+        garbage = find_garbage(home) if options.dry_run else remove_garbage(home)
+    total = sum(part.size_bytes for part in garbage)
     if options.json:
-        parts = [{"part": one.part, "bytes": one.size_bytes, "count": one.count,
-                  "remark": one.remark} for one in found]  # fmt: skip
+        parts = [
+            {"part": part.part, "bytes": part.size_bytes, "count": part.count,
+             "remark": part.remark}
+            for part in garbage
+        ]  # fmt: skip
         say_json({"dry_run": options.dry_run, "bytes": total, "parts": parts})
         return 0
-    for one in found:
-        if one.size_bytes or one.count:
-            say(f"{one.part}: {_text(one)}")
-        if one.remark:
-            warn(f"{one.part}: nothing was removed: {one.remark}")
+    for part in garbage:
+        if part.size_bytes or part.count:
+            say(f"{part.part}: {_text(part)}")
+        if part.remark:
+            warn(f"{part.part}: nothing was removed: {part.remark}")
     say(f"{'would free' if options.dry_run else 'freed'} {format_size(total)}")
     return 0
 
 
-def _text(found: Garbage) -> str:
-    size = format_size(found.size_bytes)
-    return size if found.count is None else f"{found.count} unused, {size}"
+def _text(part: Garbage) -> str:
+    size = format_size(part.size_bytes)
+    return size if part.count is None else f"{part.count} unused, {size}"

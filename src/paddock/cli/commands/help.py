@@ -7,8 +7,8 @@ from paddock.cli.parser import CommandParser, parser_of, suggestion
 from paddock.model.errors import InvalidInput
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     print(_help_of(options.words).rstrip("\n") if options.words else overview())
     return 0
 

@@ -23,8 +23,8 @@ NAME = "paddock.yaml"
 _MAX_SHOWN = 10
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         path = _place(options.directory, is_forced=options.force)
         project = look(options.directory)
@@ -58,7 +58,8 @@ def _place(directory: Path, *, is_forced: bool) -> Path:
 
 
 def _checked(text: str, path: Path) -> Policy:
-    """What we write must load. If it does not, that is our fault and nothing is written."""
+    """Return the policy of the text. A text of ours that does not load is our fault: nothing is
+    written then."""
     from paddock.policy.file import load
 
     file = path.absolute()
@@ -71,8 +72,8 @@ def _data(project: Project, path: Path) -> dict[str, object]:
         "agent": project.agent,
         "languages": list(project.languages),
         "services": [
-            {"name": one.service.name, "package": one.package, "file": one.file}
-            for one in project.used
+            {"name": used.service.name, "package": used.package, "file": used.file}
+            for used in project.used
         ],
         "secrets": list(service_keys(project)),
         "variables": list(project.secrets),
@@ -99,7 +100,7 @@ def _lines(project: Project, path: Path) -> list[str]:
         lines += labelled(f"  {label:<10}", text, line_width())
     lines.append("Next:")
     dot_env = project.directory / ".env"
-    in_dot_env = {one.name for one in project.variables if one.file == ".env"}
+    in_dot_env = {variable.name for variable in project.variables if variable.file == ".env"}
     if not in_dot_env.isdisjoint([*keys, *project.secrets]):
         word = shlex.quote(os.path.join(".", dot_env))  # a shell wants a slash in it
         lines.append(f"  set -a; . {plain(word)}; set +a  # the secrets, into your environment")
@@ -126,7 +127,8 @@ def _example(project: Project) -> str:
 
 
 def _program(project: Project, script: Script) -> str:
-    """The project's own Python, where it has one that nobody has switched to."""
+    """Return the interpreter of a script; the project's own Python, unless an environment is
+    active."""
     if script.language != "python":
         return script.shell or "node"
     for name in (".venv", "venv"):

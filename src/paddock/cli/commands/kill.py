@@ -21,8 +21,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.doors.machine.remote import find, living
     from paddock.state.home import Home
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from paddock.cli.render.network import Wanted
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.cli.render.network import Scan, write_json, write_text

@@ -15,8 +15,8 @@ from paddock.model.action import Stage
 DEFAULT_FILE = Path("paddock.yaml")
 
 
-def main(words: list[str]) -> int:
-    options = _parsed(words)
+def main(arguments: list[str]) -> int:
+    options = _parsed(arguments)
     module, name = _COMMANDS[options.action]
     run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
     with sentences():
@@ -24,7 +24,8 @@ def main(words: list[str]) -> int:
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    """Files and runs may stand on both sides of options, which argparse by itself does not take."""
+    """Parse the arguments. Files and runs may stand on both sides of options, which argparse by
+    itself does not take."""
     parser = make_parser()
     options, rest = parser.parse_known_args(words)
     if options.action == "explain" and "://" in "".join((options.http or [])[:-1]):

@@ -21,7 +21,7 @@ _NO_NETWORK = "the file has no network section: a sandbox reaches nothing, whate
 
 
 def explain_action(options: argparse.Namespace) -> int:
-    """The result first, then every rule and where it parted from the action."""
+    """Write the result, then every rule and where it parted from the action."""
 
     policy = read_policy(options.file, options.stage)
     spent = dict(_spent(text) for text in options.spent)
@@ -33,7 +33,11 @@ def explain_action(options: argparse.Namespace) -> int:
     if options.json:
         say_json(_as_json(explanations, remark))
         return 0
-    lines = [line for one in explanations for line in [*one.lines(_call(one.action)), ""]][:-1]
+    lines = [
+        line
+        for explanation in explanations
+        for line in [*explanation.lines(_call(explanation.action)), ""]
+    ][:-1]
     say("\n".join(map(plain, [*lines, *([f"note: {remark}"] if remark else [])])))
     return 0
 
@@ -41,23 +45,23 @@ def explain_action(options: argparse.Namespace) -> int:
 def _explanations(
     options: argparse.Namespace, policy: Policy, spent: Mapping[str, int]
 ) -> list[Explanation]:
-    """One, or for a request that carries a question to a model two, in the order in which they are
-    decided. The door takes such a request for the question alone where no rule minds the request.
-    """
-    found = described(options, policy)
-    if isinstance(found, Action):
-        return [explain(policy, found, spent)]
-    if found.refusal is not None:
-        by, why = found.refusal
-        effect = found.request.effect
+    """Return one explanation, or two for a request that carries a call of a model, in the order in
+    which they are decided. The door takes such a request for the call alone where no rule minds the
+    request."""
+    described_action = described(options, policy)
+    if isinstance(described_action, Action):
+        return [explain(policy, described_action, spent)]
+    if described_action.refusal is not None:
+        by, why = described_action.refusal
+        effect = described_action.request.effect
         decision = Decision(Verdict.BLOCK, by, why, effect)
         stage = "not asked: the network door refuses it by itself"
-        return [Explanation(found.request, effect, (), stage, decision)]
-    request = explain(policy, found.request, spent)
-    if found.model is None:
+        return [Explanation(described_action.request, effect, (), stage, decision)]
+    request = explain(policy, described_action.request, spent)
+    if described_action.model is None:
         return [request]
-    model = explain(policy, found.model, spent)
-    if policy.lets_pass(found.request, request.decision):
+    model = explain(policy, described_action.model, spent)
+    if policy.lets_pass(described_action.request, request.decision):
         return [model]
     return [request] if request.decision.verdict is Verdict.BLOCK else [request, model]
 
@@ -69,7 +73,7 @@ def _call(action: Action) -> str:
 
 
 def _as_json(explanations: list[Explanation], remark: str | None) -> dict[str, Any]:
-    first, *rest = [one.as_json() for one in explanations]
+    first, *rest = [explanation.as_json() for explanation in explanations]
     return {
         **first,
         **({"then": rest[0]} if rest else {}),

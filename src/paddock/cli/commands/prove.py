@@ -10,8 +10,8 @@ from paddock.cli.output import sentences, write_pieces
 from paddock.cli.parser import CommandParser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.prove import prove

@@ -8,11 +8,11 @@ from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     from paddock.cli.journals import MAX_RUNS, open_index
     from paddock.state.home import Home
 
-    options = make_parser().parse_args(words)
+    options = make_parser().parse_args(arguments)
     home = Home.find()
     with sentences(), open_index(home) as index:
         troubles = index.rebuild(home.runs)

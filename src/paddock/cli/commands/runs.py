@@ -20,11 +20,11 @@ REPLAY = "replay"
 LISTED = 20  # runs, if nobody asks for more
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     from paddock.cli.journals import all_indexed
     from paddock.state.home import Home
 
-    options = make_parser().parse_args(words)
+    options = make_parser().parse_args(arguments)
     if options.action == "remove":
         from paddock.cli.commands.runs_remove import remove
 
@@ -44,7 +44,7 @@ def _say(index: Index, options: argparse.Namespace) -> None:
 
         tree = branches(runs, index)
         if options.json:
-            say_json([branch_json(one) for one in tree])
+            say_json([branch_json(branch) for branch in tree])
         elif tree:
             say(tree_table(tree))
     elif options.json:
@@ -56,7 +56,7 @@ def _say(index: Index, options: argparse.Namespace) -> None:
 
 
 def run_json(run: RunRow) -> dict[str, Any]:
-    """One run for programs. Times are microseconds since 1970."""
+    """Return a run for programs. Times are microseconds since 1970."""
     from paddock.cli.journals import state_of
 
     return {
@@ -83,7 +83,7 @@ def run_json(run: RunRow) -> dict[str, Any]:
 
 
 def duration_us(run: RunRow) -> int:
-    """To its end; of one that has none, to its last record."""
+    """Return the time from a run's start to its end, or to its last record."""
     return max((run.ended_at or run.last_at) - run.started_at, 0)
 
 

@@ -52,10 +52,10 @@ def _older(text: str, rows: Sequence[RunRow]) -> list[Path]:
 
 
 def _named(home: Home, word: str, options: argparse.Namespace) -> Path:
-    found = find_journal(word, is_quiet=options.json).absolute()
-    if found.parent.resolve() != home.runs.resolve():
+    directory = find_journal(word, is_quiet=options.json).absolute()
+    if directory.parent.resolve() != home.runs.resolve():
         raise InvalidInput(f"{word[:200]!r} is no run of this home", hint="remove its directory")
-    return home.runs / found.name
+    return home.runs / directory.name
 
 
 def _is_confirmed(
@@ -65,10 +65,10 @@ def _is_confirmed(
 
     if options.json or not sys.stdin.isatty():
         raise InvalidInput("nobody can be asked here", hint="say --yes")
-    names = {one.name for one in chosen}
-    known = [row for row in rows if Path(row.directory).name in names]
-    if known:
-        say(run_table(known, line_width()))
+    names = {directory.name for directory in chosen}
+    chosen_rows = [row for row in rows if Path(row.directory).name in names]
+    if chosen_rows:
+        say(run_table(chosen_rows, line_width()))
     try:
         answer = input(f"remove {many(len(chosen), 'run')} for good? [y/N] ")
     except EOFError:

@@ -32,8 +32,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.doors.machine.sandbox import Sandbox
 
     if not sys.stdin.isatty() or not sys.stdout.isatty():

@@ -52,8 +52,8 @@ _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         directory = find_journal(options.run, is_quiet=options.json)
         _say_if_slow(directory)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _SIGNALLED = 128
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"paddock show {options.run} --step K prints one step"
         raise InvalidInput("step: there is no terminal to show it in", hint=hint)

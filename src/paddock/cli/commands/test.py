@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 MAX_JOBS = 64
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_intermixed_args(arguments)
     with sentences():
         from paddock.doors.trust import GIVEN
         from paddock.run.scenarios.discovery import find_scenarios
         from paddock.run.scenarios.preparation import prepare
 
-        scenarios = find_scenarios([Path(one) for one in options.scenarios or ["."]])
+        scenarios = find_scenarios([Path(name) for name in options.scenarios or ["."]])
         # A list runs nothing.
         trust = GIVEN if options.list else trust_from(options)
         prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
@@ -68,12 +68,12 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
-def _chosen(cases: list[Prepared], words: Sequence[str]) -> list[Prepared]:
-    found = [one for one in cases if all(_has(one, word) for word in words)]
-    if not found:
-        raise InvalidInput(f"no case has {' and '.join(map(repr, words))} in its name",
+def _chosen(cases: list[Prepared], filters: Sequence[str]) -> list[Prepared]:
+    chosen = [case for case in cases if all(_has(case, word) for word in filters)]
+    if not chosen:
+        raise InvalidInput(f"no case has {' and '.join(map(repr, filters))} in its name",
                            hint="paddock test --list shows them")  # fmt: skip
-    return found
+    return chosen
 
 
 def _has(prepared: Prepared, word: str) -> bool:
@@ -85,9 +85,9 @@ def _list(cases: list[Prepared], *, is_json: bool) -> int:
     from paddock.cli.render.scenarios import case_json, case_lines
 
     if is_json:
-        say_json([case_json(one.case) for one in cases])
+        say_json([case_json(prepared.case) for prepared in cases])
     else:
-        say("\n".join(case_lines([one.case for one in cases])))
+        say("\n".join(case_lines([prepared.case for prepared in cases])))
     return 0
 
 
@@ -95,7 +95,7 @@ def _play(cases: list[Prepared], options: argparse.Namespace) -> list[CaseResult
     from paddock.cli.render.scenarios import ScenarioProgress
     from paddock.run.scenarios.play import Play, run_case
 
-    total = sum(one.case.scenario.repeat for one in cases)
+    total = sum(prepared.case.scenario.repeat for prepared in cases)
     with ScenarioProgress(total, is_quiet=options.json) as progress:
         jobs = options.jobs or min(os.cpu_count() or 1, MAX_JOBS)
         play = Play(run_case, progress.told, jobs, options.fail_fast)
@@ -121,5 +121,5 @@ def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
         say_json(results_json(results))
     else:
         say("\n".join(result_lines(results)))
-    is_well = all(one.standing is Standing.PASSED for one in results)
+    is_well = all(result.standing is Standing.PASSED for result in results)
     return 0 if is_well else ExitCode.FAILED

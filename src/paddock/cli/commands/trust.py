@@ -16,8 +16,8 @@ from paddock.model.errors import InvalidInput, NotTrusted
 from paddock.model.plain import plain
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         if options.revoke is not None:
             return _revoke(options)
@@ -48,7 +48,7 @@ def _agree(options: argparse.Namespace) -> int:
         if not ask(path, requests):
             raise NotTrusted(f"{path} is not trusted")
     remember(policy)
-    texts = [one.text for one in requests]
+    texts = [request.text for request in requests]
     if options.json:
         say_json({"file": path, "requests": texts, "is_trusted": True})
     elif not requests:
@@ -63,20 +63,20 @@ def _list(options: argparse.Namespace) -> int:
     from paddock.state.home import Home
     from paddock.state.trusted_files import TrustedFiles
 
-    found = TrustedFiles(Home.find()).all()
+    files_found = TrustedFiles(Home.find()).all()
     if options.json:
         files: list[dict[str, Any]] = [
-            {"file": one.path, "digest": one.digest, "agreed_at": one.agreed_at,
-             "requests": list(one.requests)}
-            for one in found
+            {"file": file.path, "digest": file.digest, "agreed_at": file.agreed_at,
+             "requests": list(file.requests)}
+            for file in files_found
         ]  # fmt: skip
         say_json({"files": files})
         return 0
-    for one in found:
-        say(f"{_shown(one.path)}  since {clock(int(one.agreed_at * 1e6))}")
-        for text in one.requests:
+    for file in files_found:
+        say(f"{_shown(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
+        for text in file.requests:
             say(f"  - {_shown(text)}")
-    if not found:
+    if not files_found:
         say("nothing was agreed to")
     return 0
 

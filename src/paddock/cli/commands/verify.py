@@ -37,8 +37,8 @@ _EXIT_CODES = {
 }
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         place = _place(options.what)
         key = _key(options.key)
@@ -150,8 +150,13 @@ def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool
         return None if text is None else plain(text)
 
     problems = tuple(
-        replace(one, text=plain(one.text), expected=shown(one.expected), found=shown(one.found))
-        for one in report.problems
+        replace(
+            problem,
+            text=plain(problem.text),
+            expected=shown(problem.expected),
+            found=shown(problem.found),
+        )
+        for problem in report.problems
     )
     say(str(replace(report, run=shown(report.run), problems=problems)))
     if is_running and report.status is Status.INTERRUPTED:
@@ -175,7 +180,9 @@ def _report_json(report: Report) -> dict[str, Any]:
         "are_blobs_checked": report.are_blobs_checked,
         "is_closed": report.is_closed,
         "torn_bytes": report.torn_bytes,
-        "problems": [{**asdict(one), "finding": one.finding.value} for one in report.problems],
+        "problems": [
+            {**asdict(problem), "finding": problem.finding.value} for problem in report.problems
+        ],
     }
 
 
@@ -189,8 +196,8 @@ def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> in
         records = check_proof(proof, key)
     except IntegrityError as error:
         problem = {"finding": "bad proof", "text": error.message}
-        said = {"ok": False, "what": "proof", "problems": [problem]}
-        say_json(said) if options.json else say(f"{path}: {error.message}")
+        content = {"ok": False, "what": "proof", "problems": [problem]}
+        say_json(content) if options.json else say(f"{path}: {error.message}")
         return ExitCode.FAILED
     if options.json:
         say_json(_proof_json(proof, records))

@@ -63,8 +63,8 @@ def canonical(name: str) -> str:
 
 
 def _requirement_files(directory: Path) -> list[Path]:
-    found = [*directory.glob("requirements*.txt"), *directory.glob("requirements/*.txt")]
-    return sorted(path for path in found if _FILE_NAME.fullmatch(path.name))[:_MAX_FILES]
+    paths = [*directory.glob("requirements*.txt"), *directory.glob("requirements/*.txt")]
+    return sorted(path for path in paths if _FILE_NAME.fullmatch(path.name))[:_MAX_FILES]
 
 
 def _named(requirement: str, file: str) -> Iterator[Listed]:
@@ -99,7 +99,7 @@ def _of_table(table: Any) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else ()
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else ()
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Project(msgspec.Struct, frozen=True):
-    """What was found."""
+    """The findings about a project."""
 
     directory: Path
     agent: str
@@ -50,17 +50,23 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Names in .env files that hold secrets."""
-        return tuple(one.name for one in self.variables if one.is_secret or one.name in _KEYS)
+        """Return the names in .env files that hold secrets."""
+        return tuple(
+            variable.name
+            for variable in self.variables
+            if variable.is_secret or variable.name in _KEYS
+        )
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The other names in .env files."""
-        return tuple(one.name for one in self.variables if one.name not in self.secrets)
+        """Return the other names in .env files."""
+        return tuple(
+            variable.name for variable in self.variables if variable.name not in self.secrets
+        )
 
 
 def look(directory: Path) -> Project:
-    """Looks at a project; reads its lists of dependencies and its scripts, runs nothing."""
+    """Look at a project: read its lists of dependencies and its scripts, run nothing."""
     scripts, variables = scripts_in(directory), variables_in(directory)
     agent = likely_agent(scripts, _PACKAGES)
     languages = [
@@ -69,7 +75,7 @@ def look(directory: Path) -> Project:
     if agent is not None and agent.language not in languages:
         languages.append(agent.language)
     known_hosts = {host for service in SERVICES for host in service.hosts}
-    hosts = {host: one.file for one in reversed(scripts) for host in one.hosts}
+    hosts = {host: script.file for script in reversed(scripts) for host in script.hosts}
     return Project(
         directory=directory,
         agent=agent_name(_described(directory) or directory.resolve().name),
@@ -80,8 +86,8 @@ def look(directory: Path) -> Project:
         script=agent,
         named=frozenset(
             [
-                *(name for one in scripts for name in one.variables),
-                *(one.name for one in variables),
+                *(name for script in scripts for name in script.variables),
+                *(variable.name for variable in variables),
                 *os.environ,
             ]
         ),
@@ -90,7 +96,7 @@ def look(directory: Path) -> Project:
 
 
 def agent_name(text: str) -> str:
-    """A name that a paddock file takes."""
+    """Return a name that a paddock file takes."""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2]).strip("-._")
     return clean[:100] or "agent"
 
@@ -104,16 +110,16 @@ def used_services(
     packages = _first(
         [
             *listed_packages(directory),
-            *((package, one.file) for one in scripts for package in one.packages),
+            *((package, script.file) for script in scripts for package in script.packages),
         ]
     )
     keys = _first(
         [
-            *((one.name, one.file) for one in variables),
-            *((name, one.file) for one in scripts for name in one.variables),
+            *((variable.name, variable.file) for variable in variables),
+            *((name, script.file) for script in scripts for name in script.variables),
         ]
     )
-    hosts = _first((host, one.file) for one in scripts for host in one.hosts)
+    hosts = _first((host, script.file) for script in scripts for host in script.hosts)
     for service in SERVICES:
         endings = tuple(f"[{extra}]" for extra in service.extras)
         names = [(name, packages[name]) for name in service.packages if name in packages]
@@ -126,10 +132,10 @@ def used_services(
 
 def _first(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """Return for each name the first file that has it."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, file in pairs:
-        found.setdefault(name, file)
-    return found
+        files.setdefault(name, file)
+    return files
 
 
 def _described(directory: Path) -> str:

@@ -105,16 +105,25 @@ def variables_read(file: str, text: str) -> tuple[str, ...]:
 
 
 def likely_agent(scripts: Sequence[Script], services: frozenset[str]) -> Script | None:
-    """Of those at the top: one that uses a service, has the name of an agent, is a program."""
-    own = [one for one in scripts if "/" not in one.file and not _NO_AGENT.fullmatch(one.file)]
-    own = [one for one in own if one.is_program or one.is_agent_by_name or one.shell is None]
+    """Return the script at the top that is most likely the agent: it uses a service, has the name
+    of an agent, is a program."""
+    own = [
+        script
+        for script in scripts
+        if "/" not in script.file and not _NO_AGENT.fullmatch(script.file)
+    ]
+    own = [
+        script
+        for script in own
+        if script.is_program or script.is_agent_by_name or script.shell is None
+    ]
 
-    def rank(one: Script) -> tuple[bool, bool, int, bool, str]:
-        name = one.file.partition(".")[0]
-        known = _AGENTS.index(name) if name in _AGENTS else len(_AGENTS)
-        is_helper = one.shell is not None and name not in _AGENTS
-        is_without_service = services.isdisjoint(one.packages)
-        return is_helper, is_without_service, known, not one.is_program, one.file
+    def rank(script: Script) -> tuple[bool, bool, int, bool, str]:
+        name = script.file.partition(".")[0]
+        position = _AGENTS.index(name) if name in _AGENTS else len(_AGENTS)
+        is_helper = script.shell is not None and name not in _AGENTS
+        is_without_service = services.isdisjoint(script.packages)
+        return is_helper, is_without_service, position, not script.is_program, script.file
 
     return min(own, key=rank, default=None)
 
@@ -123,10 +132,12 @@ def _files(top: str) -> Iterator[str]:
     """Yield the scripts below `top`, those of a directory before those of its directories."""
     waiting = [""]
     for below in waiting:  # it grows meanwhile
-        names = [one for one in names_in(os.path.join(top, below)) if _NAME.fullmatch(one)]
-        yield from (f"{below}{one}" for one in names if one.endswith(_ENDS))
+        names = [name for name in names_in(os.path.join(top, below)) if _NAME.fullmatch(name)]
+        yield from (f"{below}{name}" for name in names if name.endswith(_ENDS))
         if below.count("/") < _MAX_DEPTH and len(waiting) < _MAX_DIRECTORIES:
-            waiting += [f"{below}{one}/" for one in names if _is_own(os.path.join(top, below, one))]
+            waiting += [
+                f"{below}{name}/" for name in names if _is_own(os.path.join(top, below, name))
+            ]
 
 
 def _is_own(path: str) -> bool:
@@ -141,32 +152,32 @@ def _python(file: str, text: str, directory: Path) -> Script:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Script(file, (), variables=variables_read(file, text))
-    found: dict[str, None] = {}
+    packages: dict[str, None] = {}
     for module in _imports(tree):
         first, *rest = module.split(".")
         if _is_local(directory, file, first):
             continue
-        found |= dict.fromkeys(
-            canonical(one) for one in (first, *(f"{first}.{x}" for x in rest[:1]))
+        packages |= dict.fromkeys(
+            canonical(module_name) for module_name in (first, *(f"{first}.{x}" for x in rest[:1]))
         )
-        found |= dict.fromkeys([_PACKAGES[first]] if first in _PACKAGES else ())
-    found |= dict.fromkeys(
-        _PROVIDERS[one] for one in _MODEL_NAME.findall(text) if one in _PROVIDERS
+        packages |= dict.fromkeys([_PACKAGES[first]] if first in _PACKAGES else ())
+    packages |= dict.fromkeys(
+        _PROVIDERS[provider] for provider in _MODEL_NAME.findall(text) if provider in _PROVIDERS
     )
-    return Script(file, tuple(found), "__main__" in text, variables_read(file, text))
+    return Script(file, tuple(packages), "__main__" in text, variables_read(file, text))
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _is_local(directory: Path, file: str, module: str) -> bool:
-    """A module of the project hides a package of the same name."""
+    """Return whether the project has a module of that name, which hides a package."""
     for place in {directory, (directory / file).parent}:
         if (place / f"{module}.py").is_file() or (place / module / "__init__.py").is_file():
             return True
@@ -174,9 +185,11 @@ def _is_local(directory: Path, file: str, module: str) -> bool:
 
 
 def _node(file: str, text: str, _: Path) -> Script:
-    names = [one for one in _IMPORTED_JS.findall(text) if not one.startswith((".", "/", "node:"))]
-    packages = ["/".join(one.split("/")[: 2 if one.startswith("@") else 1]) for one in names]
-    unique = tuple(dict.fromkeys(one.lower() for one in packages))
+    names = [
+        name for name in _IMPORTED_JS.findall(text) if not name.startswith((".", "/", "node:"))
+    ]
+    packages = ["/".join(name.split("/")[: 2 if name.startswith("@") else 1]) for name in names]
+    unique = tuple(dict.fromkeys(package.lower() for package in packages))
     return Script(file, unique, is_program=True, variables=variables_read(file, text))
 
 

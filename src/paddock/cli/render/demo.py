@@ -63,8 +63,8 @@ class Page:
 
     def outcome(self, first: Played, bad: int, judged: Verdicts) -> None:
         self._heading("What came of it")
-        for one in judged.verdicts:
-            self._line("recovered", f"{one.fault_id}: {one.judgement}", "32")
+        for verdict in judged.verdicts:
+            self._line("recovered", f"{verdict.fault_id}: {verdict.judgement}", "32")
         self._line("blocked", "the key went nowhere; what the agent had was a placeholder", "31")
         letters = first.narrator.counts["drafted"]
         self._line(
@@ -91,13 +91,13 @@ class Page:
         self._heading("Both futures, side by side")
         self._line("$", f"paddock compare {first.run} {second.run}", "2")
         here, there = (column.trail.report for column in comparison.columns)
-        for label, one, other in (
+        for label, here_value, there_value in (
             ("", "first run", "fork"),
             ("refunded", money(first.refunded_cents), money(second.refunded_cents)),
             ("blocked", here.verdicts.get("block", 0), there.verdicts.get("block", 0)),
             ("steps", here.steps, there.steps),
         ):
-            self._line(label, f"{one:<12}{other}")
+            self._line(label, f"{here_value:<12}{there_value}")
         self._line("parts", _parting(comparison), "1")
         self._line("page", str(file), "1")
 
@@ -108,9 +108,9 @@ class Page:
     def replayed(self, recorded: int, again: int) -> None:
         self._line("replayed", f"{again} of {recorded} steps came again, each as it was", "32")
 
-    def end(self, found: Mapping[str, Any]) -> None:
-        run = found["runs"]["first"]
-        self._say(f"\nThat took {found['took_s']} s. The runs are kept; look around:")
+    def end(self, result: Mapping[str, Any]) -> None:
+        run = result["runs"]["first"]
+        self._say(f"\nThat took {result['took_s']} s. The runs are kept; look around:")
         name = command_name()
         commands = {
             f"{name} show {run}": "every step, and why it was decided so",
@@ -156,7 +156,7 @@ class Page:
 
 
 def command_name() -> str:
-    """What a person types for it: the whole path where a shell would not find it."""
+    """Return what a person types for `paddock`: the whole path where a shell would not find it."""
     if shutil.which("paddock") is not None:
         return "paddock"
     beside = Path(sys.executable).with_name("paddock")
@@ -166,7 +166,7 @@ def command_name() -> str:
 
 
 def _parting(comparison: Comparison) -> str:
-    """The first decision that became another one."""
+    """Return the first step whose decision became another one."""
     for pair in comparison.pairings[0].pairs:
         here, there = pair.here, pair.there
         if here is not None and there is not None and here.verdict != there.verdict:

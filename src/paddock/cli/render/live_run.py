@@ -77,13 +77,13 @@ class LiveText:
 
     @classmethod
     def here(cls, on_reader_gone: Callable[[], None] | None = None, **words: Any) -> LiveText:
-        """On the outputs of this process, in colour where a person wants it."""
+        """Make a display on the outputs of this process, in colour where a person wants it."""
         is_coloured = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         screen = Screen(sys.stdout, sys.stderr, on_reader_gone=on_reader_gone)
         return cls(screen, is_coloured=is_coloured and screen.is_terminal, **words)
 
     def began(self, run: str, configured: Configured) -> None:
-        """The run has its id, and what was mounted is known."""
+        """Take the id of the run, and what was mounted."""
         self.run = run
         if not self._is_quiet:
             with self._changed:
@@ -92,7 +92,8 @@ class LiveText:
         self._has_begun = True
 
     def told(self, record: Record) -> None:
-        """A record, as it was written. One that asks returns when the screen is still."""
+        """Take a record as it was written. One that asks a person returns when the screen is
+        still."""
         with self._changed:
             (self._held if self._asked else self._row).append(record)
             if not self._is_asked_here:
@@ -107,8 +108,8 @@ class LiveText:
                 self._changed.wait_for(self._is_still, _STILL_S)
 
     def said(self, stream: str, data: bytes) -> None:
-        """Output of the agent. Waits while too much of it lies unread; not while a person is asked,
-        whose question may be put by the same thread."""
+        """Take output of the agent. Wait while too much of it lies unread; not while a person is
+        asked, whose question may be put by the same thread."""
         with self._changed:
             if stream == "stderr" and not self.is_out_of_input:
                 self._complaint += data
@@ -126,7 +127,7 @@ class LiveText:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Everything that was told is written, and the last line taken away."""
+        """Write everything that was told, and take the last line away."""
         with self._changed:
             self._asked.clear()
             self._let_go()
@@ -135,7 +136,7 @@ class LiveText:
         self._thread.join()
 
     def _let_go(self) -> None:
-        """What waited for an answer goes on."""
+        """Show what was held back until a person had answered."""
         self._row.extend(self._held)
         self._held.clear()
 
@@ -164,7 +165,7 @@ class LiveText:
         self._end()
 
     def _taken(self) -> list[Item]:
-        """All that is in the row."""
+        """Return all items that wait."""
         with self._changed:
             if not self._row and not self._is_over.is_set():
                 if self._asked:
@@ -180,7 +181,7 @@ class LiveText:
             return items
 
     def _show_or_say(self, item: Item) -> None:
-        """What cannot be shown must not end the display: questions wait for it."""
+        """Show an item. An error must not end the display: questions wait for it."""
         try:
             self._show(item)
         except Exception as error:
@@ -217,8 +218,8 @@ class LiveText:
             self._screen.line(f"paddock: {plain_step(step, is_under_way=is_under_way)}")
 
     def _ours(self, text: str) -> None:
-        """A line that is no step. Without a terminal it begins as all of ours do: whoever looks for
-        them in a file finds it."""
+        """Write a line that is no step. Without a terminal it begins as all of ours do, so that who
+        looks for them in a file finds it."""
         is_plain = not self._screen.is_terminal
         self._screen.line(f"paddock: {' '.join(text.split())}" if is_plain else text)
 

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from paddock.cli.output import counts, is_coloured, say
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, labelled, paint, worded
 from paddock.cli.render.run_lines import about_text, repeats_text
-from paddock.cli.render.table import line_width, table
+from paddock.cli.render.table import line_width, terminal_table
 from paddock.cli.render.units import offset, took, usd_text
 from paddock.journal.codec import body_of
 from paddock.journal.log import RunLog
@@ -126,7 +126,7 @@ def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> Row:
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """Which columns are shown, and how wide. The path gets what the others leave."""
+    """The columns that are shown, and their widths. The path gets what the others leave."""
 
     widths: Mapping[str, int]  # of those that are shown
     width: int
@@ -177,7 +177,7 @@ def _room(widths: Mapping[str, int], width: int) -> int:
 
 
 class Totals(msgspec.Struct):
-    """What all steps that are shown come to."""
+    """The sums over all steps that are shown."""
 
     verdicts: Counter[str] = msgspec.field(default_factory=Counter)
     bytes_out: int = 0
@@ -225,16 +225,14 @@ def alert_lines(groups: Sequence[AlertGroup], start_us: int) -> list[str]:
         for group in groups[:_MAX_ALERTS]
     ]
     header = ("TIMES", "ALERT", "ABOUT", "FIRST", "LAST", "STEPS")
-    drawn = table(
-        header, rows, width=line_width(), flexible=("ABOUT", "ALERT", "STEPS")
-    ).splitlines()
+    drawn = terminal_table(header, rows, flexible=("ABOUT", "ALERT", "STEPS")).splitlines()
     more = len(groups) - _MAX_ALERTS
     rest = [f"({many(more, 'more kind', 'more kinds')} of alerts: --json)"] if more > 0 else []
     return [f"alerts: {sum(group.times for group in groups)}", *drawn, *rest]
 
 
 def size(number: int | None) -> str:
-    """812, 4.2k, 31M: bytes, in thousands."""
+    """Return 812, 4.2k, 31M: bytes, in thousands."""
     if number is None:
         return "-"
     if number < 1000:
@@ -272,7 +270,7 @@ _MAX_STEPS = 20  # of one alert
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which steps are to be shown."""
+    """The choice of steps that are to be shown."""
 
     kinds: frozenset[Kind] = frozenset(KINDS)
     host: HostPattern | None = None
@@ -287,7 +285,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class AlertGroup(msgspec.Struct):
-    """Alerts that say the same."""
+    """A group of alerts that say the same."""
 
     alert: str
     about: Mapping[str, Any]

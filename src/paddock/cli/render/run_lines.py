@@ -37,7 +37,7 @@ _NO_END = "no end was recorded"
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """How lines look where they are read."""
+    """The style of lines where they are read: their width, colours and signs."""
 
     width: int = 100
     is_coloured: bool = False
@@ -122,7 +122,7 @@ def names_text(names: Sequence[str], *, most: int = 12, characters: int = 80) ->
 
 
 def joined(parts: list[str], manner: Manner) -> str:
-    """The progress: what does not fit is left out from the end."""
+    """Return the parts of the progress in one line; what does not fit is left out from the end."""
     dot = " · " if manner.is_unicode else " | "
     while len(parts) > 1 and cells(dot.join(parts)) >= manner.width:
         parts = parts[:-1]

@@ -1,4 +1,4 @@
-"""What a run came to, as a block of lines: at its end, and for whoever looks at it later."""
+"""The summary of a run as a block of lines: at its end, and for whoever looks at it later."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def _files(report: Report) -> str:
         return "" if files is None else "none changed"
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
     inner = sum(is_in_repository(name) for names in parts.values() for name in names)
-    told = []
+    parts_of_text = []
     for what, names in parts.items():
         outer = tuple(name for name in names if not is_in_repository(name))
-        told += [f"{what}: {names_text(outer)}"] if outer else []
-    named = "; ".join(told)
+        parts_of_text += [f"{what}: {names_text(outer)}"] if outer else []
+    named = "; ".join(parts_of_text)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
     in_brackets = f" ({named})" if named else ""
@@ -177,7 +177,7 @@ def _kept(report: Report) -> str:
 
 
 def _drafts(report: Report) -> str:
-    """Those of its past wait with the run that made them."""
+    """Return the drafts of a run. Those of a fork's past wait with the run that made them."""
     past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
     return "; ".join(filter(None, (names_text(report.drafts), past)))
 
@@ -217,7 +217,7 @@ def _alerts(report: Report) -> Iterator[_Fact]:
 
 
 def _repeats(report: Report) -> str:
-    """Refusals that came so often that the rest was counted."""
+    """Return the refusals that came so often that the rest was only counted."""
     parts = [repeats_text(*item) for item in list(report.repeats.items())[:_MAX_REPEATS]]
     more = len(report.repeats) - _MAX_REPEATS
     if more > 0:
@@ -226,15 +226,15 @@ def _repeats(report: Report) -> str:
 
 
 def _left_out(report: Report) -> str:
-    one = report.left_out
-    if one is None:
+    left = report.left_out
+    if left is None:
         return ""
-    found = ""
-    if one.values is not None and one.bytes is not None:
-        found = f" of {many(one.values, 'value')} ({format_size(one.bytes)})"
+    values = ""
+    if left.values is not None and left.bytes is not None:
+        values = f" of {many(left.values, 'value')} ({format_size(left.bytes)})"
     return (
-        f"the budget of {format_size(one.budget_bytes)} is used up: only digest and size"
-        f"{found} were kept (record.budget in the paddock file)"
+        f"the budget of {format_size(left.budget_bytes)} is used up: only digest and size"
+        f"{values} were kept (record.budget in the paddock file)"
     )
 
 
@@ -253,7 +253,7 @@ def _enforced(report: Report) -> Iterator[_Fact]:
 
 
 def _proved(report: Report) -> str:
-    """What was tried in this run, and how."""
+    """Return the boundaries that were tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
     return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)

@@ -13,7 +13,7 @@ import msgspec
 from paddock.cli.commands.runs import OUTCOMES, duration_us, run_json
 from paddock.cli.journals import state_of
 from paddock.cli.output import counts
-from paddock.cli.render.table import line_width, table
+from paddock.cli.render.table import table, terminal_table
 from paddock.cli.render.units import clock, took
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow
@@ -49,8 +49,8 @@ def run_table(runs: Sequence[RunRow], width: int | None) -> str:
 def outcomes_text(run: RunRow) -> str:
     """Return what came of the actions and was not ordinary, and how many were asked about."""
     numbers = {name: number for name, number in run.outcomes.items() if name not in _ORDINARY}
-    if asked := run.verdicts.get("ask"):
-        numbers["asked"] = asked
+    if questions := run.verdicts.get("ask"):
+        numbers["asked"] = questions
     return counts(numbers, (*OUTCOMES, "asked")) or "-"
 
 
@@ -125,10 +125,9 @@ def branch_json(branch: Branch) -> dict[str, Any]:
 def tree_table(tree: Iterable[Branch]) -> str:
     """Return a line for each run, indented below its origin."""
     header = ("ID", "WHAT", "AGENT", "STARTED", "STEPS", "OUTCOMES", "STATE", "CHANGED")
-    return table(
+    return terminal_table(
         header,
         map(_branch_cells, tree),
-        width=line_width(),
         flexible=("CHANGED", "AGENT", "OUTCOMES"),
         spared=("STARTED", "STEPS"),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from paddock.cli.output import counts
 from paddock.cli.render.cells import labelled
-from paddock.cli.render.table import line_width, table
+from paddock.cli.render.table import line_width, terminal_table
 from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.run.scenarios.play import Attempt, CaseResult, Standing
@@ -27,11 +27,11 @@ _ORDER = [one.value for one in Standing]
 
 
 def case_lines(cases: Sequence[Case]) -> Iterator[str]:
-    """What would be run."""
-    rows = [(plain(one.name, _WIDEST), one.scenario.repeat, plain(one.scenario.source, _WIDEST))
-            for one in cases]  # fmt: skip
-    yield table(("CASE", "RUNS", "FILE"), rows, width=line_width(), flexible=("FILE", "CASE"))
-    runs = sum(one.scenario.repeat for one in cases)
+    """Yield a table of the cases that would be run, and their number."""
+    rows = [(plain(case.name, _WIDEST), case.scenario.repeat, plain(case.scenario.source, _WIDEST))
+            for case in cases]  # fmt: skip
+    yield terminal_table(("CASE", "RUNS", "FILE"), rows, flexible=("FILE", "CASE"))
+    runs = sum(case.scenario.repeat for case in cases)
     yield f"\n{many(len(cases), 'case')}, {many(runs, 'run')}"
 
 
@@ -45,25 +45,28 @@ def case_json(case: Case) -> dict[str, Any]:
 
 
 def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
-    """What failed, with how to look at it, then the rates, then the counts."""
-    for one in results:
-        if one.standing not in (Standing.PASSED, Standing.SKIPPED):
-            yield from _failed(one)
-    repeated = [one for one in results if one.case.scenario.repeat > 1 and one.attempts]
+    """Yield the failures, with how to look at each, then the rates, then the counts."""
+    for result in results:
+        if result.standing not in (Standing.PASSED, Standing.SKIPPED):
+            yield from _failed(result)
+    repeated = [result for result in results if result.case.scenario.repeat > 1 and result.attempts]
     if repeated:
-        rows = [(plain(one.case.name, _WIDEST), one.standing.value, _rate(one)) for one in repeated]
+        rows = [
+            (plain(result.case.name, _WIDEST), result.standing.value, _rate(result))
+            for result in repeated
+        ]
         header = ("CASE", "STANDS", "RUNS THAT PASSED (95 %)")
-        yield table(header, rows, width=line_width(), flexible=("CASE",))
+        yield terminal_table(header, rows, flexible=("CASE",))
         yield ""
-    warned = [one for one in results if one.warning is not None]
-    for one in warned:
-        yield f"warning  {plain(one.case.name, _WIDEST)}: {plain(str(one.warning), 500)}"
+    warned = [result for result in results if result.warning is not None]
+    for result in warned:
+        yield f"warning  {plain(result.case.name, _WIDEST)}: {plain(str(result.warning), 500)}"
     if warned:
         yield "  (expect: {faults: {min: 1}} makes that a failure)"
         yield ""
-    found = Counter(one.standing.value for one in results)
-    flaky = sum(one.is_flaky for one in results)
-    yield f"{many(len(results), 'case')}: {counts(found, _ORDER)}" + (
+    standings = Counter(result.standing.value for result in results)
+    flaky = sum(result.is_flaky for result in results)
+    yield f"{many(len(results), 'case')}: {counts(standings, _ORDER)}" + (
         f"; {flaky} flaky" if flaky else ""
     )
 
@@ -71,11 +74,11 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
 def _failed(result: CaseResult) -> Iterator[str]:
     yield f"{result.standing.value.upper()}  {plain(result.case.name, _WIDEST)}"
     yield f"  {plain(result.case.scenario.source, _WIDEST)}"
-    failed = [one for one in result.attempts if not one.is_passed]
+    failed = [attempt for attempt in result.attempts if not attempt.is_passed]
     for attempt in failed[:MAX_FAILED_RUNS]:
         yield from _attempt(attempt)
     if len(failed) > MAX_FAILED_RUNS:
-        runs = ", ".join(one.run or "no run" for one in failed[MAX_FAILED_RUNS:][:20])
+        runs = ", ".join(attempt.run or "no run" for attempt in failed[MAX_FAILED_RUNS:][:20])
         yield f"  and {many(len(failed) - MAX_FAILED_RUNS, 'more run')}: {runs}"
     if result.standing is Standing.INCONCLUSIVE:
         least = result.case.scenario.expect.least_rate
@@ -87,17 +90,17 @@ def _attempt(attempt: Attempt) -> Iterator[str]:
     if attempt.error is not None:
         why = f"run {attempt.number} could not be made: {plain(attempt.error, 1000)}"
         yield from labelled("  ", why, line_width())
-    for one in attempt.failures:
-        yield f"  {plain(one.where, _WIDEST)}"
-        yield from labelled("    expected  ", plain(one.expected, 500), line_width())
-        yield from labelled("    found     ", plain(one.found, 1000), line_width())
-        yield f"    look      {one.look(attempt.run or '?')}"
+    for failure in attempt.failures:
+        yield f"  {plain(failure.where, _WIDEST)}"
+        yield from labelled("    expected  ", plain(failure.expected, 500), line_width())
+        yield from labelled("    found     ", plain(failure.found, 1000), line_width())
+        yield f"    look      {failure.look(attempt.run or '?')}"
 
 
 def results_json(results: Sequence[CaseResult]) -> dict[str, Any]:
-    """Keys may be added."""
-    found = Counter(one.standing.value for one in results)
-    return {"counts": dict(found), "cases": [_result_json(one) for one in results]}
+    """Return the results for programs. Later versions may add keys."""
+    standings = Counter(result.standing.value for result in results)
+    return {"counts": dict(standings), "cases": [_result_json(result) for result in results]}
 
 
 def _result_json(result: CaseResult) -> dict[str, Any]:
@@ -107,12 +110,15 @@ def _result_json(result: CaseResult) -> dict[str, Any]:
         "standing": result.standing.value,
         "faults_never_struck": list(result.unstruck),
         "rate": {"passed": rate.passed, "runs": rate.runs, "low": rate.low, "high": rate.high},
-        "runs": [_attempt_json(one) for one in result.attempts],
+        "runs": [_attempt_json(attempt) for attempt in result.attempts],
     }
 
 
 def _attempt_json(attempt: Attempt) -> dict[str, Any]:
-    failures = [{**one.as_json(), "look": one.look(attempt.run or "?")} for one in attempt.failures]
+    failures = [
+        {**failure.as_json(), "look": failure.look(attempt.run or "?")}
+        for failure in attempt.failures
+    ]
     return {
         "run": attempt.run,
         "passed": attempt.is_passed,
@@ -133,8 +139,8 @@ _CLEAR = "\r\x1b[2K"
 
 
 class ScenarioProgress:
-    """Hears of each run as it ends. What it shows goes to stderr in a terminal, so that the results
-    can be piped."""
+    """The progress of a round of scenarios: one line that moves in a terminal, on stderr so that
+    the results can be piped; elsewhere one line for each run."""
 
     def __init__(self, total: int, *, is_quiet: bool = False) -> None:
         self._total = total

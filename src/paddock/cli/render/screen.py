@@ -1,5 +1,5 @@
-"""Where the agent's output, our lines and one line that is rewritten in place meet. Who shares the
-screen is known here, and nothing else: what the lines say comes from elsewhere.
+"""The screen that the agent's output, our lines and one line that is rewritten in place share. What
+our lines say comes from elsewhere.
 
 Our lines go to the error output, so that the output of the agent stays clean for whoever reads it.
 """
@@ -59,11 +59,11 @@ class Screen:
         return "utf" in str(getattr(self._err, "encoding", "") or "").lower()
 
     def shows(self, stream: str) -> bool:
-        """Whether what is written there is seen among our lines."""
+        """Return whether what is written to a stream is seen among our lines."""
         return stream in self._on_screen
 
     def pass_on(self, stream: str, data: bytes) -> None:
-        """What the agent wrote, to where it belongs."""
+        """Write output of the agent to where it belongs."""
         terminal_filter = self._filters.get(stream)
         shown = (
             data
@@ -73,26 +73,26 @@ class Screen:
         self._pass(stream, shown)
 
     def line(self, text: str) -> None:
-        """One line of ours, or several."""
+        """Write one line of ours, or several."""
         self.hide()
         self._close_line()
         self._write(text + "\n")
 
     def progress(self, text: str) -> None:
-        """The last line, rewritten. It waits while a line of the agent is open."""
+        """Rewrite the last line. It waits while a line of the agent is open."""
         if not self.is_terminal or self._is_line_open or text == self._progress:
             return
         self._write(_CLEAR + text)
         self._progress = text
 
     def hide(self) -> None:
-        """Takes the last line away, for whoever else wants to write."""
+        """Take the last line away, for whoever else wants to write."""
         if self._progress:
             self._write(_CLEAR)
             self._progress = ""
 
     def end(self) -> None:
-        """What waited is written, and the cursor stands at the beginning of a line."""
+        """Write what waited, and put the cursor at the beginning of a line."""
         for name, terminal_filter in self._filters.items():
             self._pass(name, terminal_filter.end().encode("utf-8", "replace"))
         self.hide()
@@ -112,10 +112,13 @@ class Screen:
             target.buffer.flush()
 
     def _close_line(self) -> None:
-        if any(one.is_coloured for one in self._filters.values()) and self.is_terminal:
+        if (
+            any(terminal_filter.is_coloured for terminal_filter in self._filters.values())
+            and self.is_terminal
+        ):
             self._write(_PLAIN_COLOUR)
-            for one in self._filters.values():
-                one.is_coloured = False
+            for terminal_filter in self._filters.values():
+                terminal_filter.is_coloured = False
         if self._is_line_open:
             self._write("\n")
             self._is_line_open = False
@@ -141,7 +144,7 @@ class Screen:
         return str(getattr(self._err, "encoding", None) or "utf-8")
 
     def _shares(self, name: str) -> bool:
-        """Whether it and our lines are seen together, also where both go to one file."""
+        """Return whether a stream and our lines are seen together, also in one file."""
         if name == "stderr":
             return True
         out = self._streams[name]
@@ -194,7 +197,12 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")  # what may become a col
 
 
 class TerminalFilter:
-    """One stream. What is not whole yet (a character, a colour) waits for the rest."""
+    """A filter for the output of an agent on its way to a terminal.
+
+    Colours and line ends pass. Anything else that a terminal would act on is escaped: a cursor that
+    moves could rewrite a question that a person is about to answer, and some sequences reach the
+    clipboard. What is not whole yet (a character, a colour) waits for the rest. Output to a pipe or
+    a file is not filtered."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -202,14 +210,14 @@ class TerminalFilter:
         self.is_coloured = False  # whether a colour may still be on
 
     def feed(self, data: bytes) -> str:
-        """What can be shown so far."""
+        """Return what can be shown so far."""
         text = self._rest + self._decoder.decode(data)
-        found = _UNFINISHED.search(text)
-        self._rest = found[0] if found else ""
-        return self._shown(text[: found.start()] if found else text)
+        unfinished = _UNFINISHED.search(text)
+        self._rest = unfinished[0] if unfinished else ""
+        return self._shown(text[: unfinished.start()] if unfinished else text)
 
     def end(self) -> str:
-        """What waited in vain."""
+        """Return what waited in vain."""
         text = self._rest + self._decoder.decode(b"", final=True)
         self._rest = ""
         return self._shown(text)

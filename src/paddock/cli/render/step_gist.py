@@ -1,5 +1,5 @@
-"""What a step said to whom and what came back, as a person wants to read it: the prompt, the answer
-and the calls of a model, the bodies of a request. The rest of what is known comes after it, and
+"""The gist of a step, as a person wants to read it first: the prompt, the answer and the calls of a
+model, the bodies of a request. The rest of what is known comes after it, and
 digests and headers last. Texts are as they were: whoever shows them goes through `plain`.
 """
 

@@ -68,7 +68,7 @@ class View(msgspec.Struct, dict=True):
         return self.history.step_numbers[self.at]
 
     def press(self, key: str, page: int) -> None:
-        """What a key does; `page` is how many lines fit."""
+        """Do what a key means; `page` is how many lines fit."""
         self.message = ""
         if self.typed is not None:
             self._type(key)
@@ -96,7 +96,7 @@ class View(msgspec.Struct, dict=True):
                 self.pane, self.scroll = _PANES[key], 0
 
     def screen(self, width: int, height: int) -> list[str]:
-        """Exactly `height` lines, none wider than the terminal."""
+        """Return exactly `height` lines, none wider than the terminal."""
         rows = max(height - 2, 1)
         left = _LIST if width >= _NARROW else 0
         right = width - left - (1 if left else 0)

@@ -51,7 +51,7 @@ _FORMS = (
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """How the line of a step is laid out. In a pipe, where there is no width, no call is cut."""
+    """The layout of the line of a step. In a pipe, where there is no width, no call is cut."""
 
     form: str
     call: int  # columns of a call
@@ -61,7 +61,7 @@ class Columns(msgspec.Struct, frozen=True):
     def for_width(cls, width: int | None) -> Columns:
         if width is None:
             return cls(_FORMS[0][0], _PIPED_CALL, None)
-        enough = (one for one in _FORMS if width - one[1] >= _LEAST_CALL)
+        enough = (form for form in _FORMS if width - form[1] >= _LEAST_CALL)
         form, beside = next(enough, _FORMS[-1])
         return cls(form, max(width - beside, 1), width)
 
@@ -153,7 +153,7 @@ def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iter
 
 
 def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
-    """What was asked and what came back, before the records."""
+    """Yield what was asked and what came back, for before the records."""
     for what, text in pieces:
         lines = text[:MAX_TEXT].split("\n")
         yield plain(what, 100)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.cli.render import network_data as net_data
+from paddock.cli.render import network
 from paddock.cli.render.network import Columns, Scan, Wanted, row_of, size
 from paddock.journal.log import RunLog
 from paddock.journal.traffic import KINDS, Traffic
@@ -348,7 +348,7 @@ def test_steps_come_in_order_however_they_ended(home: Path) -> None:
 def test_step_that_never_ends_holds_up_only_so_many(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_data, "MAX_HELD", 3)
+    monkeypatch.setattr(network, "MAX_HELD", 3)
     journal = begin_run(home, "r1")
     put(journal, 1, "http", http(), None)
     for step in range(2, 9):

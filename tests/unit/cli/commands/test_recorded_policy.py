@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.commands.run import recorded_policy
+from paddock.cli.agent_run import recorded_policy
 from paddock.gate.opening import signing_key
 from paddock.journal.keys import SigningKey
 from paddock.journal.writer import Journal
