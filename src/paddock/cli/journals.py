@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from paddock.cli.commands.runs import REPLAY
 from paddock.cli.output import warn
 from paddock.cli.parser import RUN_HELP
+from paddock.cli.render.run_lines import REPLAY
 from paddock.gate.project import project_directory
 from paddock.journal.index import Index
 from paddock.journal.index_rows import RunRow

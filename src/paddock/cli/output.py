@@ -184,6 +184,11 @@ def write_pieces(pieces: Iterable[str], path: Path | None) -> None:
         raise InvalidInput(f"-o: {path} cannot be written: {error.strerror}") from None
 
 
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def counts(numbers: Mapping[str, int], order: Iterable[str] = ()) -> str:
     """Return `done 12, refused 3`: those that there are, in this order, then the others. A journal
     may name them as it likes."""

@@ -146,20 +146,11 @@ def _table(drafts: Sequence[Draft]) -> str:
 
 def draft_as_json(draft: Draft) -> dict[str, Any]:
     """Return a draft for programs."""
+    from msgspec.structs import asdict
+
     from paddock.gate.drafts import action_as_json
 
-    return {
-        "draft_id": draft.draft_id,
-        "run": draft.run,
-        "agent": draft.agent,
-        "step": draft.step,
-        "action": action_as_json(draft.action),
-        "preview": draft.preview,
-        "made_at": draft.made_at,
-        "state": draft.state,
-        "changed_by": draft.changed_by,
-        "sent_step": draft.sent_step,
-    }
+    return {**asdict(draft), "action": action_as_json(draft.action)}
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -21,7 +21,7 @@ from paddock.model.plural import many
 if TYPE_CHECKING:
     from paddock.gate.recorded import PastEvent
     from paddock.journal.index_rows import RunRow
-    from paddock.model.action import Action, Decision, Stage
+    from paddock.model.action import Stage
     from paddock.policy.compare import Change
     from paddock.policy.decide import Policy
 
@@ -94,10 +94,8 @@ def learn_runs(options: argparse.Namespace) -> int:
         for directory in dict.fromkeys(directories)
     ]
     agent = options.agent or RunLog(directories[0]).opened.agent or "agent"
-    actions = sorted(
-        (action for actions_of_run, _ in runs for action in actions_of_run),
-        key=lambda action: action.at,
-    )
+    actions = [action for recorded, _ in runs for action in recorded]
+    actions.sort(key=lambda action: action.at)
     ceiling = min((stage for _, stage in runs), key=list(Stage).index)
     write_pieces([learn(actions, agent, ceiling=ceiling)], options.output)
     warn(f"learned from {many(len(actions), 'action')}; review it before you use it")
@@ -107,7 +105,9 @@ def learn_runs(options: argparse.Namespace) -> int:
 def direction(change: Change) -> str:
     """Return whether the candidate is looser, tighter or different about an action."""
     before, after = change.before.verdict.strictness, change.after.verdict.strictness
-    return "looser" if after < before else "tighter" if after > before else "different"
+    if after == before:
+        return "different"
+    return "looser" if after < before else "tighter"
 
 
 def _directories(options: argparse.Namespace) -> list[Path]:
@@ -168,14 +168,15 @@ def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
 
 def _say_changes(changes: list[Change], limit: int) -> None:
     from paddock.cli.render.calls import call_summary
+    from paddock.cli.render.replay import verdict_text
 
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             plain(change.run, 40),
             change.step,
             direction(change),
-            _verdict(change.before),
-            _verdict(change.after),
+            verdict_text(change.before),
+            verdict_text(change.after),
             plain(change.after.decided_by, 40),
             call_summary(change.action.kind, change.action.name, change.action.arguments),
         )
@@ -197,6 +198,9 @@ def _say_changes(changes: list[Change], limit: int) -> None:
 def _as_json(
     changes: list[Change], directions: Counter[str], actions: int, runs: int
 ) -> dict[str, Any]:
+    from paddock.cli.render.replay import decision_json
+    from paddock.gate.drafts import action_as_json
+
     return {
         "runs": runs,
         "actions": actions,
@@ -206,30 +210,10 @@ def _as_json(
                 "run": change.run,
                 "step": change.step,
                 "change": direction(change),
-                "action": _action_json(change.action),
-                "before": _decision_json(change.before),
-                "after": _decision_json(change.after),
+                "action": action_as_json(change.action),
+                "before": decision_json(change.before),
+                "after": decision_json(change.after),
             }
             for change in changes
         ],
     }
-
-
-def _action_json(action: Action) -> dict[str, Any]:
-    """As `policy explain --action` takes it."""
-    from paddock.gate.drafts import action_as_json
-
-    return action_as_json(action)
-
-
-def _decision_json(decision: Decision) -> dict[str, Any]:
-    return {
-        "verdict": decision.verdict.value,
-        "decided_by": decision.decided_by,
-        "why": decision.why,
-        "is_draft": decision.is_draft,
-    }
-
-
-def _verdict(decision: Decision) -> str:
-    return "draft" if decision.is_draft else decision.verdict.value

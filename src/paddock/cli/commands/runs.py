@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paddock.cli.arguments import count
 from paddock.cli.output import say, say_json, sentences, warn
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from paddock.journal.index import Index
     from paddock.journal.index_rows import RunRow
 
-OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
-REPLAY = "replay"
 LISTED = 20  # runs, if nobody asks for more
 
 
@@ -38,10 +36,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _say(index: Index, options: argparse.Namespace) -> None:
+    from paddock.cli.render.runs import branch_json, branches, run_json, run_table, tree_table
+
     runs = _chosen(index, options)
     if options.tree:
-        from paddock.cli.render.runs import branch_json, branches, tree_table
-
         tree = branches(runs, index)
         if options.json:
             say_json([branch_json(branch) for branch in tree])
@@ -50,41 +48,7 @@ def _say(index: Index, options: argparse.Namespace) -> None:
     elif options.json:
         say_json([run_json(run) for run in runs])
     elif runs:
-        from paddock.cli.render.runs import run_table
-
         say(run_table(runs, line_width()))
-
-
-def run_json(run: RunRow) -> dict[str, Any]:
-    """Return a run for programs. Times are microseconds since 1970."""
-    from paddock.cli.journals import state_of
-
-    return {
-        "run": run.run,
-        "directory": run.directory,
-        "agent": run.agent,
-        "stage": run.stage,
-        "policy_digest": run.policy_digest,
-        "kind": run.kind,
-        "project": run.project,
-        "parent": run.parent,
-        "forked_at": run.forked_at,
-        "state": state_of(run),
-        "exit_code": run.exit_code,
-        "command": run.terms.get("command"),
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "duration_us": duration_us(run),
-        "records": run.records,
-        "steps": run.steps,
-        "verdicts": run.verdicts,
-        "outcomes": run.outcomes,
-    }
-
-
-def duration_us(run: RunRow) -> int:
-    """Return the time from a run's start to its end, or to its last record."""
-    return max((run.ended_at or run.last_at) - run.started_at, 0)
 
 
 def make_parser() -> CommandParser:

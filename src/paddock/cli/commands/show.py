@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from paddock.cli import arguments
-from paddock.cli.commands.runs import run_json
 from paddock.cli.journals import find_journal, indexed, state_of
 from paddock.cli.output import is_coloured, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.conversation import conversation_lines
+from paddock.cli.render.runs import run_json
 from paddock.cli.render.step_gist import gist_of
 from paddock.cli.render.steps import (
     ONLY,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import say, say_json, sentences, write_pieces
+from paddock.cli.output import pick, say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 from paddock.journal.findings import Status
 from paddock.journal.places import is_held
@@ -170,16 +170,9 @@ def _report_json(report: Report) -> dict[str, Any]:
         "ok": report.status is Status.ENDED,
         "status": report.status.value,
         "what": "journal",
-        "run": report.run,
-        "records": report.records,
-        "signed": report.signed,
-        "segments": report.segments,
-        "heads": report.heads,
+        **pick(report, "run", "records", "signed", "segments", "heads"),
         "head": None if report.head is None else body_of(report.head),
-        "blobs": report.blobs,
-        "are_blobs_checked": report.are_blobs_checked,
-        "is_closed": report.is_closed,
-        "torn_bytes": report.torn_bytes,
+        **pick(report, "blobs", "are_blobs_checked", "is_closed", "torn_bytes"),
         "problems": [
             {**asdict(problem), "finding": problem.finding.value} for problem in report.problems
         ],

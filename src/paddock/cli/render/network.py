@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from paddock.cli.output import counts, is_coloured, say
+from paddock.cli.output import counts, is_coloured, pick, say
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, labelled, paint, worded
 from paddock.cli.render.run_lines import about_text, repeats_text
 from paddock.cli.render.table import line_width, terminal_table
@@ -387,32 +387,17 @@ def traffic_json(traffic: Traffic) -> dict[str, Any]:
     step = traffic.step
     return {
         "step": step.number,
-        "parent": step.parent,
-        "at": step.at,
-        "kind": step.kind,
-        "name": step.name,
-        "method": traffic.method,
-        "host": traffic.host,
-        "port": traffic.port,
-        "verdict": step.verdict,
-        "decided_by": step.decided_by,
-        "why": step.why,
-        "effect": step.effect,
-        "outcome": step.outcome,
-        "error": step.error,
-        "bytes_out": traffic.bytes_out,
-        "bytes_in": traffic.bytes_in,
-        "address": traffic.address,
-        "duration_us": step.duration_us,
-        "held_us": step.held_us,
+        **pick(step, "parent", "at", "kind", "name"),
+        **pick(traffic, "method", "host", "port"),
+        **pick(step, "verdict", "decided_by", "why", "effect", "outcome", "error"),
+        **pick(traffic, "bytes_out", "bytes_in", "address"),
+        **pick(step, "duration_us", "held_us"),
         "scheme": traffic.scheme if traffic.is_http else None,
         "url": traffic.url if traffic.is_http else None,
         "status": traffic.status,
         "path": step.arguments.get("path"),
         "query": step.arguments.get("query"),
-        "arguments": step.arguments,
-        "result": step.result,
-        "cost": step.cost,
+        **pick(step, "arguments", "result", "cost"),
     }
 
 

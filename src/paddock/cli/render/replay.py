@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import counts, is_coloured, say
+from paddock.cli.output import counts, is_coloured, pick, say
 from paddock.cli.render.cells import cut
 from paddock.cli.render.run_lines import Manner, alert_line, step_lines
 from paddock.cli.render.table import line_width
@@ -94,7 +94,7 @@ def _print_json(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
         fields = redecided.recorded.as_json()
         if policy is not None:
             after = redecided.after
-            fields["after"] = None if after is None else _decision_json(after)
+            fields["after"] = None if after is None else decision_json(after)
             fields["programs_after"] = [_program_json(change) for change in redecided.programs]
         sys.stdout.write(json.dumps(fields) + "\n")
         otherwise += _is_otherwise(redecided)
@@ -120,9 +120,14 @@ def _event_lines(record: Record, manner: Manner) -> Iterator[str]:
                 yield f"        files in use that are not as recorded: {files_kept}"
 
 
+def verdict_text(decision: Decision) -> str:
+    """Return what a decision comes to in one word."""
+    return "draft" if decision.is_draft else decision.verdict.value
+
+
 def _decision(decision: Decision) -> str:
-    verdict = "draft" if decision.is_draft else decision.verdict.value
-    return f"{verdict} by {plain(decision.decided_by, 60)}: {plain(decision.why, 200)}"
+    by, why = plain(decision.decided_by, 60), plain(decision.why, 200)
+    return f"{verdict_text(decision)} by {by}: {why}"
 
 
 def _program(change: Change) -> str:
@@ -130,17 +135,16 @@ def _program(change: Change) -> str:
     return f"{plain(argv, 120)} would be {_decision(change.after)}"
 
 
-def _decision_json(decision: Decision) -> dict[str, Any]:
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision for programs."""
     return {
         "verdict": decision.verdict.value,
-        "decided_by": decision.decided_by,
-        "why": decision.why,
-        "is_draft": decision.is_draft,
+        **pick(decision, "decided_by", "why", "is_draft"),
     }
 
 
 def _program_json(change: Change) -> dict[str, Any]:
-    return {"arguments": dict(change.action.arguments), "after": _decision_json(change.after)}
+    return {"arguments": dict(change.action.arguments), "after": decision_json(change.after)}
 
 
 # ---- where a run left its record -----------------------------------------------------------------

@@ -19,6 +19,8 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.model.steps import Step
 
+REPLAY = "replay"  # the kind of a run that repeats another one
+OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")  # as they are listed
 _SIGNS = {"exec": "$", "http": "→", "model": "✦", "tool": "ƒ", "dns": "?", "connect": "⇄",
           "file": "▤", "code": "»"}  # fmt: skip
 _ASCII = {"exec": "$", "http": ">", "model": "*", "tool": "f", "dns": "?", "connect": "=",

@@ -6,10 +6,16 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from paddock.cli.commands.runs import OUTCOMES, REPLAY
 from paddock.cli.output import counts
 from paddock.cli.render.cells import worded
-from paddock.cli.render.run_lines import Manner, alert_text, names_text, repeats_text
+from paddock.cli.render.run_lines import (
+    OUTCOMES,
+    REPLAY,
+    Manner,
+    alert_text,
+    names_text,
+    repeats_text,
+)
 from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.action import Verdict
 from paddock.model.events import Diverged

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from paddock.cli.commands.runs import OUTCOMES, duration_us, run_json
 from paddock.cli.journals import state_of
-from paddock.cli.output import counts
+from paddock.cli.output import counts, pick
+from paddock.cli.render.run_lines import OUTCOMES
 from paddock.cli.render.table import table, terminal_table
 from paddock.cli.render.units import clock, took
 from paddock.journal.index import Index
@@ -44,6 +44,25 @@ def run_table(runs: Sequence[RunRow], width: int | None) -> str:
         flexible=("COMMAND", *(["AGENT"] if has_agents else [])),
         spared=_SPARED,
     )
+
+
+def run_json(run: RunRow) -> dict[str, Any]:
+    """Return a run for programs. Times are microseconds since 1970."""
+    return {
+        **pick(run, "run", "directory", "agent", "stage", "policy_digest", "kind", "project"),
+        **pick(run, "parent", "forked_at"),
+        "state": state_of(run),
+        "exit_code": run.exit_code,
+        "command": run.terms.get("command"),
+        **pick(run, "started_at", "ended_at"),
+        "duration_us": duration_us(run),
+        **pick(run, "records", "steps", "verdicts", "outcomes"),
+    }
+
+
+def duration_us(run: RunRow) -> int:
+    """Return the time from a run's start to its end, or to its last record."""
+    return max((run.ended_at or run.last_at) - run.started_at, 0)
 
 
 def outcomes_text(run: RunRow) -> str:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paddock.cli.commands.runs import OUTCOMES, duration_us
-from paddock.cli.output import counts
+from paddock.cli.output import counts, pick
 from paddock.cli.render.calls import step_call_text
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, labelled, paint
 from paddock.cli.render.conversation import MAX_TEXT, barred, text_lines
-from paddock.cli.render.run_lines import alert_text
+from paddock.cli.render.run_lines import OUTCOMES, alert_text
+from paddock.cli.render.runs import duration_us
 from paddock.cli.render.step_gist import in_order
 from paddock.cli.render.units import clock, offset, took
 from paddock.journal.calls import detail_lines
@@ -270,12 +270,9 @@ def step_json(shown: IndexedStep) -> dict[str, Any]:
     return {
         "step": row.step,
         "parent": step.parent,
-        "at": row.at,
-        "kind": row.kind,
-        "name": row.name,
+        **pick(row, "at", "kind", "name"),
         "arguments": None if proposed is None else stored_body(proposed)["arguments"],
-        "effect": row.effect,
-        "verdict": row.verdict,
+        **pick(row, "effect", "verdict"),
         "decided_by": row.rule,
         "outcome": row.outcome,
         "duration_us": shown.duration_us,
@@ -306,11 +303,7 @@ def record_json(record: Record, body: dict[str, Any]) -> dict[str, Any]:
 def _program_json(program: Program) -> dict[str, Any]:
     started, ended = program.started, program.ended
     return {
-        "pid": started.pid,
-        "parent": started.parent,
-        "program": started.program,
-        "argv": started.argv,
-        "cwd": started.cwd,
+        **pick(started, "pid", "parent", "program", "argv", "cwd"),
         "exit_code": None if ended is None else ended.exit_code,
         "duration_us": None if ended is None else ended.duration_us,
     }
