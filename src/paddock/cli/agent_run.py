@@ -235,12 +235,12 @@ def _tell_summary(report: Report) -> None:
     """Write the summary on the error output: the other one is the agent's."""
     import shutil
 
-    from paddock.cli.render.run_lines import Manner
+    from paddock.cli.render.run_lines import LineStyle
     from paddock.cli.render.run_summary import summary_lines
 
     is_terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size((100, 24)).columns if is_terminal else 100
-    manner = Manner(width, is_terminal and "NO_COLOR" not in os.environ)
+    style = LineStyle(width, is_terminal and "NO_COLOR" not in os.environ)
     print(file=sys.stderr)
-    for line in summary_lines(report, manner):
+    for line in summary_lines(report, style):
         print(line, file=sys.stderr)

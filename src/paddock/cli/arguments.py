@@ -29,17 +29,17 @@ def seconds(text: str) -> float:
     """Return the seconds of a duration such as 30s."""
     from paddock.model.sizes import parse_duration
 
-    return _parsed(parse_duration, text, "a time such as 30s")
+    return _parse(parse_duration, text, "a time such as 30s")
 
 
 def size(text: str) -> int:
     """Return the bytes of a size such as 4GiB."""
     from paddock.model.sizes import parse_size
 
-    return int(_parsed(parse_size, text, "a size such as 4GiB"))
+    return int(_parse(parse_size, text, "a size such as 4GiB"))
 
 
-def _parsed(parse: Callable[[str, str], float], text: str, expected: str) -> float:
+def _parse(parse: Callable[[str, str], float], text: str, expected: str) -> float:
     try:
         return parse(text, "it")
     except InvalidInput:

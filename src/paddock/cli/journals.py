@@ -60,12 +60,12 @@ def open_index(home: Home) -> Index:
 @contextlib.contextmanager
 def all_indexed(home: Home) -> Iterator[tuple[Index, list[str]]]:
     """Give the index, up to date, and what could not be read into it."""
-    with _filled(home, lambda index: index.update_all(home.runs)) as indexed_runs:
+    with _fill(home, lambda index: index.update_all(home.runs)) as indexed_runs:
         yield indexed_runs
 
 
 @contextlib.contextmanager
-def _filled(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
+def _fill(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
     """Give the index of a home, brought up to date. Where the disk is full the index is made in
     memory, so that runs can still be looked at."""
     with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
     place = home.runs / directory.name if is_ours else directory.absolute()
     run = RunLog(place).opened.run
     if is_ours:
-        with _filled(home, lambda index: index.update(place)) as (index, _):
+        with _fill(home, lambda index: index.update(place)) as (index, _):
             yield index, index.run(run)
         return
     with (

@@ -115,12 +115,12 @@ def _network(options: argparse.Namespace) -> dict[str, Any]:
         return {"network": {"mode": "none"}, "secrets": {}}
     if options.secret and not options.allow and options.file is None:
         raise InvalidInput("--secret: there is no network for it", hint="say --allow HOST:PORT too")
-    allowed = {"network": {"allow": [_allowed(text) for text in options.allow]}}
+    allowed = {"network": {"allow": [_check_destination(text) for text in options.allow]}}
     secrets = {"secrets": _secrets(options.secret)}
     return {**(allowed if options.allow else {}), **(secrets if options.secret else {})}
 
 
-def _allowed(text: str) -> str:
+def _check_destination(text: str) -> str:
     from paddock.policy.network_words import parse_destination
 
     try:

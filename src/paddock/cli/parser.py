@@ -84,7 +84,7 @@ class CommandParser(argparse.ArgumentParser):
         """End the program when unknown words are left over; name the nearest option."""
         if not rest:
             return
-        parser = self._chosen()
+        parser = self._chosen_parser()
         for word in rest:
             if word.startswith("-"):
                 parser._refuse_option(word)
@@ -112,7 +112,7 @@ class CommandParser(argparse.ArgumentParser):
                 return dict(action.choices)
         return {}
 
-    def _chosen(self) -> CommandParser:
+    def _chosen_parser(self) -> CommandParser:
         """Return the parser of the subcommand that the words name; itself if they name none."""
         below = self.subcommands()
         named = next((word for word in self._words if word in below), None)

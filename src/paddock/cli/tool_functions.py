@@ -28,7 +28,7 @@ def find_function(where: str, action: Action) -> Function:
             f"a draft of kind {action.kind} cannot be sent from here",
             hint="only tools are functions",
         )
-    functions = _functions(_loaded(where))
+    functions = _functions(_load(where))
     function = functions.get(action.name)
     if function is None:
         names = ", ".join(sorted(functions)) or "none"
@@ -49,7 +49,7 @@ def live(function: Function) -> Live:
     return carry_out
 
 
-def _loaded(where: str) -> Any:
+def _load(where: str) -> Any:
     module_name, colon, attribute = where.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as for any program that is started here

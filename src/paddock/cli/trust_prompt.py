@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import confirm
 from paddock.model.plain import plain
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ def ask(path: str, requests: Sequence[Request]) -> bool:
     lines = [f"{plain(path, 4096)} asks for this on your machine:"]
     lines += [f"  - {plain(request.text, _MAX_SHOWN)}" for request in requests]
     print("\n".join(lines), file=sys.stderr)
-    print("do you agree? It is asked again when this changes. [y/N] ", end="", file=sys.stderr)
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    question = "do you agree? It is asked again when this changes. [y/N] "
+    return confirm(question, is_on_stderr=True)
 
 
 def _is_terminal() -> bool:

@@ -128,17 +128,13 @@ def make_parser() -> CommandParser:
 
 def candidates(words: Sequence[str]) -> Iterator[str]:
     """Yield what may stand in place of the last of the words, which follow `paddock`."""
-    *before, current = _joined(words) or [""]
+    *before, current = _rejoin(words) or [""]
     if not before:
-        yield from _matching(
-            current, ((command.name, command.what) for command in COMMANDS.values())
-        )
+        yield from _match(current, ((command.name, command.what) for command in COMMANDS.values()))
         if current:
-            yield from _matching(current, _TOP_OPTIONS)
+            yield from _match(current, _TOP_OPTIONS)
     elif before[0] == "help" and before[1:] and before[1] in COMMANDS:
-        yield from _matching(
-            current, ((name, None) for name in parser_of(before[-1]).subcommands())
-        )
+        yield from _match(current, ((name, None) for name in parser_of(before[-1]).subcommands()))
     elif before[0] in COMMANDS:
         yield from _Line(parser_of(before[0]), before[1:]).candidates(current)
 
@@ -225,7 +221,7 @@ def _positionals(parser: CommandParser) -> list[argparse.Action]:
     return [action for action in parser._actions if not action.option_strings]
 
 
-def _joined(words: Sequence[str]) -> list[str]:
+def _rejoin(words: Sequence[str]) -> list[str]:
     """Put together what bash has taken apart: `--format`, `=` and `har` are an option and a value,
     as they are without the `=`."""
     joined: list[str] = []
@@ -242,9 +238,9 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
     """Yield what an option or a positional may be, known from its choices or from its metavar."""
     if isinstance(action, argparse._SubParsersAction):
         about = {choice.dest: choice.help for choice in action._choices_actions}
-        yield from _matching(current, ((name, about.get(name)) for name in action.choices))
+        yield from _match(current, ((name, about.get(name)) for name in action.choices))
     elif action.choices is not None:
-        yield from _matching(current, ((str(choice), None) for choice in action.choices))
+        yield from _match(current, ((str(choice), None) for choice in action.choices))
     else:
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         for word in re.split(r"[|:\[]", metavar):
@@ -252,7 +248,7 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
                 yield from _KINDS[word](current)
 
 
-def _matching(current: str, candidates: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+def _match(current: str, candidates: Iterable[tuple[str, str | None]]) -> Iterator[str]:
     for name, what in candidates:
         if name.startswith(current):
             yield _line(name, what)
@@ -273,15 +269,15 @@ def _directories(current: str) -> Iterator[str]:
 def _runs(current: str) -> Iterator[str]:
     """Yield the newest runs first. A journal's directory changes when its run begins a segment, so
     that its time is near enough."""
-    yield from _matching(current, [("last", "the newest run")])
-    yield from _stored("runs", current)
+    yield from _match(current, [("last", "the newest run")])
+    yield from _stored_names("runs", current)
 
 
 def _commands(current: str) -> Iterator[str]:
-    yield from _matching(current, ((command.name, command.what) for command in COMMANDS.values()))
+    yield from _match(current, ((command.name, command.what) for command in COMMANDS.values()))
 
 
-def _stored(kind: str, current: str, suffix: str = "") -> Iterator[str]:
+def _stored_names(kind: str, current: str, suffix: str = "") -> Iterator[str]:
     """Yield the names of what is stored of a kind in a directory of this home, newest first."""
     import time
 
@@ -313,7 +309,7 @@ def _snapshots(current: str) -> Iterator[str]:
     snapshots = SnapshotStore(directory).list() if directory.exists() else []
     for snapshot in reversed(snapshots[-_MAX_RUNS:]):
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created_at))
-        yield from _matching(current, [(snapshot.name or snapshot.snapshot_id, made)])
+        yield from _match(current, [(snapshot.name or snapshot.snapshot_id, made)])
 
 
 _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
@@ -324,10 +320,10 @@ _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
     "PADDOCK.YAML": _files,
     "PATH": _files,
     "RUN": _runs,
-    "SANDBOX": lambda current: _stored("sandboxes", current),
+    "SANDBOX": lambda current: _stored_names("sandboxes", current),
     "SCENARIO": _files,
     "SNAPSHOT": _snapshots,
     "SOURCE": _files,
-    "TEMPLATE": lambda current: _stored("templates", current),
-    "VOLUME": lambda current: _stored("volumes", current, ".json"),
+    "TEMPLATE": lambda current: _stored_names("templates", current),
+    "VOLUME": lambda current: _stored_names("volumes", current, ".json"),
 }

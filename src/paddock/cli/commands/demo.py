@@ -12,7 +12,7 @@ from paddock.cli.output import is_coloured, say_json, sentences
 from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from paddock.cli.render.demo import Page
+    from paddock.cli.render.demo import DemoPage
     from paddock.demo.story import Story
 
 _PAUSE_S = 0.8
@@ -22,7 +22,7 @@ _THINK_S = 0.6  # a person who answers at once is not seen
 def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     with sentences():
-        from paddock.cli.render.demo import Page
+        from paddock.cli.render.demo import DemoPage
         from paddock.demo.project import check_packages, lay_out
         from paddock.demo.story import Story
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         lay_out(directory, is_ours=options.keep is None)
         is_slow = sys.stdout.isatty() and not options.fast and not options.json
         pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
-        page = Page(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
+        page = DemoPage(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
         result = _play(Story(directory, page.moment, think_s), page, directory)
         result["took_s"] = round(time.monotonic() - began, 1)
         page.end(result)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     return 0 if result["is_exact"] else ExitCode.FAILED
 
 
-def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
+def _play(story: Story, page: DemoPage, directory: Path) -> dict[str, Any]:
     """Play all chapters. Return what they came to, for programs."""
     from paddock.journal.log import RunLog
     from paddock.world.verdicts import judge_run

@@ -126,7 +126,7 @@ def prove(progress: Progress, runs: list[str]) -> dict[str, str | None]:
     return proofs
 
 
-def _isolated(box: Sandbox) -> str | None:
+def _isolation(box: Sandbox) -> str | None:
     tried = "cat /etc/shadow || ls /root || mount -t tmpfs x /mnt || unshare -U true"
     return _must_fail(box, tried)
 
@@ -164,7 +164,7 @@ def _pause(box: Sandbox) -> str | None:
 
 
 _ATTEMPTS: dict[str, Callable[[Sandbox], str | None]] = {
-    "isolation": _isolated,
+    "isolation": _isolation,
     "network": _no_network,
     "exec events": _exec_events,
     "pause": _pause,
@@ -234,7 +234,7 @@ def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
     from paddock.fence.base import Finding
 
     token = os.urandom(8).hex()
-    with _serving(token) as port:
+    with _serve(token) as port:
         network = {
             "allow": ["door.test:80", "door.test:443"],
             "hosts": {"door.test": f"127.0.0.1:{port}"},
@@ -242,14 +242,14 @@ def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
         try:
             with create_sandbox("doctor", network=network, timeout=120) as box:
                 runs.append(box.sandbox_id)
-                return Finding(DOOR, True, _BY), _attempted(box, token)
+                return Finding(DOOR, True, _BY), _attempt_network(box, token)
         except HostCannot as error:
             return Finding(DOOR, False, "", error.message, error.hint), None
         except PaddockError as error:
             return Finding(DOOR, True, _BY), error.message
 
 
-def _attempted(box: Sandbox, token: str) -> str | None:
+def _attempt_network(box: Sandbox, token: str) -> str | None:
     try:
         box.commands.run(["python3", "-c", _TRIED, token], timeout=_TRIED_S)
     except CommandExitException as error:
@@ -258,7 +258,7 @@ def _attempted(box: Sandbox, token: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _serving(token: str) -> Iterator[int]:
+def _serve(token: str) -> Iterator[int]:
     """Run a web server on loopback that knows the token. Give its port."""
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

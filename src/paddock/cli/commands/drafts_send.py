@@ -51,7 +51,7 @@ def send_one(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
     sent = _send(drafts, drafts.get(options.id), options, by)
     if options.json:
         print(json.dumps(sent.as_json()))
-    return _told(sent, options)
+    return _report(sent, options)
 
 
 def send_all(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
@@ -63,12 +63,12 @@ def send_all(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
                        hint="paddock drafts list shows them")  # fmt: skip
     done: list[Sent] = []
     try:
-        for one in sorted(waiting, key=lambda one: one.step):
-            done.append(_send(drafts, one, options, by))
-            if code := _told(done[-1], options):
+        for draft in sorted(waiting, key=lambda draft: draft.step):
+            done.append(_send(drafts, draft, options, by))
+            if code := _report(done[-1], options):
                 return code
     except BaseException:
-        print(f"paddock: {one.draft_id} was not sent, nor what comes after it", file=sys.stderr)
+        print(f"paddock: {draft.draft_id} was not sent, nor what comes after it", file=sys.stderr)
         raise
     finally:
         if options.json:
@@ -76,7 +76,7 @@ def send_all(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
     return 0
 
 
-def _told(sent: Sent, options: argparse.Namespace) -> int:
+def _report(sent: Sent, options: argparse.Namespace) -> int:
     draft, receipt = sent.draft, sent.receipt
     if receipt.is_done:
         if not options.json:

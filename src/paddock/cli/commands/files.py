@@ -41,11 +41,10 @@ def make_parser() -> CommandParser:
 
 
 def _list(directory: Path, options: argparse.Namespace) -> int:
-    store, tree = _recorded(directory, options.step)
+    store, tree = _open_tree(directory, options.step)
     entries = [entry for entry in store.entries(tree) if _is_wanted(entry[0], options.path)]
     if options.path is not None and not entries:
-        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
-                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+        raise _not_recorded(options.path)
     if options.json:
         files = [_as_json(path, node) for path, node in entries]
         say_json({"tree": tree, "is_whole": not store.tree(tree).is_cut, "files": files})
@@ -63,11 +62,10 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
 
     if options.path is None:
         raise InvalidInput("--cat needs the PATH of a file")
-    store, tree = _recorded(directory, options.step)
+    store, tree = _open_tree(directory, options.step)
     node = next((node for path, node in store.entries(tree) if path == options.path), None)
     if node is None or node.kind is NodeKind.WHITEOUT:
-        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
-                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+        raise _not_recorded(options.path)
     if node.kind is not NodeKind.FILE:
         raise InvalidInput(f"{plain(options.path, 200)} is a {node.kind.value}, not a file")
     sys.stdout.flush()
@@ -75,6 +73,13 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
     return 0
+
+
+def _not_recorded(path: str) -> NotFound:
+    return NotFound(
+        f"{plain(path, 200)} is not among the recorded files",
+        hint="what the agent only read is in the sources of its mounts",
+    )
 
 
 def _inside(directory: Path, path: str | None) -> str | None:
@@ -91,7 +96,7 @@ def _inside(directory: Path, path: str | None) -> str | None:
     return posixpath.normpath(posixpath.join(project, path))
 
 
-def _recorded(directory: Path, step: int | None) -> tuple[TreeStore, str]:
+def _open_tree(directory: Path, step: int | None) -> tuple[TreeStore, str]:
     from paddock.run.files import home_of, store_of, tree_at
 
     return store_of(home_of(directory)), tree_at(directory, step)

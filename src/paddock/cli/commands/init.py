@@ -11,7 +11,7 @@ from paddock.cli.output import say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 from paddock.cli.project.inspection import Project, look
 from paddock.cli.project.paddock_file import paddock_file, service_keys
-from paddock.cli.project.scripts import Script
+from paddock.cli.project.scripts import ProjectScript
 from paddock.cli.render.cells import labelled
 from paddock.cli.render.table import line_width
 from paddock.doors.trust import remember
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         path = _place(options.directory, is_forced=options.force)
         project = look(options.directory)
         text = paddock_file(project)
-        policy = _checked(text, path)
+        policy = _load(text, path)
         write_pieces([text], path)
         remember(policy)
     if options.json:
@@ -57,7 +57,7 @@ def _place(directory: Path, *, is_forced: bool) -> Path:
     return path
 
 
-def _checked(text: str, path: Path) -> Policy:
+def _load(text: str, path: Path) -> Policy:
     """Return the policy of the text. A text of ours that does not load is our fault: nothing is
     written then."""
     from paddock.policy.file import load
@@ -126,7 +126,7 @@ def _example(project: Project) -> str:
     return f"{_program(project, project.script)} {project.script.file}"
 
 
-def _program(project: Project, script: Script) -> str:
+def _program(project: Project, script: ProjectScript) -> str:
     """Return the interpreter of a script; the project's own Python, unless an environment is
     active."""
     if script.language != "python":

@@ -10,22 +10,22 @@ from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from paddock.cli.render.network import Wanted
+    from paddock.cli.render.network import NetworkFilter
 
 
 def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
-        from paddock.cli.render.network import Scan, write_json, write_text
+        from paddock.cli.render.network import NetworkScan, write_json, write_text
         from paddock.journal.log import RunLog
 
-        wanted = _wanted(options)
+        wanted = _filter_from(options)
         log = RunLog(find_journal(options.run, is_quiet=options.json))
         if options.json:
-            write_json(Scan(log, wanted))
+            write_json(NetworkScan(log, wanted))
         else:
-            write_text(Scan(log, wanted), log.opening.at, with_why=options.blocked)
+            write_text(NetworkScan(log, wanted), log.opening.at, with_why=options.blocked)
     return 0
 
 
@@ -39,8 +39,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
-    from paddock.cli.render.network import Wanted
+def _filter_from(options: argparse.Namespace) -> NetworkFilter:
+    from paddock.cli.render.network import NetworkFilter
     from paddock.journal.traffic import KINDS
     from paddock.model.action import Kind
     from paddock.model.hosts import HostPattern
@@ -54,4 +54,4 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         host = None if options.host is None else HostPattern.parse(options.host)
     except InvalidInput as error:
         raise InvalidInput(f"--host: {error.message}", hint=error.hint) from None
-    return Wanted(frozenset(map(Kind, kinds)), host, options.blocked)
+    return NetworkFilter(frozenset(map(Kind, kinds)), host, options.blocked)

@@ -16,14 +16,14 @@ DEFAULT_FILE = Path("paddock.yaml")
 
 
 def main(arguments: list[str]) -> int:
-    options = _parsed(arguments)
+    options = _parse(arguments)
     module, name = _COMMANDS[options.action]
     run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
     with sentences():
         return run(options)
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
+def _parse(words: list[str]) -> argparse.Namespace:
     """Parse the arguments. Files and runs may stand on both sides of options, which argparse by
     itself does not take."""
     parser = make_parser()

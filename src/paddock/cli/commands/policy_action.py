@@ -35,7 +35,7 @@ _URL_KEYS = ("url", "scheme", "host", "port", "path", "query")
 _REQUEST_KEYS = ("kind", *_URL_KEYS, "method", "headers", "body", "effect", "reversible")
 
 
-def described(options: argparse.Namespace, policy: Policy) -> Action | SampleActions:
+def described_action(options: argparse.Namespace, policy: Policy) -> Action | SampleActions:
     """Return the action that the options describe; of a request all that its door proposes."""
     if options.args is not None and options.tool is None:
         raise InvalidInput("--args: goes with --tool")
@@ -44,7 +44,7 @@ def described(options: argparse.Namespace, policy: Policy) -> Action | SampleAct
     if options.json_action is not None:
         return _from_json(options.json_action, policy)
     if options.http is not None:
-        return _sampled(_sample_of(options), policy, "--http")
+        return _sample_actions(_sample_of(options), policy, "--http")
     if options.model is not None:
         return _model(options.model, policy)
     return _by_option(options)
@@ -95,7 +95,7 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _sampled(sample: SampleRequest, policy: Policy, option: str) -> SampleActions:
+def _sample_actions(sample: SampleRequest, policy: Policy, option: str) -> SampleActions:
     from paddock.doors.network.sample_request import actions_of
 
     network = policy.network
@@ -114,7 +114,9 @@ def _model(text: str, policy: Policy) -> Action | SampleActions:
     if provider not in _MODEL_URLS:
         return _model_action({"provider": provider, "model": model})
     body = json.dumps({"model": model, "messages": []}).encode()
-    return _sampled(SampleRequest("POST", _MODEL_URLS[provider], body=body), policy, "--model")
+    return _sample_actions(
+        SampleRequest("POST", _MODEL_URLS[provider], body=body), policy, "--model"
+    )
 
 
 # ---- from JSON -----------------------------------------------------------------------------------
@@ -187,11 +189,8 @@ def _from_fields(kind: Kind, content: Mapping[str, Any]) -> Action:
         Kind.MODEL: _model_action,
         Kind.TOOL: _tool,
     }[kind]
-    action = build(content)
-    context = content.get("context", {})
-    if not isinstance(context, dict):
-        raise InvalidInput("context is an object")
-    return _with_effect(replace(action, context=context), content)
+    action = replace(build(content), context=_mapping(content, "context"))
+    return _with_effect(action, content)
 
 
 def _with_effect(action: Action, content: Mapping[str, Any]) -> Action:
@@ -223,7 +222,7 @@ def _request(content: Mapping[str, Any], policy: Policy) -> Action | SampleActio
         raw = b"" if body is None else written(body, encoded)
     method = _text(content, "method", "GET").upper()
     sample = SampleRequest(method, _url(content), tuple(headers.items()), raw)
-    actions = _sampled(sample, policy, "request")
+    actions = _sample_actions(sample, policy, "request")
     if "effect" not in content and "reversible" not in content:
         return actions
     return _with_effect(actions.request, content)
@@ -299,19 +298,21 @@ def _dns(content: Mapping[str, Any]) -> Action:
 
 def _model_action(content: Mapping[str, Any]) -> Action:
     provider, model = _text(content, "provider"), _text(content, "model")
-    arguments = content.get("args", {})
-    if not isinstance(arguments, dict):
-        raise InvalidInput("args is an object")
     where = {"host": f"api.{provider}.com", "port": 443}
-    arguments = {**where, **arguments, "provider": provider, "model": model}
+    arguments = {**where, **_mapping(content, "args"), "provider": provider, "model": model}
     return Action(Kind.MODEL, model, arguments)
 
 
 def _tool(content: Mapping[str, Any]) -> Action:
-    arguments = content.get("args", {})
-    if not isinstance(arguments, dict):
-        raise InvalidInput("args is an object")
+    arguments = _mapping(content, "args")
     return Action(Kind.TOOL, _text(content, "name"), arguments)
+
+
+def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{key} is an object")
+    return value
 
 
 def _check_keys(kind: Kind, content: Mapping[str, Any], keys: tuple[str, ...]) -> None:

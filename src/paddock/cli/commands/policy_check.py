@@ -117,7 +117,7 @@ def test_file(options: argparse.Namespace) -> int:
     others = [remark for remark in draft.remarks if remark.code != _EXAMPLE_FAILS]
     if others:
         raise PolicyError(name, [problem_of(draft.document, remark) for remark in others])
-    tried = [example for rule in draft.terms.rules for example in _tried(rule)]
+    tried = [example for rule in draft.terms.rules for example in _try_examples(rule)]
     if options.json:
         say_json([{**asdict(example), "ok": example.why_not is None} for example in tried])
     elif tried:
@@ -127,7 +127,7 @@ def test_file(options: argparse.Namespace) -> int:
     return int(any(example.why_not is not None for example in tried))
 
 
-def _tried(rule: Rule) -> Iterator[_Tried]:
+def _try_examples(rule: Rule) -> Iterator[_Tried]:
     from paddock.policy.examples import failures
 
     failed = {(key, number): why for key, number, why in failures(rule)}

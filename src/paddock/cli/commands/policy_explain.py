@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.cli.commands.policy_action import described
+from paddock.cli.commands.policy_action import described_action
 from paddock.cli.output import say, say_json
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Decision, Verdict
@@ -24,7 +24,7 @@ def explain_action(options: argparse.Namespace) -> int:
     """Write the result, then every rule and where it parted from the action."""
 
     policy = read_policy(options.file, options.stage)
-    spent = dict(_spent(text) for text in options.spent)
+    spent = dict(_parse_spent(text) for text in options.spent)
     unknown = [name for name in spent if name not in {rule.id for rule in policy.rules}]
     if unknown:
         raise InvalidInput(f"--spent: the file has no rule {unknown[0]!r}")
@@ -48,20 +48,20 @@ def _explanations(
     """Return one explanation, or two for a request that carries a call of a model, in the order in
     which they are decided. The door takes such a request for the call alone where no rule minds the
     request."""
-    described_action = described(options, policy)
-    if isinstance(described_action, Action):
-        return [explain(policy, described_action, spent)]
-    if described_action.refusal is not None:
-        by, why = described_action.refusal
-        effect = described_action.request.effect
+    parsed = described_action(options, policy)
+    if isinstance(parsed, Action):
+        return [explain(policy, parsed, spent)]
+    if parsed.refusal is not None:
+        by, why = parsed.refusal
+        effect = parsed.request.effect
         decision = Decision(Verdict.BLOCK, by, why, effect)
         stage = "not asked: the network door refuses it by itself"
-        return [Explanation(described_action.request, effect, (), stage, decision)]
-    request = explain(policy, described_action.request, spent)
-    if described_action.model is None:
+        return [Explanation(parsed.request, effect, (), stage, decision)]
+    request = explain(policy, parsed.request, spent)
+    if parsed.model is None:
         return [request]
-    model = explain(policy, described_action.model, spent)
-    if policy.lets_pass(described_action.request, request.decision):
+    model = explain(policy, parsed.model, spent)
+    if policy.lets_pass(parsed.request, request.decision):
         return [model]
     return [request] if request.decision.verdict is Verdict.BLOCK else [request, model]
 
@@ -86,7 +86,7 @@ def _remark(policy: Policy, action: Action) -> str | None:
     return _NO_NETWORK if is_outside and policy.network is None else None
 
 
-def _spent(text: str) -> tuple[str, int]:
+def _parse_spent(text: str) -> tuple[str, int]:
     name, _, amount = text.rpartition("=")
     if not name or not amount.isascii() or not amount.isdigit() or len(amount) > 15:
         raise InvalidInput(f"--spent: {text!r} is not RULE=AMOUNT with a whole amount")

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 def _say(index: Index, options: argparse.Namespace) -> None:
     from paddock.cli.render.runs import branch_json, branches, run_json, run_table, tree_table
 
-    runs = _chosen(index, options)
+    runs = _choose(index, options)
     if options.tree:
         tree = branches(runs, index)
         if options.json:
@@ -71,7 +71,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
+def _choose(index: Index, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
     from paddock.cli.journals import newest_first

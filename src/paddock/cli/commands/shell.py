@@ -55,7 +55,7 @@ def _attach(box: Sandbox) -> int:
         os.write(wake_w, b"r")
 
     signal.signal(signal.SIGWINCH, on_resize)
-    with _raw_terminal(), _waiting(handle, wake_w) as ending:
+    with _raw_terminal(), _wait_for_end(handle, wake_w) as ending:
         _forward(handle, wake_r)
     return int(ending.get("code", 1))
 
@@ -75,7 +75,7 @@ def _forward(handle: Any, wake: int) -> None:
 
 
 @contextlib.contextmanager
-def _waiting(handle: Any, wake: int) -> Iterator[dict[str, Any]]:
+def _wait_for_end(handle: Any, wake: int) -> Iterator[dict[str, Any]]:
     """Waits for the shell's end in a thread and wakes the forwarding loop."""
     import threading
 

@@ -20,7 +20,7 @@ from paddock.cli.render.runs import run_json
 from paddock.cli.render.step_gist import gist_of
 from paddock.cli.render.steps import (
     ONLY,
-    Columns,
+    StepColumns,
     column_line,
     gist_lines,
     header_lines,
@@ -94,7 +94,7 @@ def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
     say("\n".join(header_lines(run, log.opened, log.last_head(), state_of(run), width)))
     if not run.steps:
         return
-    columns, colours = Columns.for_width(width), is_coloured()
+    columns, colours = StepColumns.for_width(width), is_coloured()
     say(f"\n{column_line(columns)}")
     rows, last = _rows(index, run, options), None
     for shown in read_steps(log.directory, islice(rows, _limit(options))):
@@ -108,14 +108,16 @@ def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
 
 def _write_ending(run: RunRow) -> None:
     """Write what an agent's run came to. A very long journal is not read again for it."""
-    from paddock.cli.render.run_lines import Manner
+    from paddock.cli.render.run_lines import LineStyle
     from paddock.cli.render.run_summary import ending_lines
     from paddock.run.changed import report_with_files
 
     if run.records > _MAX_SUMMED:
         return
     width = line_width() or _PIPED_WIDTH
-    lines = list(ending_lines(report_with_files(Path(run.directory)), Manner(width, is_coloured())))
+    lines = list(
+        ending_lines(report_with_files(Path(run.directory)), LineStyle(width, is_coloured()))
+    )
     if lines:
         say("\n" + "\n".join(lines))
 

@@ -16,7 +16,7 @@ from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from paddock.cli.render.step_view import View
+    from paddock.cli.render.step_view import StepView
 
 _SIGNALLED = 128
 
@@ -33,10 +33,10 @@ def main(arguments: list[str]) -> int:
         return _loop(view)
 
 
-def open_view(directory: Path, at: int | None = None) -> View:
+def open_view(directory: Path, at: int | None = None) -> StepView:
     """Return a verified run at a step. Raises NotFound when there is none, IntegrityError when it
     is not sound."""
-    from paddock.cli.render.step_view import View
+    from paddock.cli.render.step_view import StepView
     from paddock.run.history import RunHistory
 
     history = RunHistory.read(directory, with_unsigned=True)
@@ -47,7 +47,7 @@ def open_view(directory: Path, at: int | None = None) -> View:
         raise NotFound(f"this run has no step {at}; it has {numbers[0]} to {numbers[-1]}")
     is_coloured = "NO_COLOR" not in os.environ
     first = 0 if at is None else bisect_left(numbers, at)
-    return View(history, at=first, is_coloured=is_coloured)
+    return StepView(history, at=first, is_coloured=is_coloured)
 
 
 def make_parser() -> CommandParser:
@@ -59,8 +59,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _loop(view: View) -> int:
-    from paddock.cli.render.step_terminal import Ended, taken_over
+def _loop(view: StepView) -> int:
+    from paddock.cli.render.step_terminal import TerminalEnded, taken_over
 
     try:
         with taken_over() as terminal:
@@ -75,6 +75,6 @@ def _loop(view: View) -> int:
                 if keys or drawn != size:
                     terminal.draw(view.screen(*size))
                     drawn = size
-    except Ended as ended:
+    except TerminalEnded as ended:
         return _SIGNALLED + ended.number
     return 0

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         # A list runs nothing.
         trust = GIVEN if options.list else trust_from(options)
         prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
-        cases = _chosen(prepared, options.filter)
+        cases = _choose(prepared, options.filter)
         if options.list:
             return _list(cases, is_json=options.json)
         results = _play(cases, options)
@@ -68,7 +68,7 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
-def _chosen(cases: list[Prepared], filters: Sequence[str]) -> list[Prepared]:
+def _choose(cases: list[Prepared], filters: Sequence[str]) -> list[Prepared]:
     chosen = [case for case in cases if all(_has(case, word) for word in filters)]
     if not chosen:
         raise InvalidInput(f"no case has {' and '.join(map(repr, filters))} in its name",

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from paddock.cli.output import say, say_json, sentences
+from paddock.cli.output import check_person, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import ask
-from paddock.model.errors import InvalidInput, NotTrusted
+from paddock.model.errors import NotTrusted
 from paddock.model.plain import plain
 
 
@@ -43,8 +42,7 @@ def _agree(options: argparse.Namespace) -> int:
     requests = requests_of(policy)
     path = os.path.realpath(options.file)
     if requests and not options.yes:
-        if options.json or not sys.stdin.isatty():
-            raise InvalidInput("nobody can be asked here", hint="say --yes")
+        check_person(is_json=options.json)
         if not ask(path, requests):
             raise NotTrusted(f"{path} is not trusted")
     remember(policy)
@@ -52,9 +50,9 @@ def _agree(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"file": path, "requests": texts, "is_trusted": True})
     elif not requests:
-        say(f"{_shown(path)} asks for nothing on this machine: it needs no agreement")
+        say(f"{_plain(path)} asks for nothing on this machine: it needs no agreement")
     else:
-        say("\n".join([f"{_shown(path)} may:", *(f"  - {_shown(text)}" for text in texts)]))
+        say("\n".join([f"{_plain(path)} may:", *(f"  - {_plain(text)}" for text in texts)]))
     return 0
 
 
@@ -73,9 +71,9 @@ def _list(options: argparse.Namespace) -> int:
         say_json({"files": files})
         return 0
     for file in files_found:
-        say(f"{_shown(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
+        say(f"{_plain(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
         for text in file.requests:
-            say(f"  - {_shown(text)}")
+            say(f"  - {_plain(text)}")
     if not files_found:
         say("nothing was agreed to")
     return 0
@@ -90,11 +88,11 @@ def _revoke(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"file": path, "revoked": count})
     elif count:
-        say(f"{_shown(path)} is not trusted any more")
+        say(f"{_plain(path)} is not trusted any more")
     else:
-        say(f"{_shown(path)} was not trusted")
+        say(f"{_plain(path)} was not trusted")
     return 0 if count else 1
 
 
-def _shown(text: str) -> str:
+def _plain(text: str) -> str:
     return plain(text, 1 << 20)

@@ -75,8 +75,8 @@ def _list(options: argparse.Namespace) -> None:
         else:
             say("\n".join(built_in_lines(services)))
         return
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         faults = faults_by_host(home / "runs" / run)
         rows = [row_of(service, faults) for service in world.services]
     if options.json:
@@ -89,13 +89,13 @@ def _show(options: argparse.Namespace) -> None:
     from paddock.cli.render.world import state_after, state_lines
 
     step = None if options.step is None else _one_step(options.step)
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         states = {
             service.name: service.show() if step is None else state_after(service, step)
-            for service in _chosen(world, options.service)
+            for service in _choose(world, options.service)
         }
-        broken = {service.name: service.invariants for service in _chosen(world, options.service)}
+        broken = {service.name: service.invariants for service in _choose(world, options.service)}
     if options.json:
         say_json({name: {"state": states[name], "broken": broken[name]} for name in states})
         return
@@ -107,9 +107,9 @@ def _diff(options: argparse.Namespace) -> None:
     from paddock.cli.render.world import difference_lines, differences
 
     first, last = (None, None) if options.step is None else _some_steps(options.step)
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
-        chosen = _chosen(world, options.service)
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
+        chosen = _choose(world, options.service)
         changes = {service.name: differences(service, first, last) for service in chosen}
         inner = {service.name: {} if options.full else service.inner for service in chosen}
     if options.json:
@@ -127,12 +127,12 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _reset(options: argparse.Namespace) -> None:
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         _refuse_reset(world, home, is_forced=options.force)
-    with _opened(home, run, read_only=False) as world:
+    with _open(home, run, read_only=False) as world:
         undone = {}
-        for service in _chosen(world, options.service):
+        for service in _choose(world, options.service):
             undone[service.name] = service.reset()
     if options.json:
         say_json({"run": run, "undone": undone})
@@ -141,7 +141,7 @@ def _reset(options: argparse.Namespace) -> None:
         say(f"{name}: back to the beginning, {count} change{'' if count == 1 else 's'} undone")
 
 
-def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
+def _find(word: str, *, is_quiet: bool) -> tuple[Path, str]:
     """Return the home and the run that a word names. Raises NotFound and InvalidInput."""
     from pathlib import Path
 
@@ -167,7 +167,7 @@ def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
     return home, find_journal(word).name  # says what is near; if it is a run, it has no world
 
 
-def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
+def _open(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
     from paddock.cli.journals import replayed_in
     from paddock.world.kept import open_kept
 
@@ -184,7 +184,7 @@ def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
         raise NotFound(f"{run} is a replay: no stand-in answered", hint=hint) from None
 
 
-def _chosen(world: KeptWorld, word: str | None) -> list[KeptService]:
+def _choose(world: KeptWorld, word: str | None) -> list[KeptService]:
     return world.services if word is None else [world.service(word)]
 
 

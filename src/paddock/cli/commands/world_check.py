@@ -109,7 +109,7 @@ def _exchanges(
         return exchanges, f"{path.name} ({host})"
     if options.requests is None:
         raise InvalidInput("--against a host needs --requests FILE", hint="or name a HAR file")
-    real = [(name, _revealed(value)) for name, value in headers]
+    real = [(name, _reveal(value)) for name, value in headers]
     requests = _requests(options.requests, options.host)
     return [
         _read(options.against, method, target, real) for method, target in requests
@@ -204,7 +204,7 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _revealed(value: str) -> str:
+def _reveal(value: str) -> str:
     match = _ENV.search(value)
     if match is None:
         return value

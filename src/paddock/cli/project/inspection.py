@@ -13,8 +13,8 @@ import msgspec
 
 from paddock.cli.project.dependencies import listed_packages, package_json, pyproject
 from paddock.cli.project.dotenv import Variable, variables_in
-from paddock.cli.project.scripts import Script, likely_agent, scripts_in
-from paddock.cli.project.services import SERVICES, Service
+from paddock.cli.project.scripts import ProjectScript, likely_agent, scripts_in
+from paddock.cli.project.services import SERVICES, KnownService
 from paddock.run.surroundings.secret_files import secret_files
 
 _PACKAGES = frozenset(package for service in SERVICES for package in service.packages)
@@ -30,7 +30,7 @@ _LANGUAGES = (
 class Used(msgspec.Struct, frozen=True):
     """A service that the project uses: by which package, key or host, in which file."""
 
-    service: Service
+    service: KnownService
     package: str
     file: str
 
@@ -44,7 +44,7 @@ class Project(msgspec.Struct, frozen=True):
     used: tuple[Used, ...]
     variables: tuple[Variable, ...]  # of .env files
     hidden: tuple[str, ...]  # what an agent will not see of it
-    script: Script | None = None  # that is likely to be the agent
+    script: ProjectScript | None = None  # that is likely to be the agent
     named: frozenset[str] = frozenset()  # variables that its scripts read, or .env or the host set
     hosts: tuple[tuple[str, str], ...] = ()  # other hosts in shell scripts, each with its file
 
@@ -78,7 +78,7 @@ def look(directory: Path) -> Project:
     hosts = {host: script.file for script in reversed(scripts) for host in script.hosts}
     return Project(
         directory=directory,
-        agent=agent_name(_described(directory) or directory.resolve().name),
+        agent=agent_name(_declared_name(directory) or directory.resolve().name),
         languages=tuple(languages),
         used=tuple(used_services(directory, scripts, variables)),
         variables=variables,
@@ -102,7 +102,7 @@ def agent_name(text: str) -> str:
 
 
 def used_services(
-    directory: Path, scripts: Iterable[Script], variables: Iterable[Variable] = ()
+    directory: Path, scripts: Iterable[ProjectScript], variables: Iterable[Variable] = ()
 ) -> Iterator[Used]:
     """Yield the services that are used, each by the first of: a package, a package with an extra, a
     key of a well-known name, a host in a shell script."""
@@ -138,7 +138,7 @@ def _first(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     return files
 
 
-def _described(directory: Path) -> str:
+def _declared_name(directory: Path) -> str:
     project = pyproject(directory)
     poetry = project.get("tool", {}).get("poetry") if isinstance(project.get("tool"), dict) else {}
     for table in (project.get("project"), poetry, package_json(directory)):

@@ -26,7 +26,7 @@ def _head(project: Project) -> Iterator[str]:
     yield "# What this agent may do. Everything that is not said here, it may not."
     yield "# paddock policy check looks at this file; paddock policy explain says what it decides."
     yield _line("version: 1", "of the format of this file")
-    yield _line(f"agent: {_quoted(project.agent)}", "its name in journals, reports and budgets")
+    yield _line(f"agent: {_quote(project.agent)}", "its name in journals, reports and budgets")
     yield _line("stage: draft", "writes to the outside are kept as drafts, for you to")
     yield _line("", "read and send. observe < draft < approve < narrow < broad")
     yield ""
@@ -144,6 +144,6 @@ _REST = (
 )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Return a name in quotes: YAML would take some for a number or a truth value."""
     return f'"{name}"'

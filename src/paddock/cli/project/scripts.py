@@ -53,7 +53,7 @@ _READ_VARIABLES = {
 }
 
 
-class Script(msgspec.Struct, frozen=True):
+class ProjectScript(msgspec.Struct, frozen=True):
     """One script: where it is below the project, and what it uses."""
 
     file: str
@@ -91,7 +91,7 @@ def script_texts(directory: Path) -> Iterator[tuple[str, str]]:
             return
 
 
-def scripts_in(directory: Path) -> list[Script]:
+def scripts_in(directory: Path) -> list[ProjectScript]:
     """Return the scripts of the project, parsed."""
     parsers = {"python": _python, "node": _node, "shell": _shell}
     return [
@@ -104,7 +104,9 @@ def variables_read(file: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_READ_VARIABLES[language_of(file)].findall(text)))
 
 
-def likely_agent(scripts: Sequence[Script], services: frozenset[str]) -> Script | None:
+def likely_agent(
+    scripts: Sequence[ProjectScript], services: frozenset[str]
+) -> ProjectScript | None:
     """Return the script at the top that is most likely the agent: it uses a service, has the name
     of an agent, is a program."""
     own = [
@@ -118,7 +120,7 @@ def likely_agent(scripts: Sequence[Script], services: frozenset[str]) -> Script 
         if script.is_program or script.is_agent_by_name or script.shell is None
     ]
 
-    def rank(script: Script) -> tuple[bool, bool, int, bool, str]:
+    def rank(script: ProjectScript) -> tuple[bool, bool, int, bool, str]:
         name = script.file.partition(".")[0]
         position = _AGENTS.index(name) if name in _AGENTS else len(_AGENTS)
         is_helper = script.shell is not None and name not in _AGENTS
@@ -147,11 +149,11 @@ def _is_own(path: str) -> bool:
     return not os.path.exists(os.path.join(path, "pyvenv.cfg"))
 
 
-def _python(file: str, text: str, directory: Path) -> Script:
+def _python(file: str, text: str, directory: Path) -> ProjectScript:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Script(file, (), variables=variables_read(file, text))
+        return ProjectScript(file, (), variables=variables_read(file, text))
     packages: dict[str, None] = {}
     for module in _imports(tree):
         first, *rest = module.split(".")
@@ -164,7 +166,7 @@ def _python(file: str, text: str, directory: Path) -> Script:
     packages |= dict.fromkeys(
         _PROVIDERS[provider] for provider in _MODEL_NAME.findall(text) if provider in _PROVIDERS
     )
-    return Script(file, tuple(packages), "__main__" in text, variables_read(file, text))
+    return ProjectScript(file, tuple(packages), "__main__" in text, variables_read(file, text))
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -184,20 +186,20 @@ def _is_local(directory: Path, file: str, module: str) -> bool:
     return False
 
 
-def _node(file: str, text: str, _: Path) -> Script:
+def _node(file: str, text: str, _: Path) -> ProjectScript:
     names = [
         name for name in _IMPORTED_JS.findall(text) if not name.startswith((".", "/", "node:"))
     ]
     packages = ["/".join(name.split("/")[: 2 if name.startswith("@") else 1]) for name in names]
     unique = tuple(dict.fromkeys(package.lower() for package in packages))
-    return Script(file, unique, is_program=True, variables=variables_read(file, text))
+    return ProjectScript(file, unique, is_program=True, variables=variables_read(file, text))
 
 
-def _shell(file: str, text: str, _: Path) -> Script:
+def _shell(file: str, text: str, _: Path) -> ProjectScript:
     shebang = _SHEBANG.match(text)
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     programs = tuple(dict.fromkeys(_SHELL_PROGRAMS.findall(code)))
-    return Script(
+    return ProjectScript(
         file,
         programs,
         is_program=shebang is not None and bool(programs),

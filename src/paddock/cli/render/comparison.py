@@ -79,7 +79,7 @@ class _Page:
 
     def _facts(self, comparison: Comparison) -> Iterator[str]:
         """Yield the runs side by side; a fact that neither run has is left out."""
-        facts = [_told(column) for column in comparison.columns]
+        facts = [_facts_of(column) for column in comparison.columns]
         room = (self.width - _LABEL - 4) // 2
         for name in facts[0]:
             values = [column[name] for column in facts]
@@ -134,11 +134,13 @@ class _Page:
     def _row(self, pairing: Pairing, pair: Pair) -> Iterator[str]:
         numbers = ["" if move is None else str(move.step) for move in (pair.here, pair.there)]
         call = plain(pair.one.call, 300)
-        said = _changed(pair)
-        room = self.width - 34 - len(said)
-        line = f"{numbers[0]:>6} {numbers[1]:>6}  {pair.what:<16}  {cut(call, max(room, 20))}{said}"
+        change = _change_text(pair)
+        room = self.width - 34 - len(change)
+        line = (
+            f"{numbers[0]:>6} {numbers[1]:>6}  {pair.what:<16}  {cut(call, max(room, 20))}{change}"
+        )
         yield paint(line, _COLOURS.get(pair.what) if self.is_coloured else None)
-        yield from (f"{'':<33}{cut(said, self.width - 33)}" for said in said_lines(pair))
+        yield from (f"{'':<33}{cut(line, self.width - 33)}" for line in said_lines(pair))
         if self.is_full and pair.here and pair.there:
             for part in pair.parts:
                 detail = details(pairing.here, pairing.there, pair, part, is_full=True)
@@ -230,7 +232,7 @@ class _Page:
         return paint(line, "1" if self.is_coloured else None)
 
 
-def _told(column: Column) -> dict[str, str]:
+def _facts_of(column: Column) -> dict[str, str]:
     report = column.trail.report
     return {
         "run": report.run,
@@ -265,7 +267,7 @@ def _dollars(column: Column) -> str:
     return f"{tokens} tok" if tokens else "-"
 
 
-def _changed(pair: Pair) -> str:
+def _change_text(pair: Pair) -> str:
     """Return what a decision or an outcome became."""
     if pair.here is None or pair.there is None:
         return plain(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)

@@ -19,7 +19,7 @@ from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
 from paddock.model.plain import plain
 
 if TYPE_CHECKING:
-    from paddock.demo.narrator import Moment
+    from paddock.demo.narrator import StoryMoment
     from paddock.demo.story import Played
     from paddock.run.compare.comparison import Comparison
     from paddock.world.verdicts import Report as Verdicts
@@ -35,7 +35,7 @@ _INJECTED = (  # what is in tickets.json, cut
 _LABELS = {"agent": "agent", "code": "runs", "person": "you"}
 
 
-class Page:
+class DemoPage:
     """Writes the chapters, one after the other."""
 
     def __init__(self, *, is_quiet: bool, is_coloured: bool, pause_s: float) -> None:
@@ -45,7 +45,7 @@ class Page:
         self._chapter = 0
         self._width = min(shutil.get_terminal_size((_MAX_WIDTH, 40)).columns, _MAX_WIDTH)
 
-    def moment(self, moment: Moment) -> None:
+    def moment(self, moment: StoryMoment) -> None:
         """A line of a run while it goes."""
         label = _LABELS.get(moment.what, moment.what)
         self._line(label, moment.text, _COLOURS.get(moment.what))
@@ -98,7 +98,7 @@ class Page:
             ("steps", here.steps, there.steps),
         ):
             self._line(label, f"{here_value:<12}{there_value}")
-        self._line("parts", _parting(comparison), "1")
+        self._line("parts", _parting_text(comparison), "1")
         self._line("page", str(file), "1")
 
     def before_replay(self) -> None:
@@ -165,7 +165,7 @@ def command_name() -> str:
     return f"{shlex.quote(sys.executable)} -m paddock.cli.main"
 
 
-def _parting(comparison: Comparison) -> str:
+def _parting_text(comparison: Comparison) -> str:
     """Return the first step whose decision became another one."""
     for pair in comparison.pairings[0].pairs:
         here, there = pair.here, pair.there

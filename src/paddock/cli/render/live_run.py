@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paddock.cli.render.calls import call_summary, short_call_text
-from paddock.cli.render.live_steps import Rate, Steps
+from paddock.cli.render.live_steps import LineRate, Steps
 from paddock.cli.render.run_lines import (
-    Manner,
+    LineStyle,
     alert_line,
     configuration_lines,
     joined,
@@ -69,18 +69,18 @@ class LiveText:
         self._is_idle = False
         self._is_over = threading.Event()
         self._steps = Steps()
-        self._rate = Rate()
+        self._rate = LineRate()
         self._began_at = time.monotonic()
         self._has_begun = False
         self._thread = threading.Thread(target=self._work, name="paddock-display", daemon=True)
         self._thread.start()
 
     @classmethod
-    def here(cls, on_reader_gone: Callable[[], None] | None = None, **words: Any) -> LiveText:
+    def here(cls, on_reader_gone: Callable[[], None] | None = None, **settings: Any) -> LiveText:
         """Make a display on the outputs of this process, in colour where a person wants it."""
         is_coloured = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         screen = Screen(sys.stdout, sys.stderr, on_reader_gone=on_reader_gone)
-        return cls(screen, is_coloured=is_coloured and screen.is_terminal, **words)
+        return cls(screen, is_coloured=is_coloured and screen.is_terminal, **settings)
 
     def began(self, run: str, configured: Configured) -> None:
         """Take the id of the run, and what was mounted."""
@@ -150,7 +150,7 @@ class LiveText:
     def _work(self) -> None:
         drawn_at = 0.0
         while True:
-            items = self._taken()
+            items = self._take_items()
             for item in items:
                 self._show_or_say(item)
             now = time.monotonic()
@@ -164,7 +164,7 @@ class LiveText:
                 self._is_over.wait(0 if self._asked else REDRAW_S - (now - drawn_at))
         self._end()
 
-    def _taken(self) -> list[Item]:
+    def _take_items(self) -> list[Item]:
         """Return all items that wait."""
         with self._changed:
             if not self._row and not self._is_over.is_set():
@@ -258,8 +258,8 @@ class LiveText:
             parts.append(f"{oldest.number} {short_call_text(oldest)[:40]}")
         return parts + [f"{name} {limit}" for name, limit in self._limits.items()]
 
-    def _manner(self) -> Manner:
-        return Manner(self._screen.width, self._is_coloured, self._screen.is_unicode)
+    def _manner(self) -> LineStyle:
+        return LineStyle(self._screen.width, self._is_coloured, self._screen.is_unicode)
 
     def _end(self) -> None:
         if not self._is_quiet:

@@ -124,7 +124,7 @@ class Steps:
         return step is not None and step.arguments.get("pid") == pid
 
 
-class Rate:
+class LineRate:
     """A limit on lines a second. The others are counted, with what was decided about them."""
 
     def __init__(self) -> None:

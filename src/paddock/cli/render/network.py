@@ -57,7 +57,7 @@ _PAGE = 500  # steps: the columns are as wide as the first page needs
 _PIPED_WIDTH = 200
 
 
-def write_json(scan: Scan) -> None:
+def write_json(scan: NetworkScan) -> None:
     """Write one object a line: the steps, then what was refused again, then the alerts."""
     for traffic in scan:
         _write_line(traffic_json(traffic))
@@ -71,14 +71,14 @@ def _write_line(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
 
 
-def write_text(scan: Scan, start_us: int, *, with_why: bool) -> None:
+def write_text(scan: NetworkScan, start_us: int, *, with_why: bool) -> None:
     """Write a table of the steps, what they come to, and the alerts."""
-    steps, totals, columns = iter(scan), Totals(), None
+    steps, totals, columns = iter(scan), NetworkTotals(), None
     while page := list(islice(steps, _PAGE)):
         rows = [row_of(traffic, start_us, with_why=with_why) for traffic in page]
         if columns is None:
             width = line_width() or _PIPED_WIDTH
-            columns = Columns.for_rows(rows, width, is_coloured=is_coloured())
+            columns = NetworkColumns.for_rows(rows, width, is_coloured=is_coloured())
             say(columns.header())
         say("\n".join(line for row in rows for line in columns.lines(row)))
         for traffic in page:
@@ -93,7 +93,7 @@ def write_text(scan: Scan, start_us: int, *, with_why: bool) -> None:
         say(line)
 
 
-class Row(msgspec.Struct, frozen=True):
+class NetworkRow(msgspec.Struct, frozen=True):
     """One step: a cell for each column, the sentence below it, and its colour."""
 
     cells: tuple[str, ...]
@@ -101,7 +101,7 @@ class Row(msgspec.Struct, frozen=True):
     colour: str | None = None
 
 
-def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> Row:
+def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> NetworkRow:
     """Return the row of a step. Its sentence is what went wrong; with `with_why` also why something
     was refused."""
     step = traffic.step
@@ -122,10 +122,10 @@ def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> Row:
     is_failed = step.outcome is Outcome.FAILED
     why = step.error or step.why if with_why or is_failed else None
     colour = _FAILED if is_failed else VERDICT_COLOURS.get(step.verdict or "")
-    return Row(cells, plain(why, 400) if why else None, colour)
+    return NetworkRow(cells, plain(why, 400) if why else None, colour)
 
 
-class Columns(msgspec.Struct, frozen=True):
+class NetworkColumns(msgspec.Struct, frozen=True):
     """The columns that are shown, and their widths. The path gets what the others leave."""
 
     widths: Mapping[str, int]  # of those that are shown
@@ -133,7 +133,9 @@ class Columns(msgspec.Struct, frozen=True):
     is_coloured: bool = False
 
     @classmethod
-    def for_rows(cls, rows: Sequence[Row], width: int, *, is_coloured: bool) -> Columns:
+    def for_rows(
+        cls, rows: Sequence[NetworkRow], width: int, *, is_coloured: bool
+    ) -> NetworkColumns:
         lines = [HEADER, *(row.cells for row in rows)]
         most = _MOST if width >= _NARROW else _MOST_NARROW
         widths = {}
@@ -151,7 +153,7 @@ class Columns(msgspec.Struct, frozen=True):
     def header(self) -> str:
         return self._line(HEADER)
 
-    def lines(self, row: Row) -> Iterator[str]:
+    def lines(self, row: NetworkRow) -> Iterator[str]:
         line = self._line(row.cells)
         yield paint(line, row.colour if self.is_coloured else None)
         if row.why:
@@ -176,7 +178,7 @@ def _room(widths: Mapping[str, int], width: int) -> int:
     return width - sum(widths.values()) + widths["PATH"] - 2 * (len(widths) - 1)
 
 
-class Totals(msgspec.Struct):
+class NetworkTotals(msgspec.Struct):
     """The sums over all steps that are shown."""
 
     verdicts: Counter[str] = msgspec.field(default_factory=Counter)
@@ -269,7 +271,7 @@ MAX_HELD = 10_000  # steps that wait for an earlier one to end; beyond it that o
 _MAX_STEPS = 20  # of one alert
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class NetworkFilter(msgspec.Struct, frozen=True):
     """The choice of steps that are to be shown."""
 
     kinds: frozenset[Kind] = frozenset(KINDS)
@@ -298,14 +300,14 @@ class AlertGroup(msgspec.Struct):
         return asdict(self)
 
 
-class Scan:
+class NetworkScan:
     """The traffic of a run that is wanted. Iterating gives it in the order of the steps; few are
     held at once, because a run may have any number of requests. Afterwards `alerts` and `repeats`
     have what was recorded about those that were given.
 
     A step that has ended waits until those before it have ended too."""
 
-    def __init__(self, log: RunLog, wanted: Wanted) -> None:
+    def __init__(self, log: RunLog, wanted: NetworkFilter) -> None:
         self._log = log
         self._wanted = wanted
         self._held: dict[int, list[Record]] = {}  # the steps that were not given yet

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import counts, is_coloured, pick, say
 from paddock.cli.render.cells import cut
-from paddock.cli.render.run_lines import Manner, alert_line, step_lines
+from paddock.cli.render.run_lines import LineStyle, alert_line, step_lines
 from paddock.cli.render.table import line_width
 from paddock.cli.render.units import offset
 from paddock.model.errors import InvalidInput
@@ -49,34 +49,34 @@ def print_past(directory: Path, *, policy: Policy | None = None, is_json: bool =
     return _print_json(steps, policy) if is_json else _print_text(steps, policy)
 
 
-def redecided_lines(redecided: RedecidedStep, manner: Manner) -> Iterator[str]:
+def redecided_lines(redecided: RedecidedStep, style: LineStyle) -> Iterator[str]:
     """Yield a step, what changed with it, and what would be decided about it now."""
     step, state = redecided.recorded.step, redecided.recorded.state
-    yield from step_lines(step, manner, with_reason=False)
+    yield from step_lines(step, style, with_reason=False)
     if state.has_moved_files and state.tree:
         yield f"        files are {plain(state.tree, _DIGEST)[:_DIGEST]} from here on"
     if state.has_moved_world:
         where = ", ".join(f"{name} {at}" for name, at in state.positions.items())
-        yield cut(f"        world at {plain(where, 200)}", manner.width - 1)
+        yield cut(f"        world at {plain(where, 200)}", style.width - 1)
     for record in step.records:
-        yield from _event_lines(record, manner)
+        yield from _event_lines(record, style)
     if redecided.after is not None:
         text = f"        would be {_decision(redecided.after)}"
-        yield manner.paint(cut(text, manner.width - 1), "33")
+        yield style.paint(cut(text, style.width - 1), "33")
     for change in redecided.programs[:_MAX_PROGRAMS]:
-        yield cut(f"        program {_program(change)}", manner.width - 1)
+        yield cut(f"        program {_program(change)}", style.width - 1)
 
 
 def _print_text(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
     is_unicode = "utf" in str(sys.stdout.encoding or "").lower()
-    manner = Manner(line_width() or _PIPED, is_coloured(), is_unicode)
+    style = LineStyle(line_width() or _PIPED, is_coloured(), is_unicode)
     verdicts: Counter[str] = Counter()
     otherwise = number = 0
     start = last = None
     for redecided in steps:
         step = redecided.recorded.step
         start, last = step.at if start is None else start, step.at
-        say("\n".join(redecided_lines(redecided, manner)))
+        say("\n".join(redecided_lines(redecided, style)))
         number += 1
         verdicts[step.verdict or "-"] += 1
         otherwise += _is_otherwise(redecided)
@@ -105,15 +105,15 @@ def _is_otherwise(redecided: RedecidedStep) -> bool:
     return redecided.after is not None or bool(redecided.programs)
 
 
-def _event_lines(record: Record, manner: Manner) -> Iterator[str]:
+def _event_lines(record: Record, style: LineStyle) -> Iterator[str]:
     """Yield what else was recorded with a step, where a person wants to know."""
     match record.event:
         case Alert() as alert:
-            yield alert_line(alert, record.step, manner)
+            yield alert_line(alert, record.step, style)
         case Marked(text=text):
-            yield cut(f"        mark: {plain(text, 200)}", manner.width - 1)
+            yield cut(f"        mark: {plain(text, 200)}", style.width - 1)
         case PromptReported(version=version):
-            yield cut(f"        prompt {plain(version, 200)}", manner.width - 1)
+            yield cut(f"        prompt {plain(version, 200)}", style.width - 1)
         case WentLive(files_kept=files_kept):
             yield "        from here on it was decided and carried out anew"
             if files_kept:

@@ -11,7 +11,7 @@ from paddock.cli.render.cells import worded
 from paddock.cli.render.run_lines import (
     OUTCOMES,
     REPLAY,
-    Manner,
+    LineStyle,
     alert_text,
     names_text,
     repeats_text,
@@ -40,24 +40,24 @@ class _Fact(NamedTuple):
     colour: str | None = None
 
 
-def summary_lines(report: Report, manner: Manner) -> Iterator[str]:
+def summary_lines(report: Report, style: LineStyle) -> Iterator[str]:
     """Yield what there is something to say about; the run's id always."""
     yield from _lines(
         [
             _Fact("run", _run(report)),
             _state(report),
-            _Fact("decided", _decided(report)),
+            _Fact("decided", _decisions(report)),
             _Fact("outcomes", counts(report.outcomes, OUTCOMES)),
             *_rest(report),
-            *_enforced(report),
+            *_boundaries(report),
         ],
-        manner,
+        style,
     )
     for at, command in enumerate(_next(report)):
         yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
 
 
-def ending_lines(report: Report, manner: Manner) -> Iterator[str]:
+def ending_lines(report: Report, style: LineStyle) -> Iterator[str]:
     """Yield how a run ended and what is left of it, for below its steps."""
     kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
     return _lines(
@@ -65,19 +65,19 @@ def ending_lines(report: Report, manner: Manner) -> Iterator[str]:
             _Fact("command", plain(shlex.join(report.command), 400)),
             _Fact("kind", kind),
             _state(report),
-            _Fact("proved", _proved(report)),
+            _Fact("proved", _proofs(report)),
             *_rest(report),
         ],
-        manner,
+        style,
     )
 
 
-def _lines(facts: Iterable[_Fact], manner: Manner) -> Iterator[str]:
+def _lines(facts: Iterable[_Fact], style: LineStyle) -> Iterator[str]:
     for label, text, colour in facts:
-        pieces = worded(text, manner.width - _LABEL - 1) if text else []
+        pieces = worded(text, style.width - _LABEL - 1) if text else []
         for at, piece in enumerate(pieces):
             head = label if at == 0 else ""
-            yield f"{head:<{_LABEL}}{manner.paint(piece, colour)}"
+            yield f"{head:<{_LABEL}}{style.paint(piece, colour)}"
 
 
 def _rest(report: Report) -> Iterator[_Fact]:
@@ -85,10 +85,10 @@ def _rest(report: Report) -> Iterator[_Fact]:
     yield _Fact("asked", _answers(report))
     yield _Fact("faults", counts(report.faults))
     yield _Fact("files", _files(report))
-    yield _Fact("differs", _kept(report), _YELLOW)
+    yield _Fact("differs", _differing_files(report), _YELLOW)
     yield _Fact("drafts", _drafts(report))
     yield from _world(report)
-    yield _Fact("spent", _spent(report))
+    yield _Fact("spent", _spending(report))
     yield _Fact("prompt", names_text(report.prompts))
     yield _Fact("marks", names_text([mark.text for mark in report.marks]))
     yield from _alerts(report)
@@ -97,7 +97,7 @@ def _rest(report: Report) -> Iterator[_Fact]:
     yield _Fact("repeated", _repeats(report))
     yield _Fact("record", _left_out(report), _YELLOW)
     if report.divergence is not None:
-        yield _Fact("diverged", _diverged(report.divergence), _RED)
+        yield _Fact("diverged", _divergence(report.divergence), _RED)
 
 
 def _run(report: Report) -> str:
@@ -127,7 +127,7 @@ def _state(report: Report) -> _Fact:
     return _Fact("state", f"{report.state} {text}", colour)
 
 
-def _decided(report: Report) -> str:
+def _decisions(report: Report) -> str:
     verdicts = counts(report.verdicts, Verdict)
     again = f"; {report.again} answered from the record" if report.again else ""
     beside = f"; {report.beside} beside" if report.beside else ""
@@ -172,7 +172,7 @@ def _files(report: Report) -> str:
     return f"{files.changed - inner} changed{in_brackets}{in_git}{lost}{cut}"
 
 
-def _kept(report: Report) -> str:
+def _differing_files(report: Report) -> str:
     """Return the files of a fork that differed from the record when it went live and stayed so."""
     if not report.files_kept:
         return ""
@@ -202,7 +202,7 @@ def _world(report: Report) -> Iterator[_Fact]:
             yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
 
 
-def _spent(report: Report) -> str:
+def _spending(report: Report) -> str:
     spent = report.spent
     if not spent.calls or report.kind == REPLAY:  # which asks no model
         return ""
@@ -244,7 +244,7 @@ def _left_out(report: Report) -> str:
     )
 
 
-def _enforced(report: Report) -> Iterator[_Fact]:
+def _boundaries(report: Report) -> Iterator[_Fact]:
     """Yield how many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
@@ -258,14 +258,14 @@ def _enforced(report: Report) -> Iterator[_Fact]:
             yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
 
 
-def _proved(report: Report) -> str:
+def _proofs(report: Report) -> str:
     """Return the boundaries that were tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
     return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
 
 
-def _diverged(diverged: Diverged) -> str:
+def _divergence(diverged: Diverged) -> str:
     where = "after its last step" if diverged.step is None else f"at step {diverged.step}"
     return plain(f"{where}: {diverged.kind}", 200)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_FAILED_RUNS = 3  # of one case, in full
 _WIDEST = 100
-_ORDER = [one.value for one in Standing]
+_ORDER = [standing.value for standing in Standing]
 
 
 def case_lines(cases: Sequence[Case]) -> Iterator[str]:
@@ -48,7 +48,7 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     """Yield the failures, with how to look at each, then the rates, then the counts."""
     for result in results:
         if result.standing not in (Standing.PASSED, Standing.SKIPPED):
-            yield from _failed(result)
+            yield from _failure_lines(result)
     repeated = [result for result in results if result.case.scenario.repeat > 1 and result.attempts]
     if repeated:
         rows = [
@@ -71,7 +71,7 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     )
 
 
-def _failed(result: CaseResult) -> Iterator[str]:
+def _failure_lines(result: CaseResult) -> Iterator[str]:
     yield f"{result.standing.value.upper()}  {plain(result.case.name, _WIDEST)}"
     yield f"  {plain(result.case.scenario.source, _WIDEST)}"
     failed = [attempt for attempt in result.attempts if not attempt.is_passed]
@@ -147,7 +147,7 @@ class ScenarioProgress:
         self._is_quiet = is_quiet
         self._is_live = sys.stderr.isatty()
         self._started = time.monotonic()
-        self._done = self._failed = 0
+        self._done = self._failure_lines = 0
 
     def __enter__(self) -> Self:
         self._draw()
@@ -159,13 +159,15 @@ class ScenarioProgress:
 
     def told(self, case: Case, attempt: Attempt) -> None:
         self._done += 1
-        self._failed += not attempt.is_passed
+        self._failure_lines += not attempt.is_passed
         if self._is_quiet:
             return
         if self._is_live:
             self._draw(case.name)
             return
-        word = "ok" if attempt.is_passed else "broken" if attempt.error else "failed"
+        word = "broken" if attempt.error else "failed"
+        if attempt.is_passed:
+            word = "ok"
         number = f" run {attempt.number}" if case.scenario.repeat > 1 else ""
         where = f" ({attempt.run})" if attempt.run else ""
         name = plain(case.name, 100)
@@ -175,7 +177,7 @@ class ScenarioProgress:
         if self._is_quiet or not self._is_live:
             return
         spent = time.monotonic() - self._started
-        failed = f", {self._failed} failed" if self._failed else ""
+        failed = f", {self._failure_lines} failed" if self._failure_lines else ""
         line = (
             f"{self._done} of {many(self._total, 'run')}{failed}, {spent:.0f} s  {plain(name, 100)}"
         )

@@ -214,15 +214,15 @@ class TerminalFilter:
         text = self._rest + self._decoder.decode(data)
         unfinished = _UNFINISHED.search(text)
         self._rest = unfinished[0] if unfinished else ""
-        return self._shown(text[: unfinished.start()] if unfinished else text)
+        return self._filter(text[: unfinished.start()] if unfinished else text)
 
     def end(self) -> str:
         """Return what waited in vain."""
         text = self._rest + self._decoder.decode(b"", final=True)
         self._rest = ""
-        return self._shown(text)
+        return self._filter(text)
 
-    def _shown(self, text: str) -> str:
+    def _filter(self, text: str) -> str:
         if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
             return text
         parts = _PARTS.split(text)

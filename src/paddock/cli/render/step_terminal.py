@@ -27,7 +27,7 @@ _KEYS = {
 _SEQUENCE = re.compile(r"\x1b(\[[0-9;?]{0,16}[A-Za-z~]|O[A-Z])|(.)", re.DOTALL)
 
 
-class Ended(BaseException):
+class TerminalEnded(BaseException):
     """A signal asked this process to end."""
 
     def __init__(self, number: int) -> None:
@@ -118,4 +118,4 @@ def _one_by_one(fd: int, before: list[int | list[bytes | int]]) -> None:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    raise Ended(number)
+    raise TerminalEnded(number)

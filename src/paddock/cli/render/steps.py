@@ -50,7 +50,7 @@ _FORMS = (
 )
 
 
-class Columns(msgspec.Struct, frozen=True):
+class StepColumns(msgspec.Struct, frozen=True):
     """The layout of the line of a step. In a pipe, where there is no width, no call is cut."""
 
     form: str
@@ -58,7 +58,7 @@ class Columns(msgspec.Struct, frozen=True):
     width: int | None
 
     @classmethod
-    def for_width(cls, width: int | None) -> Columns:
+    def for_width(cls, width: int | None) -> StepColumns:
         if width is None:
             return cls(_FORMS[0][0], _PIPED_CALL, None)
         enough = (form for form in _FORMS if width - form[1] >= _LEAST_CALL)
@@ -85,18 +85,18 @@ def header_lines(
         ("agent", f"{_name(run.agent)}, stage {_name(run.stage)}"),
         ("started", f"{clock(run.started_at)}, took {took(duration_us(run))}"),
         ("policy", _digest(run.policy_digest)),
-        ("host", _host(opened)),
+        ("host", _host_text(opened)),
         ("template", plain(opened.template or "-", 200)),
-        ("enforced", _enforced(opened.enforcement)),
+        ("enforced", _enforcement_text(opened.enforcement)),
         ("key", _digest(opened.key_id)),
-        ("head", _head(run, head)),
+        ("head", _head_text(run, head)),
         ("decided", counts(run.verdicts, Verdict) or "-"),
         ("outcomes", counts(run.outcomes, OUTCOMES) or "-"),
     ]
     return [line for label, text in facts for line in labelled(f"{label:<10}", text, width)]
 
 
-def column_line(columns: Columns) -> str:
+def column_line(columns: StepColumns) -> str:
     return columns.line(
         "CALL", step="STEP", at="TIME", kind="KIND", verdict="VERDICT", by="BY",
         out="OUTCOME", took="TOOK",
@@ -104,7 +104,7 @@ def column_line(columns: Columns) -> str:
 
 
 def step_lines(
-    shown: IndexedStep, start_us: int, columns: Columns, *, is_coloured: bool
+    shown: IndexedStep, start_us: int, columns: StepColumns, *, is_coloured: bool
 ) -> Iterator[str]:
     """Yield one line for the step, and one for each thing that a model answered, the money that a
     request moves, each program that the step caused and each alert about it."""
@@ -195,19 +195,19 @@ def _digest(text: str | None) -> str:
     return plain(text, _HASH).partition(" (...")[0] if text else "-"
 
 
-def _host(opened: Opened) -> str:
+def _host_text(opened: Opened) -> str:
     host = opened.host
     facts = [host.get(key) for key in ("name", "system", "kernel", "machine")]
     text = " ".join(str(fact) for fact in facts if fact)
     return plain(f"{text}, python {host.get('python')}, paddock {opened.paddock}", 300)
 
 
-def _enforced(enforcement: Mapping[str, str]) -> str:
+def _enforcement_text(enforcement: Mapping[str, str]) -> str:
     texts = [f"{boundary}: {mechanism}" for boundary, mechanism in enforcement.items()]
     return plain("; ".join(texts), 2000) if texts else "-"
 
 
-def _head(run: RunRow, head: Head | None) -> str:
+def _head_text(run: RunRow, head: Head | None) -> str:
     if head is None:
         return "none is signed"
     signed = f"{head.size} of {many(run.records, 'record')} signed, root {_digest(head.root)}"

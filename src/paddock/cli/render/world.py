@@ -55,8 +55,10 @@ def service_table(rows: Sequence[ServiceRow]) -> str:
         for row in rows
     ]
     header = ("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN")
-    drawn = terminal_table(header, cells, flexible=("HOST", "NAME", "SERVICE"))
-    return "\n".join([drawn, *(line for row in rows for line in _broken(row.name, row.broken))])
+    lines = [terminal_table(header, cells, flexible=("HOST", "NAME", "SERVICE"))]
+    for row in rows:
+        lines += _broken_lines(row.name, row.broken)
+    return "\n".join(lines)
 
 
 def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
@@ -68,12 +70,12 @@ def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> I
             yield from _kind_lines(kind, value)
         else:
             yield from _value_lines(kind, value, 1)
-    yield from _broken(name, broken)
+    yield from _broken_lines(name, broken)
 
 
 def difference_lines(
     name: str,
-    differences: Sequence[Difference],
+    differences: Sequence[DocumentDifference],
     *,
     is_coloured: bool,
     inner: Mapping[str, str] = MappingProxyType({}),
@@ -158,7 +160,7 @@ def _value(value: Any) -> str:
     return plain(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
 
 
-def _broken(name: str, broken: Sequence[str]) -> Iterator[str]:
+def _broken_lines(name: str, broken: Sequence[str]) -> Iterator[str]:
     for sentence in broken:
         yield f"! {plain(name, _MAX_NAME)}: {plain(sentence, _MAX_VALUE)}"
 
@@ -210,7 +212,7 @@ class FieldDiff(msgspec.Struct, frozen=True):
         return {"field": self.field, **before, **after}
 
 
-class Difference(msgspec.Struct, frozen=True):
+class DocumentDifference(msgspec.Struct, frozen=True):
     """The change of one document."""
 
     change: Change
@@ -248,13 +250,13 @@ def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
 
 def faults_by_host(journal: Path) -> Mapping[str, int] | None:
     """Return how often the run met an injected fault, by host."""
-    from paddock.cli.render.network import Scan, Wanted
+    from paddock.cli.render.network import NetworkFilter, NetworkScan
     from paddock.journal.log import RunLog
     from paddock.model.action import Verdict
 
     if not journal.is_dir():
         return None
-    scan = Scan(RunLog(journal), Wanted())
+    scan = NetworkScan(RunLog(journal), NetworkFilter())
     return Counter(traffic.host for traffic in scan if traffic.step.verdict is Verdict.FAULT)
 
 
@@ -275,12 +277,12 @@ def state_after(kept: KeptService, step: int) -> dict[str, Any]:
     return state
 
 
-def differences(kept: KeptService, first: int | None, last: int | None) -> list[Difference]:
+def differences(kept: KeptService, first: int | None, last: int | None) -> list[DocumentDifference]:
     """Return what differs between before the first step and after the last one; without steps,
     since the beginning."""
     since, until = kept.span(first, last)
     return [
-        Difference(change, list(_fields("", change.before or {}, change.after or {}, 0)))
+        DocumentDifference(change, list(_fields("", change.before or {}, change.after or {}, 0)))
         for change in kept.changes(since, until)
     ]
 

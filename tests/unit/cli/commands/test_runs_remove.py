@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -99,18 +98,13 @@ def test_older_ones_go_but_for_those_that_younger_ones_come_from(
     assert names(call) == {"root", "fork"}
 
 
-class Terminal:
-    def isatty(self) -> bool:
-        return True
-
-
 def test_it_asks_and_no_answer_is_no(
     home: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_run(home, "one", [tool("x")])
     said = call("runs", "remove", "one")
     assert said.code == 2 and "--yes" in said.err
-    monkeypatch.setattr(runs_remove, "sys", SimpleNamespace(stdin=Terminal()))
+    monkeypatch.setattr(runs_remove, "check_person", lambda *, is_json: None)
     for answer, code in ((b"", 1), (b"n\n", 1), (b"what\n", 1), (b"y\n", 0)):
         assert names(call) == {"one"}
         said = call("runs", "remove", "one", stdin=answer)
