@@ -1,4 +1,4 @@
-"""Amazon Bedrock by Amazon's own library: a loop with tools, an answer in an event stream, retries."""
+"""Amazon Bedrock by Amazon's own library: a loop with tools, an event stream, retries."""
 
 import boto3
 

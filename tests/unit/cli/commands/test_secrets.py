@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.doors.network.secrets import SecretKeeper
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 from paddock.state.home import Home
 
 VALUE = "sk-live-0123456789"

@@ -13,6 +13,7 @@ from cases import for_each
 from paddock.cli.main import _run
 from paddock.cli.render.world import DocumentDifference, FieldDiff, difference_lines
 from paddock.world.changes import Change
+from paddock.world.registry import service_names
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said
 from unit.cli.past import make_run
@@ -70,13 +71,12 @@ def make_world(home: Path, run: str, *, ended: bool = True) -> Path:
 
 
 def test_built_in_services_are_listed_with_their_options(say: Say) -> None:
-    from paddock.world.service import BUILT_IN
-
+    names = set(service_names())
     said = say("list")
     assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == set(BUILT_IN)
+    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == names
     found = {one["service"]: one for one in say("list", "--json").json}
-    assert set(found) == set(BUILT_IN)
+    assert set(found) == names
     assert "spec" in found["openapi"]["options"]
 
 
