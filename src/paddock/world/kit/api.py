@@ -70,6 +70,7 @@ class Call:
     def __init__(self, scope: Scope) -> None:
         self.method: str = scope["method"].upper()
         self.path = _raw_path(scope)  # as it was sent, with escapes
+        self.query_string: str = scope["query_string"].decode("latin-1")
         self.headers = Headers(raw=scope["headers"])
         self.body = b""
         self.params: Mapping[str, str] = {}  # of the path, decoded
@@ -86,7 +87,7 @@ class Call:
     @cached_property
     def query(self) -> dict[str, str]:
         """Return the parameters of the query, the last value of each. Raises MalformedRequest."""
-        return dict(parse_query(self._scope["query_string"].decode("latin-1")))
+        return dict(parse_query(self.query_string))
 
     def url(self, **query: object) -> str:
         """Return the URL of this call with some parameters of the query changed."""
