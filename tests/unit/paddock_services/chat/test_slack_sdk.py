@@ -90,7 +90,7 @@ def test_sdk_opens_a_conversation_with_a_person_and_finds_it_again(client: WebCl
     assert sent["channel"] == first == client.conversations_open(users=user)["channel"]["id"]
 
 
-def test_sdk_reacts_pins_and_searches(client: WebClient) -> None:
+def test_sdk_reacts_and_searches(client: WebClient) -> None:
     sent = client.chat_postMessage(channel="general", text="The invoice is paid")
     where = {"channel": sent["channel"], "timestamp": sent["ts"]}
     client.reactions_add(name="tada", **where)
@@ -98,8 +98,6 @@ def test_sdk_reacts_pins_and_searches(client: WebClient) -> None:
     with pytest.raises(SlackApiError, match="already_reacted"):
         client.reactions_add(name="tada", **where)
     client.reactions_remove(name="tada", **where)
-    client.pins_add(**where)
-    assert client.pins_list(channel=sent["channel"])["items"][0]["message"]["ts"] == sent["ts"]
     found = client.search_messages(query="in:#general invoice")["messages"]
     assert [one["ts"] for one in found["matches"]] == [sent["ts"]]
 

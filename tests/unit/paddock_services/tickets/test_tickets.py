@@ -10,11 +10,11 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
+from paddock.world.kit.api import MAX_BODY
 from paddock.world.seeds import load_seed
 from paddock_services.tickets import Tickets
 from paddock_services.tickets.desk import TICKETS
-from paddock_services.tickets.handlers import ROUTES
-from paddock_services.tickets.web import MAX_BODY
+from paddock_services.tickets.service import ROUTES
 from unit.paddock_services.chat.rig import JSON, Answer, as_json, ask, made
 
 
@@ -95,12 +95,9 @@ def test_ticket_that_is_closed_in_the_run_stays_so(desk: Desk) -> None:
     assert desk.service.invariants() == ["ticket 1 was changed after it had been closed"]
 
 
-def test_closed_ticket_that_is_deleted_and_restored_is_still_the_same(desk: Desk) -> None:
+def test_closed_ticket_that_is_deleted_was_not_changed(desk: Desk) -> None:
     assert desk.call("DELETE", "tickets/4.json").status == 204
     assert desk.call("GET", "tickets/4.json").status == 404
-    assert desk.service.invariants() == []
-    assert desk.call("PUT", "deleted_tickets/4/restore").status == 200
-    assert desk.call("GET", "tickets/4.json").json["ticket"]["status"] == "closed"
     assert desk.service.invariants() == []
 
 
@@ -172,7 +169,7 @@ def test_nobody_gets_in_without_a_login_and_customers_not_at_all(desk: Desk) -> 
     before = desk.store.digest()
     logins = [{}, {"authorization": "Basic !"}, {"authorization": "Bearer "},
               {"authorization": "Basic eA=="}]  # fmt: skip
-    for method, path, _ in ROUTES:
+    for method, path in (name.split(" ") for name in ROUTES):
         for headers in logins:
             assert desk.raw(method, path.replace("{id}", "1"), b"", headers).status == 401
         assert (
@@ -261,15 +258,6 @@ def test_two_people_never_share_an_address(desk: Desk) -> None:
         "POST", "users/create_or_update", {"user": {"name": "T", "email": "tom@customer.example"}}
     )
     assert (known.status, known.json["user"]["name"]) == (200, "T")
-
-
-def test_person_with_open_tickets_is_not_removed(desk: Desk) -> None:
-    tom = desk.store.find("users", {"email": "tom@customer.example"})[0]["id"]
-    assert desk.call("DELETE", f"users/{tom}").status == 422
-    desk.change(2, status="solved")
-    assert desk.call("DELETE", f"users/{tom}").json["user"]["active"] is False
-    assert desk.call("GET", f"users/{tom}").status == 404
-    assert desk.service.invariants() == []
 
 
 def test_audit_says_what_was_before(desk: Desk) -> None:
