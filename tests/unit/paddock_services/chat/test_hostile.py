@@ -233,7 +233,7 @@ def test_mail_providers_answer_anything(tmp_path: Path, seed: int) -> None:
         is_form = path.endswith("messages")
         body = as_form(values) if is_form else as_json([values] if "batch" in path else values)
         more = (
-            {"authorization": "Basic x", "content-type": FORM}
+            {"authorization": "Basic YXBpOmtleQ==", "content-type": FORM}
             if is_form
             else {"authorization": "Bearer x", "content-type": JSON}
         )
