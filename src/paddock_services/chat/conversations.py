@@ -17,27 +17,19 @@ _TYPES = ("public_channel", "private_channel", "im", "mpim")
 
 
 def list_channels(workspace: Workspace, args: Arguments) -> Document:
-    return _list(workspace, args, workspace.store.find(CHANNELS))
-
-
-def list_user_channels(workspace: Workspace, args: Arguments) -> Document:
-    user = workspace.user(args.text("user") or workspace.bot)["id"]
-    channels = workspace.store.find(CHANNELS)
-    return _list(workspace, args, [channel for channel in channels if user in channel["members"]])
-
-
-def _list(workspace: Workspace, args: Arguments, channels: list[Document]) -> Document:
     types = args.names("types") or ["public_channel"]
     if not set(types) <= set(_TYPES):
         raise SlackError("invalid_types")
-    visible = [
+    channels = [
         channel
-        for channel in channels
+        for channel in workspace.store.find(CHANNELS)
         if _type(channel) in types
         and (not channel["is_private"] or workspace.is_member(channel))
         and not (args.flag("exclude_archived") and channel["is_archived"])
     ]
-    return args.page("channels", visible, lambda one: show_channel(workspace, one), "channel")
+    return args.page(
+        "channels", channels, lambda channel: show_channel(workspace, channel), "channel"
+    )
 
 
 def info(workspace: Workspace, args: Arguments) -> Document:
@@ -53,8 +45,6 @@ def open_direct(workspace: Workspace, args: Arguments) -> Document:
     if len(users) > _MAX_DIRECT:
         raise SlackError("too_many_users")
     channel = direct_channel(workspace, users)
-    if args.flag("return_im"):
-        return _answer(workspace, channel)
     return {"channel": {"id": channel["id"]}}
 
 
@@ -142,7 +132,6 @@ METHODS = {
     "conversations.archive": archive,
     "conversations.setTopic": set_topic,
     "conversations.setPurpose": set_purpose,
-    "users.conversations": list_user_channels,
 }
 
 

@@ -59,17 +59,9 @@ def complete_upload(workspace: Workspace, args: Arguments) -> Document:
     return {"files": shown}
 
 
-def info(workspace: Workspace, args: Arguments) -> Document:
-    file = workspace.store.get(FILES, args.required("file"))
-    if file is None:
-        raise SlackError("file_not_found")
-    return {"file": _show(workspace, file), "comments": []}
-
-
 METHODS = {
     "files.getUploadURLExternal": get_upload_url,
     "files.completeUploadExternal": complete_upload,
-    "files.info": info,
 }
 
 

@@ -149,12 +149,6 @@ def remove_reaction(workspace: Workspace, args: Arguments) -> Document:
     return _put_reactions(workspace, message, reactions)
 
 
-def get_reactions(workspace: Workspace, args: Arguments) -> Document:
-    message = _reacted_message(workspace, args)
-    shown = {**show_message(message), "permalink": workspace.permalink(message)}
-    return {"type": "message", "channel": message["channel"], "message": shown}
-
-
 METHODS = {
     "chat.postMessage": post_message,
     "chat.update": update,
@@ -166,7 +160,6 @@ METHODS = {
     "search.messages": search,
     "reactions.add": add_reaction,
     "reactions.remove": remove_reaction,
-    "reactions.get": get_reactions,
 }
 
 
@@ -283,22 +276,18 @@ def _show_match(workspace: Workspace, message: Document) -> Document:
     }
 
 
-def _reacted_message(workspace: Workspace, args: Arguments) -> Document:
-    channel, ts = args.text("channel"), args.text("timestamp")
-    if not channel or not ts:
-        raise SlackError("no_item_specified")
-    return workspace.message(workspace.readable_channel(channel)["id"], ts)
-
-
 def _read_reaction(
     workspace: Workspace, args: Arguments
 ) -> tuple[Document, dict[str, list[str]], str]:
     """Return a message, the users of each reaction on it, and the reaction that is meant."""
-    message = _reacted_message(workspace, args)
+    channel, ts = args.text("channel"), args.text("timestamp")
+    if not channel or not ts:
+        raise SlackError("no_item_specified")
+    message = workspace.message(workspace.readable_channel(channel)["id"], ts)
     name = args.text("name").strip(":")
     if not _EMOJI.fullmatch(name):
         raise SlackError("invalid_name")
-    reactions = {one["name"]: one["users"] for one in message.get("reactions", [])}
+    reactions = {item["name"]: item["users"] for item in message.get("reactions", [])}
     return message, reactions, name
 
 

@@ -93,16 +93,10 @@ def get_pull(call: GithubCall) -> Reply:
 def edit_pull(call: GithubCall) -> Reply:
     repo = call.writable_repo()
     pull = repo.pull(call.params["number"])
-    base = text_field(call.body, "base", "PullRequest")
-    if base is not None:
-        if repo.git.branch(base) is None:
-            raise invalid("PullRequest", "base")
-        pull["base"] = base
     fields: Record = {
         name: call.body[name] for name in ("title", "body", "state") if name in call.body
     }
     change_issue(repo, repo.issue(pull["number"]), fields, call.login)
-    repo.put_pull(pull)
     return Reply(_show(repo, pull))
 
 

@@ -13,7 +13,6 @@ from paddock_services.forge.hub import Record, Repo
 from paddock_services.forge.views import (
     show_commit,
     show_file_diff,
-    show_git_commit,
     show_ref,
 )
 
@@ -78,35 +77,6 @@ def get_commit(call: GithubCall) -> Reply:
     return Reply(shown)
 
 
-def compare_commits(call: GithubCall) -> Reply:
-    repo = call.repo()
-    git = repo.git
-    base_name, _, head_name = call.params["range"].partition("...")
-    base, head = _commit(repo, base_name), _commit(repo, head_name)
-    root = git.merge_base(base["sha"], head["sha"])
-    if root is None:
-        raise not_found()
-    ahead = git.between(base["sha"], head["sha"])
-    behind = git.between(head["sha"], base["sha"])
-    status = {
-        (False, False): "identical",
-        (False, True): "behind",
-        (True, False): "ahead",
-        (True, True): "diverged",
-    }[bool(ahead), bool(behind)]
-    diffs = diff_files(git, git.files(root), git.files(head["sha"]))
-    return Reply({
-        "base_commit": show_commit(repo, base),
-        "merge_base_commit": show_commit(repo, _commit(repo, root)),
-        "status": status,
-        "ahead_by": len(ahead),
-        "behind_by": len(behind),
-        "total_commits": len(ahead),
-        "commits": [show_commit(repo, commit) for commit in ahead],
-        "files": [show_file_diff(repo, diff, head["sha"]) for diff in diffs],
-    })  # fmt: skip
-
-
 def get_ref(call: GithubCall) -> Reply:
     repo, name = call.repo(), f"refs/{call.params['ref']}"
     sha = repo.git.ref(name)
@@ -121,21 +91,13 @@ def create_ref(call: GithubCall) -> Reply:
     sha = required_text(call.body, "sha", "Reference")
     if not _REF.fullmatch(name) or ".." in name or name.endswith(("/", ".lock", ".")):
         raise GithubError(422, f"{name[:200]} is not a valid ref name.")
+    if repo.git.get_commit(sha) is None:
+        raise GithubError(422, "Object does not exist")
     if repo.git.ref(name) is not None:
         raise GithubError(422, "Reference already exists")
-    return _set_ref(call, repo, name, sha, 201)
-
-
-def update_ref(call: GithubCall) -> Reply:
-    repo, name = call.writable_repo(), f"refs/{call.params['ref']}"
-    sha = required_text(call.body, "sha", "Reference")
-    old = repo.git.ref(name)
-    if old is None:
-        raise GithubError(422, "Reference does not exist")
-    is_forward = repo.git.merge_base(old, sha) == old
-    if call.body.get("force") is not True and not is_forward:
-        raise GithubError(422, "Update is not a fast forward")
-    return _set_ref(call, repo, name, sha, 200)
+    call.hub.tick()
+    repo.git.set_ref(name, sha)
+    return Reply(show_ref(repo, name, sha), 201)
 
 
 def delete_ref(call: GithubCall) -> Reply:
@@ -146,14 +108,6 @@ def delete_ref(call: GithubCall) -> Reply:
         raise GithubError(422, "Reference does not exist")
     call.hub.tick()
     return Reply(None, 204)
-
-
-def get_git_commit(call: GithubCall) -> Reply:
-    repo = call.repo()
-    commit = repo.git.get_commit(call.params["sha"])
-    if commit is None:
-        raise not_found()
-    return Reply(show_git_commit(repo, commit))
 
 
 def get_tree(call: GithubCall) -> Reply:
@@ -199,25 +153,14 @@ def _touches(repo: Repo, commit: Record, path: str) -> bool:
     return any(file == path or file.startswith(f"{path.rstrip('/')}/") for file in changed)
 
 
-def _set_ref(call: GithubCall, repo: Repo, name: str, sha: str, status: int) -> Reply:
-    if repo.git.get_commit(sha) is None:
-        raise GithubError(422, "Object does not exist")
-    call.hub.tick()
-    repo.git.set_ref(name, sha)
-    return Reply(show_ref(repo, name, sha), status)
-
-
 ROUTES: Routes = {
     "GET /repos/{owner}/{repo}/branches": list_branches,
     "GET /repos/{owner}/{repo}/branches/{name:path}": get_branch,
     "GET /repos/{owner}/{repo}/tags": list_tags,
     "GET /repos/{owner}/{repo}/commits": list_commits,
     "GET /repos/{owner}/{repo}/commits/{ref:path}": get_commit,
-    "GET /repos/{owner}/{repo}/compare/{range:path}": compare_commits,
     "POST /repos/{owner}/{repo}/git/refs": create_ref,
     "GET /repos/{owner}/{repo}/git/ref/{ref:path}": get_ref,
-    "PATCH /repos/{owner}/{repo}/git/refs/{ref:path}": update_ref,
     "DELETE /repos/{owner}/{repo}/git/refs/{ref:path}": delete_ref,
-    "GET /repos/{owner}/{repo}/git/commits/{sha}": get_git_commit,
     "GET /repos/{owner}/{repo}/git/trees/{sha:path}": get_tree,
 }

@@ -32,7 +32,7 @@ class Mail(StreamService):
 
     def check(self) -> None:
         bounce = self.context.options.get("bounce", [])
-        if not isinstance(bounce, list) or not all(isinstance(one, str) for one in bounce):
+        if not isinstance(bounce, list) or not all(isinstance(item, str) for item in bounce):
             raise InvalidInput("mail: bounce is a list of patterns such as '*@bad.example'")
         if not isinstance(self.context.options.get("require_auth", False), bool):
             raise InvalidInput("mail: require_auth is true or false")
@@ -95,13 +95,14 @@ async def _write(stream: Stream, data: bytes) -> None:
 
 
 def _read_seed(data: Mapping[str, Any]) -> MailMessage:
-    groups = []
-    for name in ("to", "cc", "bcc"):
-        value = data.get(name) or []
-        addresses = [value] if isinstance(value, str) else [str(address) for address in value]
-        for address in addresses:
-            if not is_email_address(address):
-                raise InvalidInput(f"mail: {address!r} in the seed is no address")
-        groups.append(addresses)
+    to, cc, bcc = (_read_addresses(data.get(name)) for name in ("to", "cc", "bcc"))
     subject, text, html = (str(data.get(name) or "") for name in ("subject", "text", "html"))
-    return MailMessage(str(data.get("from") or ""), *groups, subject, text, html)
+    return MailMessage(str(data.get("from") or ""), to, cc, bcc, subject, text, html)
+
+
+def _read_addresses(value: Any) -> list[str]:
+    addresses = [value] if isinstance(value, str) else [str(item) for item in value or ()]
+    for address in addresses:
+        if not is_email_address(address):
+            raise InvalidInput(f"mail: {address!r} in the seed is no address")
+    return addresses

@@ -39,7 +39,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 class ServerRules(msgspec.Struct, frozen=True):
-    """What a server is called, and what it accepts."""
+    """The name of a server, and what it accepts."""
 
     host: str
     refuses: Callable[[str], bool]  # an address

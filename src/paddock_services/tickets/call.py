@@ -1,7 +1,7 @@
 """A request to the help desk as its handlers see it, and lists in pages.
 
 Zendesk pages in two ways: by number (`page`, `per_page`), as it always did, and by cursor
-(`page[size]`, `page[after]`, `page[before]`), as it recommends now.
+(`page[size]`, `page[after]`), as it recommends now.
 """
 
 from __future__ import annotations
@@ -58,27 +58,18 @@ class ZendeskCall:
     def _cursor_page(
         self, name: str, ids: Sequence[str], show: Callable[[str], Document]
     ) -> Document:
-        cursors = {
-            side: self.query[f"page[{side}]"]
-            for side in ("after", "before")
-            if self.query.get(f"page[{side}]")
-        }
+        cursor = self.query.get("page[after]")
         try:
-            last_seen = {side: decode_cursor(cursor) for side, cursor in cursors.items()}
-            page = cursor_page(ids, self._size("page[size]"), **last_seen)
+            after = decode_cursor(cursor) if cursor else None
+            page = cursor_page(ids, self._size("page[size]"), after=after)
         except InvalidCursor:
             raise ZendeskError(400, "InvalidPaginationParameter", "Invalid cursor") from None
-        first = encode_cursor(page.items[0]) if page.items else None
         last = encode_cursor(page.items[-1]) if page.items else None
-        after = {"page[before]": None, "page[after]": last}
-        before = {"page[before]": first, "page[after]": None}
+        following = {"page[after]": last}
         return {
             name: [show(id) for id in page.items],
-            "meta": {"has_more": page.has_next, "after_cursor": last, "before_cursor": first},
-            "links": {
-                "next": self._url(**after) if page.has_next else None,
-                "prev": self._url(**before) if page.has_previous else None,
-            },
+            "meta": {"has_more": page.has_next, "after_cursor": last, "before_cursor": None},
+            "links": {"next": self._url(**following) if page.has_next else None, "prev": None},
         }
 
     def _size(self, name: str) -> int:
@@ -92,9 +83,7 @@ class ZendeskCall:
         return max(1, number)
 
     def _url(self, **changes: object) -> str:
-        query = {**self.query, **changes}
-        sent = {name: value for name, value in query.items() if value is not None}
-        return f"{self.desk.url(self._path)}?{urlencode(sent)}"
+        return f"{self.desk.url(self._path)}?{urlencode({**self.query, **changes})}"
 
 
 Handler = Callable[[ZendeskCall], Reply]

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+from typing import Annotated, Any, Literal
 
-from paddock_services.tickets.desk import (
-    PRIORITIES,
-    STATUSES,
-    TYPES,
-    USERS,
-    Desk,
-    Document,
-    invalid,
-)
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-_MAX_TEXT = 255
-_MAX_ITEMS = 1000
+from paddock_services.tickets.desk import USERS, Desk, Document, invalid
+
+_Text = Annotated[str, Meta(max_length=255)]
+_Id = Annotated[int, Meta(gt=0, lt=1 << 60)]  # may come as text
+_Tags = str | Annotated[list[_Text], Meta(max_length=1000)]
+_FIELD = re.compile(r"at `\$\.(\w+)")
+
+
+class _CustomField(msgspec.Struct):
+    id: _Id
+    value: Any = None
+
+
+class _Fields(msgspec.Struct):
+    status: Literal["new", "open", "pending", "hold", "solved", "closed"] | UnsetType = UNSET
+    priority: Literal["low", "normal", "high", "urgent", ""] | UnsetType | None = UNSET
+    type: Literal["problem", "incident", "question", "task", ""] | UnsetType | None = UNSET
+    subject: _Text | UnsetType | None = UNSET
+    custom_fields: Annotated[list[_CustomField], Meta(max_length=1000)] | UnsetType = UNSET
+    external_id: _Text | UnsetType | None = UNSET
+    due_at: _Text | UnsetType | None = UNSET
+    group_id: _Id | UnsetType | None = UNSET
+    organization_id: _Id | UnsetType | None = UNSET
+
+
+class _TagChanges(msgspec.Struct):
+    tags: _Tags | None = None
+    additional_tags: _Tags | None = None
+    remove_tags: _Tags | None = None
 
 
 def read_fields(desk: Desk, ticket: Document, body: Document, author: Document) -> Document:
     """Return the fields that a body sets, each checked, and those that follow from them."""
-    fields: Document = {
-        name: read(body[name], name) for name, read in _READERS.items() if name in body
-    }
+    try:
+        fields: Document = msgspec.to_builtins(msgspec.convert(body, _Fields, strict=False))
+        changes = msgspec.convert(body, _TagChanges)
+    except msgspec.ValidationError as error:
+        path = _FIELD.search(str(error))
+        raise invalid(path[1] if path else "base", f"is invalid ({error})") from error
+    for name in ("priority", "type"):
+        if name in fields:
+            fields[name] = fields[name] or None
+    if "subject" in fields:
+        fields["subject"] = fields["raw_subject"] = fields["subject"] or ""
     if "assignee_id" in body or "assignee_email" in body:
         fields["assignee_id"] = _read_assignee(desk, body)
-    if "subject" in fields:
-        fields["raw_subject"] = fields["subject"]
-    tags = set(fields.get("tags", ticket["tags"]))
-    tags |= set(_read_tags(body.get("additional_tags") or [], "tags"))
-    tags -= set(_read_tags(body.get("remove_tags") or [], "tags"))
+    tags = set(ticket["tags"]) if changes.tags is None else _split_tags(changes.tags)
+    tags |= _split_tags(changes.additional_tags)
+    tags -= _split_tags(changes.remove_tags)
     if tags != set(ticket["tags"]):
         fields["tags"] = sorted(tags)
     status = fields.get("status", ticket["status"])
@@ -51,69 +77,10 @@ def is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 60
 
 
-def _read_status(value: Any, name: str) -> str:
-    if value not in STATUSES:
-        raise invalid(name, "is not included in the list")
-    return str(value)
-
-
-def _read_choice(choices: tuple[str, ...]) -> Callable[[Any, str], str | None]:
-    def read(value: Any, name: str) -> str | None:
-        if value in (None, ""):
-            return None
-        if value not in choices:
-            raise invalid(name, "is not included in the list")
-        return str(value)
-
-    return read
-
-
-def _read_text(value: Any, name: str) -> str | None:
-    if value is not None and (not isinstance(value, str) or len(value) > _MAX_TEXT):
-        raise invalid(name, "is not a text of at most 255 characters")
-    return value
-
-
-def _read_subject(value: Any, name: str) -> str:
-    return _read_text(value, name) or ""
-
-
-def _read_id(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    if not is_id(value):
-        raise invalid(name, "is invalid")
-    return int(value)
-
-
-def _read_tags(value: Any, name: str) -> list[str]:
-    tags = value.split() if isinstance(value, str) else value
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise invalid(name, "is invalid")
-    if len(tags) > _MAX_ITEMS or any(len(tag) > _MAX_TEXT for tag in tags):
-        raise invalid(name, "is too long")
-    return sorted({"_".join(tag.lower().split()) for tag in tags if tag.strip()})
-
-
-def _read_custom_fields(value: Any, name: str) -> list[Document]:
-    fields = value if isinstance(value, list) else []
-    if not all(isinstance(field, dict) and is_id(field.get("id")) for field in fields):
-        raise invalid(name, "is invalid")
-    return [{"id": int(field["id"]), "value": field.get("value")} for field in fields[:_MAX_ITEMS]]
-
-
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "status": _read_status,
-    "priority": _read_choice(PRIORITIES),
-    "type": _read_choice(TYPES),
-    "subject": _read_subject,
-    "tags": _read_tags,
-    "custom_fields": _read_custom_fields,
-    "external_id": _read_text,
-    "due_at": _read_text,
-    "group_id": _read_id,
-    "organization_id": _read_id,
-}
+def _split_tags(tags: _Tags | None) -> set[str]:
+    """Return tags, which may be one text with spaces, in the form that Zendesk gives them."""
+    items = tags.split() if isinstance(tags, str) else tags or []
+    return {"_".join(tag.lower().split()) for tag in items if tag.strip()}
 
 
 def _read_assignee(desk: Desk, body: Document) -> int | None:

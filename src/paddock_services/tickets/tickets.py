@@ -65,10 +65,6 @@ def update_ticket(call: ZendeskCall) -> Reply:
     return Reply(_update(call, call.part("ticket")))
 
 
-def set_tags(call: ZendeskCall) -> Reply:
-    return _change_tags(call, "tags")
-
-
 def add_tags(call: ZendeskCall) -> Reply:
     return _change_tags(call, "additional_tags")
 
@@ -105,7 +101,6 @@ ROUTES: Routes = {
     "DELETE tickets/{id}": delete_ticket,
     "GET tickets/{id}/comments": list_comments,
     "GET tickets/{id}/audits": list_audits,
-    "POST tickets/{id}/tags": set_tags,
     "PUT tickets/{id}/tags": add_tags,
     "DELETE tickets/{id}/tags": remove_tags,
     "GET users/{id}/tickets/requested": list_requested,

