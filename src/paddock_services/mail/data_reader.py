@@ -1,4 +1,9 @@
-"""A letter on its way in, line by line, until the line that has only a dot."""
+"""Reads a message after DATA, line by line, until the line that has only a dot.
+
+Servers that take other ends of a line than CR LF disagree about where a message ends, and then one
+message can smuggle a second one in. So only CR LF, a dot, CR LF ends a message here, and a line
+that breaks a rule spoils the message but never moves its end.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,14 @@ MAX_LINE = 64 << 10  # octets; many programs write longer lines than the 998 tha
 _MAX_IGNORED = 4 * MAX_MESSAGE
 
 
-class Incoming:
-    """What came after DATA. A line that breaks a rule spoils the letter, never its end."""
+class DataReader:
+    """The message that is being received."""
 
     def __init__(self) -> None:
-        self.fault: tuple[int, str] | None = None
+        self.fault: tuple[int, str] | None = None  # code and text of the refusal
         self._data = bytearray()
         self._ignored = 0
-        self._was_whole = True  # the line before this one ended with CR LF
+        self._starts_line = True  # the line before this one ended with CR LF
 
     @property
     def data(self) -> bytes:
@@ -23,20 +28,20 @@ class Incoming:
 
     @property
     def is_endless(self) -> bool:
-        """So much of a spoilt letter came that its end is not waited for."""
+        """Return whether so much of a spoilt message came that its end is not waited for."""
         return self._ignored > _MAX_IGNORED
 
-    def take(self, line: bytes) -> bool:
-        """Takes all up to a LF. True: that was the end."""
-        is_whole = line.endswith(b"\r\n")
-        starts_new, self._was_whole = self._was_whole, is_whole
-        if starts_new and line == b".\r\n":
+    def feed_line(self, line: bytes) -> bool:
+        """Take everything up to a LF. Return whether that was the end."""
+        has_crlf = line.endswith(b"\r\n")
+        starts_line, self._starts_line = self._starts_line, has_crlf
+        if starts_line and line == b".\r\n":
             return True
-        if not is_whole or b"\r" in line[:-2]:
+        if not has_crlf or b"\r" in line[:-2]:
             self._spoil(550, "5.6.11 bare CR or LF in the letter")
         elif len(line) > MAX_LINE:
             self._spoil(500, "5.6.0 a line is too long")
-        if starts_new and line.startswith(b"."):
+        if starts_line and line.startswith(b"."):
             line = line[1:]
         if len(self._data) + len(line) > MAX_MESSAGE:
             self._spoil(552, "5.3.4 too large")
@@ -47,9 +52,9 @@ class Incoming:
         return False
 
     def skip(self, length: int) -> None:
-        """The beginning of a line that is too long has been thrown away."""
+        """Note that the beginning of a line that is too long has been thrown away."""
         self._spoil(500, "5.6.0 a line is too long")
-        self._was_whole = False
+        self._starts_line = False
         self._ignored += length
 
     def _spoil(self, code: int, text: str) -> None:
