@@ -272,7 +272,7 @@ class _History:
         self._events.append(recorded)
 
     def _refused_again(self, number: int, again: RefusedAgain) -> None:
-        """Tell a refusal that was counted as often as it came, up to a number."""
+        """Yield a refusal that was counted as often as it came, up to a number."""
         count = min(again.count, _MAX_REPEATS - self._repeats[number])
         if count <= 0:
             return

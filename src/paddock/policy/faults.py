@@ -131,11 +131,11 @@ class Strikes(msgspec.Struct, frozen=True):
 
 
 class FaultTerms(msgspec.Struct, frozen=True):
-    """One fault of the file. `words` are plain JSON: durations in seconds, sizes in bytes."""
+    """One fault of the file. `options` are plain JSON: durations in seconds, sizes in bytes."""
 
     id: str
     kinds: tuple[Kind, ...]
-    words: Mapping[str, Any]
+    options: Mapping[str, Any]
     match: Match
     unless: Match | None = None
     when: str | None = None
@@ -149,7 +149,7 @@ def plain_fault(fault: FaultTerms) -> dict[str, Any]:
         plain["unless"] = plain_match(fault.unless)
     if fault.when is not None:
         plain["when"] = fault.when
-    plain["fault"] = dict(fault.words)
+    plain["fault"] = dict(fault.options)
     usual = asdict(Strikes())
     for key, value in asdict(fault.strikes).items():
         if value != usual[key]:
@@ -214,7 +214,7 @@ def _single_fault(
     yield FaultTerms(
         id=entry["id"],
         kinds=kinds,
-        words=fault,
+        options=fault,
         match=_build_match(entry["match"], kinds, tools, cursor.at("match")),
         unless=build_unless(entry.get("unless"), kinds, cursor.at("unless")),
         when=when,

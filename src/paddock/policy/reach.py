@@ -11,7 +11,8 @@ NETWORK_KINDS = frozenset({Kind.HTTP, Kind.CONNECT, Kind.DNS, Kind.MODEL})
 
 
 def refusal(network: NetworkTerms, action: Action) -> str | None:
-    """Why the network of the file does not reach so far, if it does not. Raises Unmatchable."""
+    """Return why the network of the file does not reach so far, or None if it does. Raises
+    Unmatchable."""
     if network.mode is Mode.NONE:
         return "The network is off: the file says mode: none."
     host = host_of(action)

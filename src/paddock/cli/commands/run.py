@@ -139,7 +139,7 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
     from paddock.cli.render.live_run import LiveText
 
     limits = ("memory", "time")
-    said = policy.sandbox.words.get("limits") or {}
+    said = policy.sandbox.options.get("limits") or {}
     with interrupted_without_reader() as on_reader_gone:
         live = LiveText.here(
             on_reader_gone,

@@ -39,8 +39,9 @@ _TOP = "Learned from one run. Review each line: what the run did is not always w
 
 
 def learn(recorded: Iterable[RecordedAction], agent: str = "agent", *, ceiling: Stage) -> str:
-    """The text of a file that allows every recorded action that was allowed and really done, no
-    other tool, and inside the fence only the programs, languages and changed files that were seen.
+    """Return the text of a file that allows every recorded action that was allowed and really done,
+    no other tool, and inside the fence only the programs, languages and changed files that were
+    seen.
 
     Nothing is learned from what a stand-in answered, a person was asked about, became a draft, was
     struck by a fault or was answered from a record: that the agent tried it is no reason to let it.
@@ -122,8 +123,8 @@ def _refused(text: str, steps: list[RecordedAction]) -> list[int]:
 
 
 def _without_rehearsed(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
-    """Leaves out what is no evidence, and says so on top of the file. The lookup of a name belongs
-    to the requests to it: it stays where one of those does."""
+    """Leave out what is no evidence, and say so on top of the file. The lookup of a name belongs to
+    the requests to it: it stays where one of those does."""
     reasons = {(recorded.run, recorded.number): _why_rehearsed(recorded) for recorded in steps}
     real = [recorded for recorded in steps if not reasons[recorded.run, recorded.number]]
     left_out = [recorded for recorded in steps if reasons[recorded.run, recorded.number]]
@@ -270,7 +271,7 @@ def _only(
     match: dict[str, Any],
     comment: str,
 ) -> Lessons:
-    """Return a block of all but what was seen; for what leaves the fence, also the grant."""
+    """Yield a block of all but what was seen; for what leaves the fence, also the grant."""
     if not patterns or len(patterns) > MAX_PATTERNS:
         return
     rule = _rule(f"only-seen-{what}", kind, "block", **match)
@@ -309,8 +310,7 @@ def _connections(actions: list[Action], _: object) -> Lessons:
 
 
 def _names(actions: list[Action], _: object) -> Lessons:
-    """Yield a rule for the names that were looked up and reached; any other may be that of a stand-
-    in."""
+    """Yield a rule for names that were looked up and reached. Another may belong to a stand-in."""
     reached = {_host(action) for action in actions if action.kind is not Kind.DNS}
     lookups = [action for action in actions if action.kind is Kind.DNS and _host(action) in reached]
     names = _safe(_values(lookups, "name"))
