@@ -20,7 +20,6 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size, parse_written_duration
 from paddock.policy.fault_sets import FAULT_SETS
 from paddock.policy.fields import FIELDS
-from paddock.policy.globs import any_of
 from paddock.policy.problems import PolicyError, Problem, spell_path, suggest
 from paddock.policy.rules import (
     FAILURE_STATUS,
@@ -50,6 +49,7 @@ from paddock.policy.section import (
     whole_number,
 )
 from paddock.policy.subject import names_for
+from paddock.policy.tools import undeclared
 
 _MAX_FAULTS = 500
 _MAX_STEPS = 1000
@@ -245,10 +245,8 @@ def _build_match(
     fields = {field: patterns for field, patterns in values.items() if field != "kind"}
     match = build_match(fields, kinds, cursor)
     if kinds == (Kind.TOOL,):
-        for pattern in match.get("name") or ():
-            if not any(map(any_of([pattern], ""), tools)):
-                hint = suggest(pattern, tools) if tools else "declare it under tools"
-                cursor.at("name").report(f"no tool {pattern!r} is declared", hint)
+        for message, hint in undeclared(match.get("name") or (), tools):
+            cursor.at("name").report(message, hint)
     return match
 
 

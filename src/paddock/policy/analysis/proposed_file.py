@@ -12,6 +12,7 @@ import msgspec
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.hosts import bracketed
 from paddock.policy.analysis.candidate import RecordedAction
 from paddock.policy.analysis.path_patterns import file_patterns, request_patterns
 from paddock.policy.decide import is_contained
@@ -216,7 +217,7 @@ def _reached(actions: list[Action]) -> list[str]:
             continue
         try:
             host, port = host_of(action), port_of(action)
-            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            where = f"{bracketed(host)}:{port}"
             is_bare = action.kind is Kind.CONNECT
             seen = parse_destination(f"{where}/tcp" if is_bare else where)
         except (Unmatchable, InvalidInput):
