@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from paddock.doors.trust import GIVEN, NO_TRUST, Trust, check_trust
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Spec, SpecWords
+from paddock.model.spec import Spec, SpecOptions
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
 from paddock.policy.network import network_of
@@ -28,7 +28,7 @@ _OUTSIDE = ("network", "secrets", "world", "faults")
 _usual = cache(default_policy)
 
 
-class CreateWords(SpecWords, total=False):
+class CreateOptions(SpecOptions, total=False):
     """What `Sandbox.create` takes besides a policy."""
 
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
@@ -55,7 +55,7 @@ def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec
     if record is not None:
         decided = decided.with_record_budget(record_budget_of(record))
     raise_first(world_mistakes(decided.network, decided.world))
-    said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
+    said = {k: v for k, v in decided.sandbox.options.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)

@@ -227,7 +227,7 @@ class RunSession:
     def _spec(self, surroundings: Surroundings) -> Spec:
         order, mode = self._order, self._mode
         policy = mode.sandbox_policy or order.policy
-        of_file = policy.sandbox.words
+        of_file = policy.sandbox.options
         options = {
             "mounts": [*(of_file.get("mounts") or ()), *surroundings.mount_words()],
             "envs": {
