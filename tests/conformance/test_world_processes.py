@@ -11,7 +11,7 @@ import pytest
 from paddock import Sandbox
 from paddock.journal.log import RunLog
 from paddock.state.home import Home
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_kept
 
 APP = """
 import asyncio, socket

@@ -275,7 +275,7 @@ def files_pane(history: RunHistory, recorded: HistoryStep) -> list[str]:
 def world_pane(run: str, step: int) -> list[str]:
     """Return what a step changed in the stand-ins, field by field."""
     from paddock.cli.world_data import differences
-    from paddock.world.kept import open_kept
+    from paddock.world.saved_worlds import open_kept
 
     lines: list[str] = []
     try:

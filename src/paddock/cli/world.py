@@ -15,7 +15,7 @@ from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from paddock.world.kept import KeptService, KeptWorld
+    from paddock.world.saved_worlds import KeptService, KeptWorld
 
 _STEPS = re.compile(r"(?P<first>[0-9]{1,12})?(?P<to>\.\.)?(?P<last>[0-9]{1,12})?")
 
@@ -144,7 +144,7 @@ def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
 
     from paddock.cli.journals import find_journal
     from paddock.state.home import Home
-    from paddock.world.kept import kept_runs
+    from paddock.world.saved_worlds import kept_runs
 
     if "/" in word or word.startswith("."):  # a run's directory in some home
         place = Path(find_journal(word).absolute())
@@ -166,7 +166,7 @@ def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
 
 def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
     from paddock.cli.journals import replayed_in
-    from paddock.world.kept import open_kept
+    from paddock.world.saved_worlds import open_kept
 
     try:
         return open_kept(home, run, read_only=read_only)

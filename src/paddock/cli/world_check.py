@@ -68,7 +68,7 @@ def _check(options: argparse.Namespace) -> Fidelity:
     import tempfile
 
     from paddock.cli.options import pair
-    from paddock.world.fidelity.asking import Subject, check
+    from paddock.world.fidelity.check import Subject, check
 
     headers = [_header(text) for text in options.header]
     exchanges, against = _exchanges(options, headers)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.world.changes import Change
-from paddock.world.kept import KeptService
+from paddock.world.saved_worlds import KeptService
 from paddock.world.service import BUILT_IN, load
 
 _MAX_DEPTH = 8  # below it values are compared as a whole

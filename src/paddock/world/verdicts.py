@@ -16,7 +16,7 @@ from paddock.gate.faults import TIMEOUT_S
 from paddock.journal.log import RunLog
 from paddock.model.action import Kind
 from paddock.policy.globs import any_of
-from paddock.world.verdict_deeds import Deed, JudgedRun, read_run, struck
+from paddock.world.judged_steps import Deed, JudgedRun, read_run, struck
 
 MANY = 3  # tries in a row that need pauses that grow
 SHORT_S = 0.2  # a pause below it is none

@@ -25,9 +25,9 @@ from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
 from paddock.world.changes import Change
+from paddock.world.checkpoint import Past
 from paddock.world.context import START, Context
-from paddock.world.going_back import Past
-from paddock.world.kept import LISTING
+from paddock.world.saved_worlds import LISTING
 from paddock.world.service import ASGIApp, LocalService, Service, load
 from paddock.world.store import STEP, Store
 

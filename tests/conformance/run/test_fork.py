@@ -20,7 +20,7 @@ from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.session import FinishedRun, run
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_kept
 from paddock.world.store import Store
 from repetition import times
 

@@ -15,7 +15,7 @@ from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.replay.replay import replay
 from paddock.run.session import FinishedRun, run
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_kept
 
 AGENTS = Path(__file__).with_name("agents")
 PAYING = """\

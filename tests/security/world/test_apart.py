@@ -15,7 +15,7 @@ import pytest
 from paddock import Sandbox
 from paddock.model.errors import InvalidInput
 from paddock.state.home import Home
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_kept
 from security.attack import eventually, probe
 from security.network.inside import get, say, status
 from security.world.conftest import MakeWorld

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from cases import for_each
 from paddock.cli.world_check import main
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.world.fidelity.asking import Subject, check
+from paddock.world.fidelity.answer_shape import Shape
+from paddock.world.fidelity.check import Subject, check
 from paddock.world.fidelity.compare import Said, compare
 from paddock.world.fidelity.exchanges import Exchange, of_host, read_archive
-from paddock.world.fidelity.names import Names
+from paddock.world.fidelity.id_map import Names
 from paddock.world.fidelity.report import Fidelity
-from paddock.world.fidelity.shape import Shape
 from paddock.world.service import BUILT_IN, ASGIApp, Receive, Scope, Send, Service
 
 JSON = [(b"content-type", b"application/json")]

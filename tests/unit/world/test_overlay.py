@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.world.overlay.bodies import form_fields, masked_query, parsed, without_secrets
 from paddock.world.overlay.ids import FIRST_SHADOW, Places, is_marked, shadow_id, style
+from paddock.world.overlay.list_query import Asked
 from paddock.world.overlay.pages import counted, is_last, order_of, place, without_more
 from paddock.world.overlay.patches import CannotApply, merged, patched, replaced
 from paddock.world.overlay.paths import canonical, singular, template
-from paddock.world.overlay.query import Asked
 from paddock.world.overlay.shapes import find_list, find_record, get, put
 from paddock.world.overlay.targets import Does, Known, outcome, target
 from paddock.world.overlay.times import moment, written_like

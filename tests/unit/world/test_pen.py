@@ -23,8 +23,8 @@ from conformance.waiting import eventually
 from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
 from paddock.world.pen.launch import Kept, Limits, run_once
+from paddock.world.pen.mounts import Walls, arguments
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls, arguments
 from paddock.world.service import StandInFailed
 
 
@@ -413,7 +413,7 @@ def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path, project: Path) -
 import asyncio, pathlib
 from paddock.world.pen.launch import Kept
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls
+from paddock.world.pen.mounts import Walls
 async def main():
     walls = Walls(pathlib.Path({str(tmp_path / "own")!r}))
     kept = Kept(("python3", "-c", {inner!r}), walls, port=9000)
@@ -490,7 +490,7 @@ def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside
 
 def test_what_serves_in_a_pen_needs_the_standard_library_alone() -> None:
     source = str(Path(paddock.__file__).parent.parent)
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.world.pen.serve"
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.world.pen.app_server"
     subprocess.run([sys.executable, "-I", "-S", "-c", program, source], check=True, timeout=30)
 
 

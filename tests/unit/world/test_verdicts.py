@@ -31,7 +31,7 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.state.home import Home
-from paddock.world.verdict_deeds import Deed, JudgedRun, read_run
+from paddock.world.judged_steps import Deed, JudgedRun, read_run
 from paddock.world.verdicts import Judgement, Options, Report, Verdict, judge, judge_run
 
 DONE = Settled(Outcome.DONE, {"status": 200})

@@ -12,7 +12,7 @@ import pytest
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.policy.world_words import world_of
 from paddock.world.asgi import WorldRequest
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_kept
 from paddock.world.world import World
 
 SPEC = {

@@ -19,7 +19,7 @@ from paddock.run.compare.fields import FieldDifference, differences
 from paddock.run.compare.trail import Trail
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, KeptWorld, open_kept
+from paddock.world.saved_worlds import KeptService, KeptWorld, open_kept
 
 MAX_DOCUMENTS = 500  # of one stand-in that are told one by one
 MAX_FILES = 2000

@@ -14,7 +14,7 @@ from paddock.run.matching.background import marked
 from paddock.run.matching.rows import RecordedStep
 from paddock.run.replay.policy_epochs import PolicyHistory
 from paddock.run.replay.recorded_run import RecordedRun
-from paddock.world.going_back import Life, Past
+from paddock.world.checkpoint import Life, Past
 
 if TYPE_CHECKING:
     from paddock.policy.world import StandInTerms

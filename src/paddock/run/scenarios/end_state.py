@@ -19,7 +19,7 @@ from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, open_kept
+from paddock.world.saved_worlds import KeptService, open_kept
 
 MAX_DOCUMENTS = 20_000  # of one kind; no condition looks at more
 # Their memory is not in the store.

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from paddock.world.asgi import Headers
-from paddock.world.fidelity.names import Names, is_name
-from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of
+from paddock.world.fidelity.answer_shape import Shape, above, is_word, title, type_of
+from paddock.world.fidelity.id_map import Names, is_name
 from paddock.world.overlay.bodies import is_secret, media_of
 from paddock.world.overlay.times import is_time
 

@@ -15,9 +15,9 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import Headers
+from paddock.world.bounded_file import read_bounded
 from paddock.world.overlay.bodies import is_json, loaded, media_of
 from paddock.world.overlay.paths import canonical, template
-from paddock.world.reading import read_bounded
 
 MAX_FILE = 256 << 20
 MAX_EXCHANGES = 10_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddock.world.overlay.query import Asked
+from paddock.world.overlay.list_query import Asked
 from paddock.world.overlay.times import is_created, moment
 
 _MORE = frozenset({"has_more", "hasmore", "has_next", "hasnextpage", "hasnext", "more"})

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.world.pen.walls import is_visible
+from paddock.world.pen.mounts import is_visible
 
 _MAX_LINKS = 16
 _MAX_TEXT = 1 << 16

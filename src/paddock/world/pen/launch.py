@@ -19,7 +19,7 @@ from paddock.fence.container import bubblewrap
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
 from paddock.world.pen.interpreter import Interpreter
-from paddock.world.pen.walls import CODE, OWN, TMP, Walls, arguments, empty_file, names
+from paddock.world.pen.mounts import CODE, OWN, TMP, Walls, arguments, empty_file, names
 from paddock.world.service import StandInFailed
 
 LISTENER, READY = "PADDOCK_LISTENER", "PADDOCK_READY"  # name the descriptors of what is kept

@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
-from paddock.world.seeds.making import Maker, iso
+from paddock.world.seeds.maker import Maker, iso
 
 
 class Roles(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ from paddock.world.context import Context
 from paddock.world.pen import interpreter
 from paddock.world.pen.launch import Kept, Limits, own_directory, run_once
 from paddock.world.pen.log import said_in
+from paddock.world.pen.mounts import CODE, OWN, Walls
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import CODE, OWN, Walls
 from paddock.world.service import LocalService, Seed, StandInFailed
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -101,7 +101,13 @@ class App(LocalService):
         python = options.get("python")
         chosen = interpreter.find(self.context.path(str(python)) if python else None)
         files, store = _store_files(self.context.store.path)
-        words = [str(chosen.path), "-P", "-m", "paddock.world.pen.serve", self._plan(store, ask)]
+        words = [
+            str(chosen.path),
+            "-P",
+            "-m",
+            "paddock.world.pen.app_server",
+            self._plan(store, ask),
+        ]
         return Kept(
             words=tuple(words),
             walls=Walls(

@@ -17,9 +17,9 @@ from paddock.world.changes import Change
 from paddock.world.context import Context
 from paddock.world.pen.launch import Kept, Limits, own_directory
 from paddock.world.pen.log import said_in
+from paddock.world.pen.mounts import Walls
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.command import state
 

@@ -21,8 +21,8 @@ from paddock.world.service import ASGIApp, Service
 from paddock.world.services.draft.answers import Refused, refusal
 from paddock.world.services.draft.document import Guess, guess, load_document
 from paddock.world.services.draft.memory import Memory
-from paddock.world.services.draft.reading import Reader
-from paddock.world.services.draft.writing import Write, Writer
+from paddock.world.services.draft.reader import Reader
+from paddock.world.services.draft.writer import Write, Writer
 
 _ASK_ANEW = frozenset({b"if-none-match", b"if-modified-since", b"if-range", b"range",
                        b"if-match", b"if-unmodified-since"})  # fmt: skip

@@ -22,8 +22,8 @@ import msgspec
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
 from paddock.world.pen.launch import Finished, Kept, Limits, run_once
+from paddock.world.pen.mounts import Walls
 from paddock.world.pen.sockets import short_name
-from paddock.world.pen.walls import Walls
 from paddock.world.service import StandInFailed
 
 KEEPER = "keeper"  # the socket that users hold

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.world.bounded_file import read_bounded
 from paddock.world.changes import Change
 from paddock.world.context import Context
-from paddock.world.reading import read_bounded
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.postgres import compare, databases, proxy
 from paddock.world.services.postgres.cluster import Cluster

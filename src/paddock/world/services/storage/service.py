@@ -12,9 +12,9 @@ from typing import Any, ClassVar, cast
 
 from paddock.model.errors import InvalidInput
 from paddock.model.version import install_command
+from paddock.world.bounded_file import read_bounded
 from paddock.world.context import Context
 from paddock.world.pen.options import PEN_OPTIONS
-from paddock.world.reading import read_bounded
 from paddock.world.service import Seed
 from paddock.world.services.app.service import App
 

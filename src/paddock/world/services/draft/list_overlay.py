@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from paddock.world.overlay.ids import Places
+from paddock.world.overlay.list_query import Asked, texts
 from paddock.world.overlay.pages import (
     counted,
     is_last,
@@ -17,7 +18,6 @@ from paddock.world.overlay.pages import (
     without_more,
 )
 from paddock.world.overlay.paths import has_id, is_id, last, parent, singular
-from paddock.world.overlay.query import Asked, texts
 from paddock.world.overlay.shapes import Keys, get, put
 from paddock.world.services.draft.changes import applied_leniently
 from paddock.world.services.draft.memory import Memory, Record, Shadow

@@ -13,7 +13,7 @@ import msgspec
 from paddock.model.errors import InvalidInput
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import MAX_DEPTH, checked_name
-from paddock.world.seeds.making import Maker, iso
+from paddock.world.seeds.maker import Maker, iso
 from paddock.world.seeds.shapes import Roles, address, currency
 
 _MAX_FIELDS = 200

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import TIMEOUT_S, HttpAnswer, WorldRequest, call
 from paddock.world.context import Context
+from paddock.world.fidelity.answer_shape import Shape
 from paddock.world.fidelity.compare import Comparison, Difference, Said, What, compare
 from paddock.world.fidelity.exchanges import Exchange, value_of
-from paddock.world.fidelity.names import Names
+from paddock.world.fidelity.id_map import Names
 from paddock.world.fidelity.report import Endpoint, Fidelity
-from paddock.world.fidelity.shape import Shape
 from paddock.world.overlay.bodies import MAX_JSON
 from paddock.world.service import ASGIApp, LocalService, Service, StandInFailed, load
 from paddock.world.store import Store

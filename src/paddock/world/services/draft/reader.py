@@ -22,7 +22,7 @@ from paddock.world.services.draft.answers import (
     shadowed,
 )
 from paddock.world.services.draft.changes import applied_leniently
-from paddock.world.services.draft.listing import Listing, lone
+from paddock.world.services.draft.list_overlay import Listing, lone
 from paddock.world.services.draft.memory import Memory, Page, Seen, Shadow
 
 Answer = tuple[int, Headers, bytes]

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.world.context import Context, token
+from paddock.world.seeds.custom_fields import with_fields
 from paddock.world.seeds.documents import Document, Intake
-from paddock.world.seeds.making import Maker
+from paddock.world.seeds.maker import Maker
 from paddock.world.seeds.mess import Mess
-from paddock.world.seeds.own_fields import with_fields
 from paddock.world.seeds.recipes import Recipe, parse_recipe
 from paddock.world.seeds.shapes import NEEDS, SHAPES, Roles, Shape
 

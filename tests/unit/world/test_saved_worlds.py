@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.world.kept import kept_runs, open_kept
+from paddock.world.saved_worlds import kept_runs, open_kept
 from paddock.world.store import STEP, Store
 
 LISTING: dict[str, Any] = {

@@ -13,7 +13,7 @@ import msgspec
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
-from paddock.world.kept import KeptService, KeptWorld, open_kept
+from paddock.world.saved_worlds import KeptService, KeptWorld, open_kept
 from paddock.world.service import load
 from paddock.world.store import Store
 

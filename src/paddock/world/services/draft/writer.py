@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from paddock.world.asgi import HttpAnswer
 from paddock.world.context import Context
-from paddock.world.overlay.fresh import fresh, latest
 from paddock.world.overlay.ids import ID_FIELDS, has_id, like, shadow_id, style
+from paddock.world.overlay.new_record import fresh, latest
 from paddock.world.overlay.patches import CannotApply, is_operations, typed
 from paddock.world.overlay.paths import is_id, last, parent, singular
 from paddock.world.overlay.shapes import Keys, find_record, get, put, wrapper_of
