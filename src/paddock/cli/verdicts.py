@@ -8,7 +8,7 @@ from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.world.verdicts import Report
+    from paddock.world.verdicts import VerdictReport
 
 _WIDEST = 70
 
@@ -20,11 +20,11 @@ def main(words: list[str]) -> int:
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.log import RunLog
-        from paddock.world.verdicts import Options, judge_run
+        from paddock.world.verdicts import VerdictOptions, judge_run
 
         people = tuple(options.person)
         directory = find_journal(options.run, is_quiet=options.json)
-        report = judge_run(RunLog(directory), Options(people))
+        report = judge_run(RunLog(directory), VerdictOptions(people))
         if options.json:
             _write_json(report)
         else:
@@ -50,7 +50,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _write_json(report: Report) -> None:
+def _write_json(report: VerdictReport) -> None:
     from paddock.cli.output import say_json
 
     say_json({
@@ -60,7 +60,7 @@ def _write_json(report: Report) -> None:
     })  # fmt: skip
 
 
-def _write_text(report: Report) -> None:
+def _write_text(report: VerdictReport) -> None:
     from paddock.cli.output import say
     from paddock.cli.table import line_width, table
     from paddock.model.plain import plain

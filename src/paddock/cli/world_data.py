@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from paddock.world.changes import Change
-from paddock.world.saved_worlds import KeptService
+from paddock.world.changes import DocumentChange
+from paddock.world.saved_worlds import SavedService
 from paddock.world.service import BUILT_IN, load
 
 _MAX_DEPTH = 8  # below it values are compared as a whole
@@ -66,7 +66,7 @@ class FieldDiff(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """What became of one document."""
 
-    change: Change
+    change: DocumentChange
     fields: list[FieldDiff]
 
     @property
@@ -86,7 +86,7 @@ def built_in() -> list[BuiltIn]:
     return [_built_in(name) for name in sorted(BUILT_IN)]
 
 
-def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
+def row_of(kept: SavedService, faults: Mapping[str, int] | None) -> ServiceRow:
     return ServiceRow(
         kept.name,
         kept.host,
@@ -111,7 +111,7 @@ def faults_by_host(journal: Path) -> Mapping[str, int] | None:
     return Counter(traffic.host for traffic in scan if traffic.step.verdict is Verdict.FAULT)
 
 
-def state_after(kept: KeptService, step: int) -> dict[str, Any]:
+def state_after(kept: SavedService, step: int) -> dict[str, Any]:
     """The documents as they were when the step had been done."""
     _, position = kept.span(None, step)
     later = {(one.kind, one.id): one.before for one in kept.store.changes(since=position)}
@@ -126,7 +126,7 @@ def state_after(kept: KeptService, step: int) -> dict[str, Any]:
     return state
 
 
-def differences(kept: KeptService, first: int | None, last: int | None) -> list[Difference]:
+def differences(kept: SavedService, first: int | None, last: int | None) -> list[Difference]:
     """Between before the first step and after the last one; without steps, since the beginning."""
     since, until = kept.span(first, last)
     return [

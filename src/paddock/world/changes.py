@@ -12,7 +12,7 @@ Row = tuple[int, int | None, str, str, str | None]  # at, step, kind, id, what w
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """One document, as it was and as it is. None: it was not there."""
 
     kind: str
@@ -24,7 +24,7 @@ class Change:
 
 def changes_of(
     rows: Iterable[Row], until: int, body_now: Callable[[str, str], str | None]
-) -> Iterator[Change]:
+) -> Iterator[DocumentChange]:
     """From the log of changes, once a document, in the order in which they were first changed."""
     first: dict[Key, str | None] = {}
     last: dict[Key, int | None] = {}
@@ -38,15 +38,15 @@ def changes_of(
     for key, body in first.items():
         now = later[key] if key in later else body_now(*key)
         if body != now:
-            yield Change(*key, _loaded(body), _loaded(now), last[key])
+            yield DocumentChange(*key, _loaded(body), _loaded(now), last[key])
 
 
-def differences(here: Mapping[Key, str], there: Mapping[Key, str]) -> Iterator[Change]:
+def differences(here: Mapping[Key, str], there: Mapping[Key, str]) -> Iterator[DocumentChange]:
     """Between two states as a whole."""
     for key in {**here, **there}:
         mine, yours = here.get(key), there.get(key)
         if mine != yours:
-            yield Change(*key, _loaded(mine), _loaded(yours))
+            yield DocumentChange(*key, _loaded(mine), _loaded(yours))
 
 
 def _loaded(body: str | None) -> dict[str, Any] | None:

@@ -13,12 +13,12 @@ import msgspec
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
-from paddock.world.saved_worlds import KeptService, KeptWorld, open_kept
+from paddock.world.saved_worlds import SavedService, SavedWorld, open_saved_world
 from paddock.world.service import load
 from paddock.world.store import Store
 
 
-class Life(msgspec.Struct, frozen=True):
+class AncestorRun(msgspec.Struct, frozen=True):
     """A run that lived through the moment, as its journal tells it: the stand-ins (place and
     service) whose stores in its world go back to it, and how far each had come by then."""
 
@@ -27,14 +27,14 @@ class Life(msgspec.Struct, frozen=True):
     positions: Mapping[str, int]
 
 
-class Past(msgspec.Struct, frozen=True):
+class WorldCheckpoint(msgspec.Struct, frozen=True):
     """A moment before a step of an earlier run. Of the stand-ins that it spoke to, and of those
     that are known to have had a state, `needed` says what stood at each place; `used` are those
     that it spoke to in its own order."""
 
     home: Path
     step: int
-    lives: tuple[Life, ...]  # the nearest first
+    lives: tuple[AncestorRun, ...]  # the nearest first
     needed: Mapping[str, str]
     used: frozenset[str]
 
@@ -58,7 +58,7 @@ class Past(msgspec.Struct, frozen=True):
             )
 
     def _copied(
-        self, one: StandInTerms, worlds: list[tuple[Life, KeptWorld]], target: Path
+        self, one: StandInTerms, worlds: list[tuple[AncestorRun, SavedWorld]], target: Path
     ) -> bool:
         is_needed = self.needed.get(one.place) == one.service
         if not load(one.service).is_rewindable:
@@ -87,24 +87,24 @@ class Past(msgspec.Struct, frozen=True):
         )
 
     @contextmanager
-    def _worlds(self) -> Iterator[list[tuple[Life, KeptWorld]]]:
+    def _worlds(self) -> Iterator[list[tuple[AncestorRun, SavedWorld]]]:
         """Of the lives that have one."""
         found = []
         with ExitStack() as stack:
             for life in self.lives:
                 try:
-                    found.append((life, stack.enter_context(open_kept(self.home, life.run))))
+                    found.append((life, stack.enter_context(open_saved_world(self.home, life.run))))
                 except NotFound:
                     continue
             yield found
 
 
-def _store(world: KeptWorld, one: StandInTerms) -> KeptService | None:
+def _store(world: SavedWorld, one: StandInTerms) -> SavedService | None:
     known = (kept for kept in world.services if kept.name == one.place)
     return next((kept for kept in known if kept.service == one.service), None)
 
 
-def _copy(one: KeptService, target: Path, step: int) -> None:
+def _copy(one: SavedService, target: Path, step: int) -> None:
     source = f"{one.store.path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(source, uri=True)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)

@@ -27,7 +27,7 @@ _NO_EFFECT = (*INSTEAD, "kill")
 _SEEN = ("after", "truncate", "malformed", "wrong_type", "kill")
 
 
-class Deed:
+class JudgedStep:
     """A step as verdicts see it: what was wanted, what a fault did to it, and what came of it."""
 
     def __init__(self, step: Step, proposed: Proposed) -> None:
@@ -117,7 +117,7 @@ class Deed:
 class JudgedRun(msgspec.Struct):
     """A run as verdicts need it."""
 
-    deeds: list[Deed] = []
+    deeds: list[JudgedStep] = []
     broken: dict[str, list[str]] = {}  # by service, at the end
 
 
@@ -134,7 +134,7 @@ def read_run(log: RunLog) -> JudgedRun:
     for number in sorted(steps):
         step = Step(number, steps[number])
         if step.proposed is not None:
-            run.deeds.append(Deed(step, step.proposed))
+            run.deeds.append(JudgedStep(step, step.proposed))
     return run
 
 
@@ -186,7 +186,7 @@ def _idempotency_key(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def struck(run: JudgedRun) -> Iterator[Deed]:
+def struck(run: JudgedRun) -> Iterator[JudgedStep]:
     """Yield what a fault struck, in order."""
     return (deed for deed in run.deeds if deed.fault_terms or deed.fault_id)
 

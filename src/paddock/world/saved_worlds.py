@@ -18,7 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import START, Context
 from paddock.world.service import BUILT_IN, Service, load
 from paddock.world.store import Store
@@ -32,7 +32,7 @@ _BUSY_S = 5.0
 _INNER: Mapping[str, Mapping[str, str]] = {"model": {"moments": "turn"}}
 
 
-class KeptService(msgspec.Struct, frozen=True):
+class SavedService(msgspec.Struct, frozen=True):
     """One stand-in of a run that was, with its memory."""
 
     name: str
@@ -62,7 +62,7 @@ class KeptService(msgspec.Struct, frozen=True):
         except Exception:
             return Service(self.context).show()
 
-    def changes(self, since: int | None = None, until: int | None = None) -> list[Change]:
+    def changes(self, since: int | None = None, until: int | None = None) -> list[DocumentChange]:
         """Since the beginning, unless positions are given: what is not in the store has none."""
         found = self.store.changes(since, until)
         is_whole = since in (None, self.store.sealed) and until in (None, self.store.position())
@@ -108,14 +108,14 @@ class KeptService(msgspec.Struct, frozen=True):
         return load(self.service)(self.context)
 
 
-class KeptWorld(msgspec.Struct, frozen=True):
+class SavedWorld(msgspec.Struct, frozen=True):
     """The stand-ins of one run."""
 
     run: str
-    services: list[KeptService]
+    services: list[SavedService]
     is_ended: bool
 
-    def service(self, word: str) -> KeptService:
+    def service(self, word: str) -> SavedService:
         """By name, host, or host:port. Raises NotFound."""
         for one in self.services:
             if word in (one.name, f"{one.host}:{one.port}"):
@@ -138,13 +138,13 @@ class KeptWorld(msgspec.Struct, frozen=True):
         self.close()
 
 
-def kept_runs(home: Path) -> list[str]:
+def runs_with_worlds(home: Path) -> list[str]:
     """The runs that have a world, newest first."""
     found = [(path.stat().st_mtime_ns, path.parent.name) for path in _listings(home)]
     return [run for _, run in sorted(found, reverse=True)]
 
 
-def open_kept(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
+def open_saved_world(home: Path, run: str, *, read_only: bool = True) -> SavedWorld:
     """Raises NotFound when the run had no world, and IntegrityError when it is damaged."""
     if not run or "/" in run or "\0" in run or run in (".", ".."):
         raise InvalidInput(f"{run[:80]!r} is no run")
@@ -160,7 +160,7 @@ def open_kept(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
             services.append(one)
             stack.callback(one.store.close)
         stack.pop_all()  # from here on they are closed with the world
-    return KeptWorld(run, services, listing.get("ended") is True)
+    return SavedWorld(run, services, listing.get("ended") is True)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def _service(
     entry: _Entry, listing: Mapping[str, Any], directory: Path, *, read_only: bool
-) -> KeptService:
+) -> SavedService:
     name, host, service, file = map(entry.text, ("name", "host", "service", "file"))
     port = entry.port()
     if "/" in file or "\0" in file or file in (".", ".."):  # never outside of its world
@@ -207,7 +207,7 @@ def _service(
         project=Path(project) if isinstance(project, str) else directory,
         directory=directory / file.removesuffix(".sqlite"),
     )
-    return KeptService(name, host, port, service, store, context)
+    return SavedService(name, host, port, service, store, context)
 
 
 def _open(place: Path, run: str, *, read_only: bool) -> Store:

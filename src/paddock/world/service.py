@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any, ClassVar, Protocol
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
 
 Scope = MutableMapping[str, Any]
@@ -83,7 +83,7 @@ class Service:
         """Of what is not in the store."""
         return ""
 
-    def extra_changes(self) -> list[Change]:
+    def extra_changes(self) -> list[DocumentChange]:
         """Since the beginning, of what is not in the store."""
         return []
 

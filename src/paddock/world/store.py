@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change, changes_of, differences
+from paddock.world.changes import DocumentChange, changes_of, differences
 from paddock.world.queries import (
     check_kind,
     copy_file,
@@ -294,7 +294,7 @@ class Store:
         row = self._row("SELECT value FROM facts WHERE name = 'sealed'")
         return int(row[0]) if row else 0
 
-    def changes(self, since: int | None = None, until: int | None = None) -> list[Change]:
+    def changes(self, since: int | None = None, until: int | None = None) -> list[DocumentChange]:
         """What is different at `until` (now) from what was at `since` (the beginning), once a
         document, in the order in which they were first changed."""
         since = self.sealed if since is None else since
@@ -303,7 +303,7 @@ class Store:
         rows = (row for row in self._database.execute(sql, (since,)) if row[2][0] not in "#.")
         return list(changes_of(rows, until, self._body))
 
-    def diff(self, other: Store) -> list[Change]:
+    def diff(self, other: Store) -> list[DocumentChange]:
         """What is in `other` and not here, here and not there, or not the same."""
         return list(differences(self._all(), other._all()))
 

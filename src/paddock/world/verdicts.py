@@ -16,7 +16,7 @@ from paddock.gate.faults import TIMEOUT_S
 from paddock.journal.log import RunLog
 from paddock.model.action import Kind
 from paddock.policy.globs import any_of
-from paddock.world.judged_steps import Deed, JudgedRun, read_run, struck
+from paddock.world.judged_steps import JudgedRun, JudgedStep, read_run, struck
 
 MANY = 3  # tries in a row that need pauses that grow
 SHORT_S = 0.2  # a pause below it is none
@@ -47,7 +47,7 @@ class Judgement(enum.StrEnum):
         return self in (Judgement.CORRUPTED, Judgement.ACTED_TWICE, Judgement.HAMMERED)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FaultVerdict(msgspec.Struct, frozen=True):
     """On one fault. `step` is the step that it struck; `what` was wanted there."""
 
     fault_id: str
@@ -72,16 +72,16 @@ class Verdict(msgspec.Struct, frozen=True):
         }
 
 
-class Options(msgspec.Struct, frozen=True):
+class VerdictOptions(msgspec.Struct, frozen=True):
     """`people`: globs over tools and hosts by which an agent reaches a person."""
 
     people: tuple[str, ...] = ()
 
 
-class Report(msgspec.Struct, frozen=True):
+class VerdictReport(msgspec.Struct, frozen=True):
     """All verdicts on a run."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[FaultVerdict, ...]
     counts: Mapping[str, int] = {}
 
     @property
@@ -93,32 +93,34 @@ class Report(msgspec.Struct, frozen=True):
         return sum(one.is_recovered for one in self.verdicts)
 
 
-def judge_run(log: RunLog, options: Options | None = None) -> Report:
+def judge_run(log: RunLog, options: VerdictOptions | None = None) -> VerdictReport:
     """Return the verdicts on the run of a journal."""
     return judge(read_run(log), options)
 
 
-def judge(run: JudgedRun, options: Options | None = None) -> Report:
+def judge(run: JudgedRun, options: VerdictOptions | None = None) -> VerdictReport:
     """Return the verdicts on what is known of a run."""
-    judges = _Judge(run, options or Options())
+    judges = _Judge(run, options or VerdictOptions())
     verdicts = [judges.verdict(deed) for deed in struck(run)]
     for service, invariants in sorted(run.broken.items()):
         verdicts.append(_corrupted(service, invariants, run))
     counts = Counter(verdict.judgement.value for verdict in verdicts)
-    return Report(tuple(verdicts), {one.value: counts[one] for one in Judgement if counts[one]})
+    return VerdictReport(
+        tuple(verdicts), {one.value: counts[one] for one in Judgement if counts[one]}
+    )
 
 
 class _Judge:
     """Knows where the next deed of each sort is: a long run is not walked for each fault."""
 
-    def __init__(self, run: JudgedRun, options: Options) -> None:
+    def __init__(self, run: JudgedRun, options: VerdictOptions) -> None:
         is_person = any_of(options.people, "") if options.people else None
         # To look up a name is a part of something else.
         self._all = [deed for deed in run.deeds if deed.kind is not Kind.DNS]
         self._writes = [deed for deed in self._all if deed.is_write and deed.kind in _COUNTED]
-        self._same: dict[str, list[Deed]] = defaultdict(list)
-        self._there: dict[str, list[Deed]] = defaultdict(list)
-        self._people: list[Deed] = []
+        self._same: dict[str, list[JudgedStep]] = defaultdict(list)
+        self._there: dict[str, list[JudgedStep]] = defaultdict(list)
+        self._people: list[JudgedStep] = []
         for deed in run.deeds:
             self._same[deed.thing].append(deed)
             if deed.is_asked or (is_person is not None and is_person(deed.place)):
@@ -126,12 +128,12 @@ class _Judge:
         for deed in self._all:
             self._there[deed.place].append(deed)
 
-    def verdict(self, fault: Deed) -> Verdict:
+    def verdict(self, fault: JudgedStep) -> FaultVerdict:
         tries = self._tries(fault)
         judgement, said = self._judgement(fault, tries)
         is_recovered = judgement is Judgement.RECOVERED or bool(tries and tries[-1].is_answered)
         steps = [fault.number, *(one.number for one in tries)][:_MAX_STEPS]
-        return Verdict(
+        return FaultVerdict(
             fault_id=fault.fault_id,
             step=fault.number,
             kind=fault.kind,
@@ -142,7 +144,7 @@ class _Judge:
             is_recovered=is_recovered,
         )
 
-    def _judgement(self, fault: Deed, tries: list[Deed]) -> tuple[Judgement, str]:
+    def _judgement(self, fault: JudgedStep, tries: list[JudgedStep]) -> tuple[Judgement, str]:
         if "stale" in fault.fault_terms:
             return self._stale(fault)
         if fault.took_effect and fault.is_write and fault.kind in _COUNTED:
@@ -153,7 +155,7 @@ class _Judge:
             return self._retried(fault, tries)
         return _undisturbed(fault) if fault.is_answered else self._left(fault)
 
-    def _retried(self, fault: Deed, tries: list[Deed]) -> tuple[Judgement, str]:
+    def _retried(self, fault: JudgedStep, tries: list[JudgedStep]) -> tuple[Judgement, str]:
         pauses = _pauses(fault, tries)
         asked_s, early = fault.retry_after_s, _early(fault, tries)
         said = f"It was tried {_times(len(tries))} again, after {_spelled(pauses)}."
@@ -172,7 +174,7 @@ class _Judge:
             return Judgement.BACKED_OFF, said
         return Judgement.RETRIED, said
 
-    def _left(self, fault: Deed) -> tuple[Judgement, str]:
+    def _left(self, fault: JudgedStep) -> tuple[Judgement, str]:
         """It was not tried again."""
         person = _next(self._people, fault.number)  # asked about, or told
         if person is not None:
@@ -192,7 +194,7 @@ class _Judge:
             f"It was not tried again; {how}, from step {used.number} on ({used.what})."
         )
 
-    def _stale(self, fault: Deed) -> tuple[Judgement, str]:
+    def _stale(self, fault: JudgedStep) -> tuple[Judgement, str]:
         """Nobody can see that an answer is old; who reads again before a write is safe."""
         again = _next(self._same[fault.thing], fault.number)
         write = _next(self._writes, fault.number)
@@ -203,12 +205,12 @@ class _Judge:
             return Judgement.RECOVERED, "Nothing was written after it."
         return Judgement.RECOVERED, f"It was read again at step {again.number}."
 
-    def _tries(self, fault: Deed) -> list[Deed]:
+    def _tries(self, fault: JudgedStep) -> list[JudgedStep]:
         """The tries of the same that followed, up to the first that was answered well. Behind it
         the same is another thing: to look at a list every minute is no retry."""
         if fault.is_answered or "stale" in fault.fault_terms:
             return []
-        same, found = self._same[fault.thing], list[Deed]()
+        same, found = self._same[fault.thing], list[JudgedStep]()
         start = bisect.bisect_right(same, fault.number, key=_number)
         for number in range(start, min(start + MAX_TRIES, len(same))):
             found.append(same[number])
@@ -217,33 +219,33 @@ class _Judge:
         return found
 
 
-def _next(deeds: list[Deed], step: int) -> Deed | None:
+def _next(deeds: list[JudgedStep], step: int) -> JudgedStep | None:
     """The first behind the step."""
     number = bisect.bisect_right(deeds, step, key=_number)
     return deeds[number] if number < len(deeds) else None
 
 
-def _number(deed: Deed) -> int:
+def _number(deed: JudgedStep) -> int:
     return deed.number
 
 
-def _undisturbed(fault: Deed) -> tuple[Judgement, str]:
+def _undisturbed(fault: JudgedStep) -> tuple[Judgement, str]:
     if "duplicate" in fault.fault_terms and fault.is_write and fault.key is None:
         return Judgement.CARRIED_ON, "Without an idempotency key it may have happened twice."
     return Judgement.RECOVERED, "It was answered all the same."
 
 
-def _corrupted(service: str, invariants: list[str], run: JudgedRun) -> Verdict:
+def _corrupted(service: str, invariants: list[str], run: JudgedRun) -> FaultVerdict:
     last = run.deeds[-1].number if run.deeds else 0
     sentences = tuple(invariants[:_MAX_STEPS])
-    return Verdict("", last, "world", service, Judgement.CORRUPTED, (last,), sentences)
+    return FaultVerdict("", last, "world", service, Judgement.CORRUPTED, (last,), sentences)
 
 
-def _is_same_key(fault: Deed, other: Deed) -> bool:
+def _is_same_key(fault: JudgedStep, other: JudgedStep) -> bool:
     return fault.key is not None and fault.key == other.key
 
 
-def _pauses(fault: Deed, tries: list[Deed]) -> list[float]:
+def _pauses(fault: JudgedStep, tries: list[JudgedStep]) -> list[float]:
     """Seconds from the end of each try to the beginning of the next."""
     pauses = []
     for earlier, later in zip([fault, *tries], tries, strict=False):
@@ -253,7 +255,7 @@ def _pauses(fault: Deed, tries: list[Deed]) -> list[float]:
     return pauses
 
 
-def _silence_s(deed: Deed) -> float:
+def _silence_s(deed: JudgedStep) -> float:
     """For how long the fault itself kept the agent waiting, after its end was written down."""
     is_silent = deed.kind in (Kind.HTTP, Kind.MODEL) and (
         deed.fault_terms.get("after") == "timeout" or "timeout" in deed.fault_terms
@@ -261,7 +263,7 @@ def _silence_s(deed: Deed) -> float:
     return float(deed.fault_terms.get("timeout", TIMEOUT_S)) if is_silent else 0.0
 
 
-def _early(fault: Deed, tries: list[Deed]) -> str | None:
+def _early(fault: JudgedStep, tries: list[JudgedStep]) -> str | None:
     """Whether a try came before the time that the answer before it had asked for."""
     before = [fault, *tries]
     for earlier, one, pause in zip(before, tries, _pauses(fault, tries), strict=False):
@@ -277,18 +279,18 @@ def _grows(pauses: list[float]) -> bool:
     return len(pauses) == 1 or pauses[-1] >= GROWTH * pauses[0]
 
 
-def _happened(fault: Deed) -> str:
+def _happened(fault: JudgedStep) -> str:
     words = ", ".join(f"{name}: {value}" for name, value in fault.fault_terms.items())[:200]
     effect = "it had happened" if fault.took_effect else "it did not happen"
     return f"{fault.what} met {fault.fault_id} ({words}); {effect}."
 
 
-def _twice(fault: Deed, other: Deed) -> str:
+def _twice(fault: JudgedStep, other: JudgedStep) -> str:
     with_key = "without an idempotency key" if other.key is None else "with another idempotency key"
     return f"It was done again at step {other.number}, {with_key}, and both took effect."
 
 
-def _to_person(one: Deed) -> str:
+def _to_person(one: JudgedStep) -> str:
     who = "an approval was asked for" if one.is_asked else f"{one.place} was told"
     return f"{who} at step {one.number}."
 

@@ -24,8 +24,8 @@ from paddock.model.version import install_command
 from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
-from paddock.world.changes import Change
-from paddock.world.checkpoint import Past
+from paddock.world.changes import DocumentChange
+from paddock.world.checkpoint import WorldCheckpoint
 from paddock.world.context import START, Context
 from paddock.world.saved_worlds import LISTING
 from paddock.world.service import ASGIApp, LocalService, Service, load
@@ -71,7 +71,7 @@ class StandIn(msgspec.Struct):
         finally:
             STEP.reset(token)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[DocumentChange]:
         """Since the beginning. For any thread, as is `digest`: each reads what is committed."""
         with Store.open(self.store.path, read_only=True) as store:
             return [*store.changes(), *self.service.extra_changes()]
@@ -107,7 +107,7 @@ class World:
         run: str,
         terms: WorldTerms,
         project: Path,
-        past: Past | None = None,
+        past: WorldCheckpoint | None = None,
     ) -> Self:
         """A new world, seeded; what is in `past` begins as it was at a moment of an earlier one.
         Raises InvalidInput for what the file says wrongly."""

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.world.overlay.bodies import form_fields, masked_query, parsed, without_secrets
-from paddock.world.overlay.ids import FIRST_SHADOW, Places, is_marked, shadow_id, style
-from paddock.world.overlay.list_query import Asked
+from paddock.world.overlay.ids import FIRST_SHADOW, RecordIndex, is_marked, shadow_id, style
+from paddock.world.overlay.list_query import ListQuery
 from paddock.world.overlay.pages import counted, is_last, order_of, place, without_more
 from paddock.world.overlay.patches import CannotApply, merged, patched, replaced
 from paddock.world.overlay.paths import canonical, singular, template
 from paddock.world.overlay.shapes import find_list, find_record, get, put
-from paddock.world.overlay.targets import Does, Known, outcome, target
+from paddock.world.overlay.targets import KnownPaths, WriteKind, outcome, target
 from paddock.world.overlay.times import moment, written_like
 
 JSON = st.recursive(
@@ -91,12 +91,12 @@ def test_a_record_is_found_by_its_own_url_before_anything_else() -> None:
         {"id": 7, "url": "https://h.example/tickets/1"},
         {"id": 1, "_links": {"self": {"href": "/tickets/7?x=1"}}},
     ]
-    assert Places(items).find("/tickets/7", "7", None) == 1
-    assert Places([{"id": 7}, "text", None]).find("/tickets/7", "7", None) == 0
-    assert Places([{"id": 1, "number": 7}]).find("/tickets/7", "7", None) is None
-    assert Places([{"id": 1, "number": 7}]).find("/tickets/7", "7", "number") == 0
-    assert Places([{"slug": "x"}]).find("/tickets/x", "x", None) == 0
-    assert Places([]).find("/tickets/x", "x", None) is None
+    assert RecordIndex(items).find("/tickets/7", "7", None) == 1
+    assert RecordIndex([{"id": 7}, "text", None]).find("/tickets/7", "7", None) == 0
+    assert RecordIndex([{"id": 1, "number": 7}]).find("/tickets/7", "7", None) is None
+    assert RecordIndex([{"id": 1, "number": 7}]).find("/tickets/7", "7", "number") == 0
+    assert RecordIndex([{"slug": "x"}]).find("/tickets/x", "x", None) == 0
+    assert RecordIndex([]).find("/tickets/x", "x", None) is None
 
 
 @for_each(
@@ -252,7 +252,7 @@ def test_the_order_of_a_list_is_seen() -> None:
     ],
 )
 def test_the_last_page_is_known(query: str, body: Any, count: int, link: str, last: bool) -> None:
-    assert is_last(Asked.read(query), body, count, link) is last
+    assert is_last(ListQuery.read(query), body, count, link) is last
 
 
 def test_numbers_of_a_page_and_of_all_pages_are_put_right() -> None:
@@ -288,33 +288,33 @@ def test_numbers_of_a_page_and_of_all_pages_are_put_right() -> None:
 def test_filters_by_fields(query: str, takes: bool) -> None:
     record = {"status": "open", "tags": ["a", "b"], "user": {"id": 3}, "done": False,
               "subject": "the printer"}  # fmt: skip
-    assert Asked.read(query).takes(record, known=("status", "assignee")) is takes
+    assert ListQuery.read(query).takes(record, known=("status", "assignee")) is takes
 
 
 @for_each(
     ("method", "path", "body", "does", "where"),
     [
-        ("POST", "/tickets", {}, Does.CREATE, "/tickets"),
-        ("POST", "/tickets/7", {}, Does.CHANGE, "/tickets/7"),
-        ("POST", "/tickets/7/comments", {}, Does.CREATE, "/tickets/7/comments"),
-        ("POST", "/tickets/7/close", None, Does.ACT, "/tickets/7"),
-        ("POST", "/tickets/7:close", None, Does.ACT, "/tickets/7"),
-        ("PUT", "/tickets/7/lock", None, Does.ACT, "/tickets/7"),
-        ("PUT", "/tickets/7", {}, Does.REPLACE, "/tickets/7"),
-        ("PATCH", "/settings", {}, Does.CHANGE, "/settings"),
-        ("DELETE", "/tickets/7", None, Does.DELETE, "/tickets/7"),
-        ("DELETE", "/users/octocats", None, Does.DELETE, "/users/octocats"),
-        ("DELETE", "/tickets/7/tags", None, Does.EMPTY, "/tickets/7/tags"),
-        ("DELETE", "/v1/tickets", None, Does.EMPTY, "/v1/tickets"),
-        ("POST", "/api/graphql", {}, Does.ASK, "/api/graphql"),
-        ("POST", "/known", {}, Does.CREATE, "/known"),
-        ("POST", "/users/mona", {}, Does.CHANGE, "/users/mona"),
+        ("POST", "/tickets", {}, WriteKind.CREATE, "/tickets"),
+        ("POST", "/tickets/7", {}, WriteKind.CHANGE, "/tickets/7"),
+        ("POST", "/tickets/7/comments", {}, WriteKind.CREATE, "/tickets/7/comments"),
+        ("POST", "/tickets/7/close", None, WriteKind.ACT, "/tickets/7"),
+        ("POST", "/tickets/7:close", None, WriteKind.ACT, "/tickets/7"),
+        ("PUT", "/tickets/7/lock", None, WriteKind.ACT, "/tickets/7"),
+        ("PUT", "/tickets/7", {}, WriteKind.REPLACE, "/tickets/7"),
+        ("PATCH", "/settings", {}, WriteKind.CHANGE, "/settings"),
+        ("DELETE", "/tickets/7", None, WriteKind.DELETE, "/tickets/7"),
+        ("DELETE", "/users/octocats", None, WriteKind.DELETE, "/users/octocats"),
+        ("DELETE", "/tickets/7/tags", None, WriteKind.EMPTY, "/tickets/7/tags"),
+        ("DELETE", "/v1/tickets", None, WriteKind.EMPTY, "/v1/tickets"),
+        ("POST", "/api/graphql", {}, WriteKind.ASK, "/api/graphql"),
+        ("POST", "/known", {}, WriteKind.CREATE, "/known"),
+        ("POST", "/users/mona", {}, WriteKind.CHANGE, "/users/mona"),
     ],
 )
 def test_what_a_write_is_meant_for(
-    method: str, path: str, body: Any, does: Does, where: str
+    method: str, path: str, body: Any, does: WriteKind, where: str
 ) -> None:
-    known = Known({"/known"}.__contains__, {"/users/mona"}.__contains__)
+    known = KnownPaths({"/known"}.__contains__, {"/users/mona"}.__contains__)
     found = target(method, path, body, known)
     assert (found.does, found.path) == (does, where)
 

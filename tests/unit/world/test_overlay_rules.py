@@ -8,7 +8,7 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.overlay.rules import Route, is_write, method_of, routes
+from paddock.world.overlay.rules import RequestPattern, is_write, method_of, routes
 
 WRITES = routes(["GET /tickets/*/close"], "writes")
 READS = routes(["POST /tickets/search", "POST /graphql"], "reads")
@@ -51,7 +51,7 @@ def test_a_get_that_writes_is_found_however_it_is_spelled(method: str, path: str
 def test_a_rule_holds_for_its_paths_only() -> None:
     for path in ("/tickets/7", "/tickets/7/close/really", "/tickets/7/8/close", "/tickets/close"):
         assert not is_write("GET", path, "", [], WRITES), path
-    deep = (Route.parse("GET /admin/**"),)
+    deep = (RequestPattern.parse("GET /admin/**"),)
     assert is_write("GET", "/admin/a/b/c", "", [], deep)
     assert not is_write("GET", "/administrator", "", [], deep)
 
@@ -140,4 +140,4 @@ def test_graphql_is_judged_by_what_it_says(
 )
 def test_a_route_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        Route.parse(text)
+        RequestPattern.parse(text)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.store import STEP, Store
 
 SAFE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -223,7 +223,7 @@ def test_what_came_and_went_is_no_change_and_what_came_back_is_none_either(store
     store.put("a", "kept", {"v": 1})
     assert store.changes() == []
     store.put("a", "kept", {"v": 3})
-    assert store.changes() == [Change("a", "kept", {"v": 1}, {"v": 3}, None)]
+    assert store.changes() == [DocumentChange("a", "kept", {"v": 1}, {"v": 3}, None)]
 
 
 def test_the_digest_tells_order_kinds_ids_and_counters_apart(tmp_path: Path) -> None:

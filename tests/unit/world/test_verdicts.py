@@ -17,7 +17,7 @@ from paddock.gate.opening import signing_key
 from paddock.journal.log import RunLog
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Effect, Kind, Outcome
-from paddock.model.action import Verdict as PolicyVerdict
+from paddock.model.action import FaultVerdict as PolicyVerdict
 from paddock.model.events import (
     Asked,
     Decided,
@@ -31,8 +31,15 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.state.home import Home
-from paddock.world.judged_steps import Deed, JudgedRun, read_run
-from paddock.world.verdicts import Judgement, Options, Report, Verdict, judge, judge_run
+from paddock.world.judged_steps import JudgedRun, JudgedStep, read_run
+from paddock.world.verdicts import (
+    FaultVerdict,
+    Judgement,
+    VerdictOptions,
+    VerdictReport,
+    judge,
+    judge_run,
+)
 
 DONE = Settled(Outcome.DONE, {"status": 200})
 FAULTED = Settled(Outcome.FAULTED, None, "HTTP 503")
@@ -80,13 +87,13 @@ class Run:
         number, at = len(self.run.deeds) + 1, int(self._now * 1e6)
         step = Step(number, [Record(n, at, number, event) for n, event in enumerate(events)])
         assert step.proposed is not None
-        self.run.deeds.append(Deed(step, step.proposed))
+        self.run.deeds.append(JudgedStep(step, step.proposed))
         return self
 
-    def report(self, *people: str) -> Report:
-        return judge(self.run, Options(people))
+    def report(self, *people: str) -> VerdictReport:
+        return judge(self.run, VerdictOptions(people))
 
-    def verdict(self, *people: str) -> Verdict:
+    def verdict(self, *people: str) -> FaultVerdict:
         return self.report(*people).verdicts[0]
 
 
@@ -302,7 +309,7 @@ def charge(key: str | None = None, amount: int = 500, **more: Any) -> dict[str, 
             }  # fmt: skip
 
 
-def judged(home: Path) -> Report:
+def judged(home: Path) -> VerdictReport:
     return judge_run(RunLog(home / "runs" / "r"))
 
 

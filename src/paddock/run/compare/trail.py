@@ -26,8 +26,8 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.run.compare.compared_step import ComparedStep
-from paddock.run.report import Report, ReportFold
-from paddock.world.verdicts import Report as Verdicts
+from paddock.run.report import ReportFold, VerdictReport
+from paddock.world.verdicts import VerdictReport as Verdicts
 from paddock.world.verdicts import judge_run
 
 MAX_ANCESTORS = 100
@@ -45,7 +45,7 @@ class Trail(msgspec.Struct, frozen=True):
     """One run: what it came to, its steps in order, and where it comes from."""
 
     log: RunLog
-    report: Report
+    report: VerdictReport
     steps: tuple[ComparedStep, ...]
     verdicts: Verdicts
     opened: Opened
@@ -121,7 +121,7 @@ def _is_compared(record: Record, before: Sequence[Record]) -> bool:
     return False
 
 
-def _verdicts(log: RunLog, report: Report) -> Verdicts:
+def _verdicts(log: RunLog, report: VerdictReport) -> Verdicts:
     """Return the verdicts on a run. Most runs meet no fault: they are not read again for it."""
     is_hurt = report.faults or (report.world is not None and report.world.broken)
     return judge_run(log) if is_hurt else Verdicts(())

@@ -17,9 +17,9 @@ from paddock.run.scenarios.actions import RunAction, Search, read_actions
 from paddock.run.scenarios.terms import ActionTerms
 
 if TYPE_CHECKING:
-    from paddock.run.report import AlertSeen, Report, Spent
+    from paddock.run.report import AlertSeen, Spent, VerdictReport
     from paddock.run.scenarios.end_state import FilesLeft
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.world.verdicts import VerdictReport as Verdicts
 
 
 class RunResult:
@@ -42,7 +42,7 @@ class RunResult:
         return f"RunResult({self.run!r}, exit_code={self.exit_code!r}, steps={self.report.steps})"
 
     @cached_property
-    def report(self) -> Report:
+    def report(self) -> VerdictReport:
         """Counts, alerts, cost, files, marks: what `paddock run` shows at the end."""
         from paddock.run.report import report_of
 

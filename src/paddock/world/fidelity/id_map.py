@@ -22,7 +22,7 @@ _MAX_DEPTH = 20
 _FOREIGN = re.compile(r"(.+?)(?:_id|_ids|_uuid|_sid|Id|ID|Ids)")
 
 
-class Names:
+class IdMap:
     """What the recorded ids are called in the stand-in. Numbers are kept apart by kind: ticket 7
     is not user 7."""
 

@@ -86,7 +86,7 @@ def key_field(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
     return None
 
 
-class Places:
+class RecordIndex:
     """Where the records of some paths are in a list, by their own URL or by the field of their
     key."""
 

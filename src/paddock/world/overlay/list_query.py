@@ -28,7 +28,7 @@ _ALL = frozenset({"", "all", "any", "*"})
 _ASC, _DESC = frozenset({"asc", "ascending"}), frozenset({"desc", "descending"})
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ListQuery(msgspec.Struct, frozen=True):
     """The query of a list, read."""
 
     filters: Mapping[str, frozenset[str]] = {}
@@ -41,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True):
     limit: int | None = None
 
     @classmethod
-    def read(cls, query: str) -> Asked:
+    def read(cls, query: str) -> ListQuery:
         try:
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
         except ValueError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddock.world.overlay.list_query import Asked
+from paddock.world.overlay.list_query import ListQuery
 from paddock.world.overlay.times import is_created, moment
 
 _MORE = frozenset({"has_more", "hasmore", "has_next", "hasnextpage", "hasnext", "more"})
@@ -22,7 +22,7 @@ _AROUND = frozenset({"meta", "pagination", "paging", "page", "page_info", "pagei
 TOTAL_HEADERS = frozenset({b"x-total-count", b"x-total", b"total-count"})
 
 
-def is_last(asked: Asked, body: Any, count: int, link: str) -> bool:
+def is_last(asked: ListQuery, body: Any, count: int, link: str) -> bool:
     """By what the answer says of a next page, else by its length. An empty page after the first
     is never the last, unless the answer says so: who reads until a page is empty must find one."""
     said = _more(body)
@@ -70,7 +70,7 @@ def place(
     return len(items)
 
 
-def sort_field(asked: Asked, items: Sequence[Any]) -> str | None:
+def sort_field(asked: ListQuery, items: Sequence[Any]) -> str | None:
     """The field that is meant by `sort=created` or `sort=created_at`."""
     first: Mapping[str, Any] | None = next((one for one in items if isinstance(one, Mapping)), None)
     if asked.sort is None or first is None:
@@ -133,7 +133,7 @@ def _numbers(body: Any, depth: int = 0) -> list[tuple[str, int]]:
     return found
 
 
-def _before(asked: Asked, count: int) -> int:
+def _before(asked: ListQuery, count: int) -> int:
     if asked.offset is not None:
         return asked.offset
     return ((asked.page or 1) - 1) * (asked.limit or count)

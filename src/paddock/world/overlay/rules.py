@@ -23,14 +23,14 @@ _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _MAX_GLOB = 500
 
 
-class Route(msgspec.Struct, frozen=True):
+class RequestPattern(msgspec.Struct, frozen=True):
     """A method and the paths that it holds for: `GET /tickets/*/close`."""
 
     method: str
     pattern: re.Pattern[str]
 
     @classmethod
-    def parse(cls, text: str) -> Route:
+    def parse(cls, text: str) -> RequestPattern:
         """`*` stands for one part of a path, `**` for any number. Raises InvalidInput."""
         method, _, glob = text.partition(" ")
         glob = glob.strip()
@@ -46,11 +46,11 @@ class Route(msgspec.Struct, frozen=True):
         return any(self.pattern.fullmatch(path) for path in paths)
 
 
-def routes(words: object, option: str) -> tuple[Route, ...]:
+def routes(words: object, option: str) -> tuple[RequestPattern, ...]:
     """The routes of an option of the file. Raises InvalidInput."""
     if not isinstance(words, list | tuple):
         raise InvalidInput(f"{option}: a list of METHOD /path, not {words!r}")
-    return tuple(Route.parse(str(word)) for word in words)
+    return tuple(RequestPattern.parse(str(word)) for word in words)
 
 
 def method_of(method: str, query: str, headers: Headers) -> str:
@@ -66,8 +66,8 @@ def is_write(
     path: str,
     query: str,
     headers: Headers,
-    writes: Sequence[Route] = (),
-    reads: Sequence[Route] = (),
+    writes: Sequence[RequestPattern] = (),
+    reads: Sequence[RequestPattern] = (),
     body: Any = None,
 ) -> bool:
     """A rule for writes is matched as the most forgiving server reads the path, one for reads

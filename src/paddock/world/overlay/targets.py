@@ -18,7 +18,7 @@ _DONE = {"cancel": ("canceled", "cancelled"), "reopen": ("open", "reopened"), "s
 _STATES = ("status", "state", "stage")
 
 
-class Does(enum.Enum):
+class WriteKind(enum.Enum):
     CREATE = "create"
     CHANGE = "change"
     REPLACE = "replace"
@@ -28,46 +28,46 @@ class Does(enum.Enum):
     ASK = "ask"  # GraphQL: what it does is not in its path
 
 
-class Target(msgspec.Struct, frozen=True):
-    does: Does
+class WriteTarget(msgspec.Struct, frozen=True):
+    does: WriteKind
     path: str  # of the collection for CREATE and EMPTY, else of the record
     verb: str = ""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownPaths(msgspec.Struct, frozen=True):
     """What reads have taught: whether a path is a list, or a record."""
 
     is_list: Callable[[str], bool]
     is_record: Callable[[str], bool]
 
 
-def target(method: str, path: str, body: Any, known: Known) -> Target:
+def target(method: str, path: str, body: Any, known: KnownPaths) -> WriteTarget:
     name = last(path)
     if is_endpoint(path):
-        return Target(Does.ASK, path)
+        return WriteTarget(WriteKind.ASK, path)
     stem, colon, verb = path.rpartition(":")
     if colon and "/" not in verb and last(stem) and re.fullmatch(r"[A-Za-z]+", verb):
-        return Target(Does.ACT, stem, verb)
+        return WriteTarget(WriteKind.ACT, stem, verb)
     if method == "DELETE":
-        return Target(Does.EMPTY if _is_whole(path, known) else Does.DELETE, path)
+        return WriteTarget(WriteKind.EMPTY if _is_whole(path, known) else WriteKind.DELETE, path)
     if method == "PATCH":
-        return Target(Does.CHANGE, path)
+        return WriteTarget(WriteKind.CHANGE, path)
     if method == "PUT" and body is not None:
-        return Target(Does.REPLACE, path)
+        return WriteTarget(WriteKind.REPLACE, path)
     if known.is_list(path):
-        return Target(Does.CREATE, path)
+        return WriteTarget(WriteKind.CREATE, path)
     if is_id(name) or known.is_record(path):
-        return Target(Does.CHANGE, path)
+        return WriteTarget(WriteKind.CHANGE, path)
     holder = next((one for one in ancestors(path) if _is_one(one, known)), None)
     if holder is not None and (method != "POST" or not is_plural(name)):
-        return Target(Does.ACT, holder, name)
-    return Target(Does.CREATE, path)
+        return WriteTarget(WriteKind.ACT, holder, name)
+    return WriteTarget(WriteKind.CREATE, path)
 
 
-def acting(path: str, known: Known) -> Target:
+def acting(path: str, known: KnownPaths) -> WriteTarget:
     """Of a GET that is said to write: something that the nearest record does."""
     holder = next((one for one in (path, *ancestors(path)) if _is_one(one, known)), parent(path))
-    return Target(Does.ACT, holder, last(path))
+    return WriteTarget(WriteKind.ACT, holder, last(path))
 
 
 def outcome(
@@ -97,11 +97,11 @@ def _one_of(words: tuple[str, ...], values: set[Any]) -> str | None:
     return next((value for word in words for value in values if value.lower() == word), None)
 
 
-def _is_one(path: str, known: Known) -> bool:
+def _is_one(path: str, known: KnownPaths) -> bool:
     return not known.is_list(path) and (is_id(last(path)) or known.is_record(path))
 
 
-def _is_whole(path: str, known: Known) -> bool:
+def _is_whole(path: str, known: KnownPaths) -> bool:
     name, above = last(path), parent(path)
     if known.is_list(path):
         return True

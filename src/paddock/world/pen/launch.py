@@ -19,7 +19,7 @@ from paddock.fence.container import bubblewrap
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
 from paddock.world.pen.interpreter import Interpreter
-from paddock.world.pen.mounts import CODE, OWN, TMP, Walls, arguments, empty_file, names
+from paddock.world.pen.mounts import CODE, OWN, TMP, PenMounts, arguments, empty_file, names
 from paddock.world.service import StandInFailed
 
 LISTENER, READY = "PADDOCK_LISTENER", "PADDOCK_READY"  # name the descriptors of what is kept
@@ -28,7 +28,7 @@ _MAX_SAID = 1 << 20
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
-class Limits(msgspec.Struct, frozen=True):
+class PenLimits(msgspec.Struct, frozen=True):
     """Of each process. The kernel does not count the processes of root."""
 
     memory_bytes: int = 2 << 30
@@ -49,14 +49,14 @@ class Limits(msgspec.Struct, frozen=True):
         }
 
 
-class Kept(msgspec.Struct, frozen=True):
+class PenProgram(msgspec.Struct, frozen=True):
     """A program, what it sees and what it may use."""
 
     words: tuple[str, ...]
-    walls: Walls
+    walls: PenMounts
     env: Mapping[str, str] = {}
     cwd: str = OWN
-    limits: Limits = msgspec.field(default_factory=Limits)
+    limits: PenLimits = msgspec.field(default_factory=PenLimits)
     python: Interpreter = msgspec.field(default_factory=interpreter.find)
     port: int | None = None  # of loopback, where it listens; else it takes callers from LISTENER
     ready_s: float = 10.0
@@ -71,7 +71,11 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 def spawn(
-    kept: Kept, control: int, said: int, fds: Mapping[str, int], given: IO[bytes] | None = None
+    kept: PenProgram,
+    control: int,
+    said: int,
+    fds: Mapping[str, int],
+    given: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Starts it; it finds the descriptors `fds` by these names in its environment."""
     os.makedirs(kept.walls.own, exist_ok=True)
@@ -94,7 +98,7 @@ def spawn(
 
 
 def run_once(
-    kept: Kept, *, given: bytes = b"", timeout_s: float = 30.0, what: str = "it"
+    kept: PenProgram, *, given: bytes = b"", timeout_s: float = 30.0, what: str = "it"
 ) -> Finished:
     """Runs a program to its end, from a thread that may wait. Raises StandInFailed when it does
     not end in time."""
@@ -135,7 +139,7 @@ def _start(
     )
 
 
-def _environment(kept: Kept) -> dict[str, str]:
+def _environment(kept: PenProgram) -> dict[str, str]:
     return {
         "PATH": f"{kept.python.path.parent}:{_SYSTEM_PATH}",
         "HOME": OWN,

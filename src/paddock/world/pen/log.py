@@ -11,7 +11,7 @@ _MAX_LOG, _KEPT_LOG = 256 << 10, 64 << 10
 _LINES = 20
 
 
-class Log:
+class PenLog:
     """What a process says, of which the last part is kept in a file."""
 
     def __init__(self, fd: int, path: Path) -> None:

@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-class Walls(msgspec.Struct, frozen=True):
+class PenMounts(msgspec.Struct, frozen=True):
     """What is readable, and what little is writable."""
 
     own: Path  # bound to OWN
@@ -42,7 +42,7 @@ class Walls(msgspec.Struct, frozen=True):
     uid: int | None = None  # of the host, to become: only root can, and only where it may read all
 
 
-def arguments(walls: Walls, bwrap: str, data: dict[str, int], filter_fd: int) -> list[str]:
+def arguments(walls: PenMounts, bwrap: str, data: dict[str, int], filter_fd: int) -> list[str]:
     """bubblewrap's command line, up to the program. `data` names descriptors by target."""
     words = [bwrap, *_identity(walls), "--hostname", "standin"]
     words += ["--die-with-parent", "--new-session", "--clearenv"]
@@ -74,13 +74,13 @@ def arguments(walls: Walls, bwrap: str, data: dict[str, int], filter_fd: int) ->
     return [*words, "--chdir", "/", "--"]
 
 
-def names(walls: Walls) -> dict[str, bytes]:
+def names(walls: PenMounts) -> dict[str, bytes]:
     """Files of /etc that are made up."""
     uid = str(_UID if walls.uid is None else walls.uid)
     return {target: text.replace("UID", uid).encode() for target, text in _NAMES.items()}
 
 
-def empty_file(walls: Walls) -> Path:
+def empty_file(walls: PenMounts) -> Path:
     """What is shown in place of a file that is not: some programs fail when they cannot open it."""
     return walls.own.with_name("empty")
 
@@ -91,7 +91,7 @@ def is_visible(path: Path) -> bool:
     return not first or first in ("usr", *_TOP)
 
 
-def _identity(walls: Walls) -> list[str]:
+def _identity(walls: PenMounts) -> list[str]:
     if walls.uid is None:
         uid = str(_UID)
         words = ["--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from paddock.model.errors import PaddockError
-from paddock.world.pen.launch import LISTENER, READY, Kept, spawn
-from paddock.world.pen.log import LOG, Log, read_log
+from paddock.world.pen.launch import LISTENER, READY, PenProgram, spawn
+from paddock.world.pen.log import LOG, PenLog, read_log
 from paddock.world.pen.sockets import (
     MAX_REPORT,
     close_all,
@@ -37,12 +37,12 @@ _SHOWN_LINES = 5
 class Pen:
     """One process. Belongs to the event loop that first connects."""
 
-    def __init__(self, kept: Kept, directory: Path) -> None:
+    def __init__(self, kept: PenProgram, directory: Path) -> None:
         self.kept = kept
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._log: Log | None = None
+        self._log: PenLog | None = None
         self._starting = asyncio.Lock()
         self._asking = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=_MAX_STARTS)
@@ -127,7 +127,7 @@ class Pen:
         reading, writing = os.pipe()
         report, reports = os.pipe()
         self._control = ours
-        self._log = Log(reading, self._log_path)
+        self._log = PenLog(reading, self._log_path)
         with contextlib.ExitStack() as given:
             given.callback(theirs.close)
             given.callback(os.close, writing)

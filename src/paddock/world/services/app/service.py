@@ -13,9 +13,9 @@ from paddock.model.errors import InvalidInput
 from paddock.model.version import install_command
 from paddock.world.context import Context
 from paddock.world.pen import interpreter
-from paddock.world.pen.launch import Kept, Limits, own_directory, run_once
+from paddock.world.pen.launch import PenLimits, PenProgram, own_directory, run_once
 from paddock.world.pen.log import said_in
-from paddock.world.pen.mounts import CODE, OWN, Walls
+from paddock.world.pen.mounts import CODE, OWN, PenMounts
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
 from paddock.world.service import LocalService, Seed, StandInFailed
@@ -95,7 +95,7 @@ class App(LocalService):
         said = said_in(self.context.directory)
         return {**shown, "said": said} if said else shown
 
-    def kept(self, ask: str | None = None) -> Kept:
+    def kept(self, ask: str | None = None) -> PenProgram:
         """What is started, and what it sees."""
         options = self.context.options
         python = options.get("python")
@@ -108,16 +108,16 @@ class App(LocalService):
             "paddock.world.pen.app_server",
             self._plan(store, ask),
         ]
-        return Kept(
+        return PenProgram(
             words=tuple(words),
-            walls=Walls(
+            walls=PenMounts(
                 own=own_directory(self.context.directory),
                 project=self.project,
                 reads=reads(self.context),
                 files=files,
             ),
             env={"PYTHONPATH": CODE, **environment(self.context)},
-            limits=Limits(memory_bytes=memory(self.context)),
+            limits=PenLimits(memory_bytes=memory(self.context)),
             python=chosen,
             ready_s=seconds(self.context, "ready_s", 10.0),
         )

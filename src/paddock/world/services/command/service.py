@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
-from paddock.world.pen.launch import Kept, Limits, own_directory
+from paddock.world.pen.launch import PenLimits, PenProgram, own_directory
 from paddock.world.pen.log import said_in
-from paddock.world.pen.mounts import Walls
+from paddock.world.pen.mounts import PenMounts
 from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
 from paddock.world.pen.pen import Pen
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
@@ -113,26 +113,26 @@ class Command(LocalService):
             return now
         return "" if self._begin_with is None else state.digest(self._begin_with)
 
-    def extra_changes(self) -> list[Change]:
+    def extra_changes(self) -> list[DocumentChange]:
         return state.changes(self._pristine, self._state) if self._pristine.exists() else []
 
     def show(self) -> dict[str, Any]:
         files = dict(list(state.entries(self._state).items())[:100])
         return {"files": files, "said": said_in(self.context.directory)}
 
-    def kept(self) -> Kept:
+    def kept(self) -> PenProgram:
         """What is started, and what it sees."""
         options = self.context.options
         project = self.context.project.absolute()
         cwd = (project / str(options.get("cwd", "."))).resolve()
         if not cwd.is_relative_to(project.resolve()):
             raise InvalidInput(f"cwd: {cwd} is outside the project")
-        return Kept(
+        return PenProgram(
             words=tuple(options["run"]),
-            walls=Walls(own_directory(self.context.directory), project, reads(self.context)),
+            walls=PenMounts(own_directory(self.context.directory), project, reads(self.context)),
             env=environment(self.context),
             cwd=str(cwd),
-            limits=Limits(memory_bytes=memory(self.context)),
+            limits=PenLimits(memory_bytes=memory(self.context)),
             port=int(options["port"]),
             ready_s=seconds(self.context, "ready_s", _READY_S),
         )

@@ -15,7 +15,7 @@ from paddock.state.copying import digest_of
 from paddock.state.descent import Descent, open_file
 from paddock.state.home import remove_tree
 from paddock.state.treecopy import copy_tree
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 
 _MAX_CHANGES = 1000
 Entry = dict[str, Any]
@@ -48,11 +48,13 @@ def digest(top: Path) -> str:
     return hashed.hexdigest()
 
 
-def changes(before: Path, after: Path) -> list[Change]:
+def changes(before: Path, after: Path) -> list[DocumentChange]:
     """Of files, at most a thousand."""
     old, new = entries(before), entries(after)
     paths = [path for path in sorted(old.keys() | new.keys()) if old.get(path) != new.get(path)]
-    return [Change("file", path, old.get(path), new.get(path)) for path in paths[:_MAX_CHANGES]]
+    return [
+        DocumentChange("file", path, old.get(path), new.get(path)) for path in paths[:_MAX_CHANGES]
+    ]
 
 
 def _entries(top: Path) -> Iterator[tuple[str, Entry]]:

@@ -20,7 +20,7 @@ _STALE = frozenset({
 _ERRORS = {404: "not found", 409: "conflict", 412: "precondition failed", 507: "no more room"}
 
 
-class Refused(Exception):
+class WriteRefused(Exception):
     """A write that the host would not have done; what it had begun is undone."""
 
     def __init__(self, answer: HttpAnswer) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from paddock.world.overlay.ids import Places
-from paddock.world.overlay.list_query import Asked, texts
+from paddock.world.overlay.ids import RecordIndex
+from paddock.world.overlay.list_query import ListQuery, texts
 from paddock.world.overlay.pages import (
     counted,
     is_last,
@@ -20,7 +20,7 @@ from paddock.world.overlay.pages import (
 from paddock.world.overlay.paths import has_id, is_id, last, parent, singular
 from paddock.world.overlay.shapes import Keys, get, put
 from paddock.world.services.draft.changes import applied_leniently
-from paddock.world.services.draft.memory import Memory, Record, Shadow
+from paddock.world.services.draft.memory import DraftMemory, Record, Shadow
 
 Order = tuple[str | None, bool]  # a field, and whether the greatest or newest is the first
 _MARKED = 20  # ids in the header that says what is not real
@@ -30,7 +30,7 @@ class _Tally(msgspec.Struct):
     """What has been done to one page."""
 
     real: list[Any]
-    places: Places
+    places: RecordIndex
     new: dict[int, Any] = {}  # by the place in the real list
     gone: set[int] = set()
     created: list[str] = []
@@ -53,10 +53,10 @@ class _Tally(msgspec.Struct):
 class Listing:
     """One list that was asked for."""
 
-    def __init__(self, memory: Memory, path: str, query: str, keys: Keys, link: str) -> None:
+    def __init__(self, memory: DraftMemory, path: str, query: str, keys: Keys, link: str) -> None:
         self._memory = memory
         self._path = path
-        self._asked = Asked.read(query)
+        self._asked = ListQuery.read(query)
         self._keys = keys
         self._link = link
         self._known: dict[str, list[str]] = {}
@@ -66,7 +66,7 @@ class Listing:
         many records there are more."""
         real = get(value, self._keys)
         related = self._related()
-        tally = _Tally(real, Places(real))
+        tally = _Tally(real, RecordIndex(real))
         if any(one.state == "emptied" and one.path == self._path for one in related):
             tally.gone, tally.total = set(range(len(real))), -len(real)
         for one in related:
@@ -83,7 +83,7 @@ class Listing:
 
     def changed_only(self, record: Record) -> tuple[Any, str]:
         """A record that is in no list, with what was changed in it."""
-        tally = _Tally([record], Places([record]))
+        tally = _Tally([record], RecordIndex([record]))
         for one in self._related():
             if one.state == "changed" and one.collection != self._path:
                 self._settle(one, tally)

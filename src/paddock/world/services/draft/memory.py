@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from paddock.model.errors import InvalidInput
-from paddock.world.overlay.ids import Places, is_marked, key_field, number_of
+from paddock.world.overlay.ids import RecordIndex, is_marked, key_field, number_of
 from paddock.world.overlay.paths import ancestors, last, parent, template
 from paddock.world.overlay.shapes import Keys
 from paddock.world.store import STEP, Store
@@ -51,7 +51,7 @@ class Shadow(msgspec.Struct, frozen=True):
         return self.state == "deleted"
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenRecord(msgspec.Struct, frozen=True):
     """A record as the real host gave it by its own URL. None: it said that there is none."""
 
     record: Record | None
@@ -59,7 +59,7 @@ class Seen(msgspec.Struct, frozen=True):
     etag: str = ""
 
 
-class Page(msgspec.Struct, frozen=True):
+class SeenPage(msgspec.Struct, frozen=True):
     """A list as the real host gave it."""
 
     collection: str
@@ -69,7 +69,7 @@ class Page(msgspec.Struct, frozen=True):
     order: tuple[str, bool] | None = None  # a field, and whether the newest is the first
 
 
-class Memory:
+class DraftMemory:
     """One draft's documents."""
 
     def __init__(self, store: Store) -> None:
@@ -140,7 +140,7 @@ class Memory:
 
     # What was read
 
-    def learn_record(self, path: str, seen: Seen) -> None:
+    def learn_record(self, path: str, seen: SeenRecord) -> None:
         if _size(seen.record) <= MAX_KEPT:
             self._learn(
                 "seen",
@@ -153,7 +153,7 @@ class Memory:
                 _MAX_SEEN,
             )
 
-    def learn_page(self, url: str, page: Page) -> None:
+    def learn_page(self, url: str, page: SeenPage) -> None:
         kept = list(page.items)
         while kept and _size(kept) > MAX_KEPT:
             del kept[len(kept) // 2 :]
@@ -162,16 +162,16 @@ class Memory:
         body |= {"id": url, "pattern": template(page.collection)}
         self._learn("page", url, body, _MAX_PAGES)
 
-    def seen(self, path: str) -> Seen | None:
+    def seen(self, path: str) -> SeenRecord | None:
         """By its own URL, else from a list."""
         found = self.store.get("seen", path)
         if found is not None:
-            return Seen(found["record"], tuple(found["wrapper"]), found["etag"])
+            return SeenRecord(found["record"], tuple(found["wrapper"]), found["etag"])
         field = self.field(path)
         for page in self.pages(parent(path)):
-            at = Places(page.items).find(path, last(path), field)
+            at = RecordIndex(page.items).find(path, last(path), field)
             if at is not None:
-                return Seen(page.items[at], self.wrapper(path))
+                return SeenRecord(page.items[at], self.wrapper(path))
         return None
 
     def field(self, path: str) -> str | None:
@@ -186,15 +186,15 @@ class Memory:
         seen = self.seen(path)
         return self.shadow(path) is not None or (seen is not None and seen.record is not None)
 
-    def pages(self, collection: str) -> list[Page]:
+    def pages(self, collection: str) -> list[SeenPage]:
         """Of the collection itself, the latest first."""
         return self._pages({"collection": collection})
 
-    def alike(self, collection: str) -> list[Page]:
+    def alike(self, collection: str) -> list[SeenPage]:
         """Of the collection, else of those with another parent."""
         return self.pages(collection) or self._pages({"pattern": template(collection)})
 
-    def _pages(self, where: Record) -> list[Page]:
+    def _pages(self, where: Record) -> list[SeenPage]:
         found = self.store.find("page", where, newest_first=True, limit=_LOOKED_AT)
         return [_page(one) for one in found]
 
@@ -256,10 +256,10 @@ def _shadow(found: Mapping[str, Any]) -> Shadow:
     )
 
 
-def _page(found: Mapping[str, Any]) -> Page:
-    words = {name: found[name] for name in Page.__struct_fields__}
+def _page(found: Mapping[str, Any]) -> SeenPage:
+    words = {name: found[name] for name in SeenPage.__struct_fields__}
     words |= {"keys": tuple(words["keys"]), "items": tuple(words["items"])}
-    return Page(**{**words, "order": tuple(words["order"]) if words["order"] else None})
+    return SeenPage(**{**words, "order": tuple(words["order"]) if words["order"] else None})
 
 
 def _size(value: Any) -> int:

@@ -23,7 +23,7 @@ from paddock.world.services.draft.answers import (
 )
 from paddock.world.services.draft.changes import applied_leniently
 from paddock.world.services.draft.list_overlay import Listing, lone
-from paddock.world.services.draft.memory import Memory, Page, Seen, Shadow
+from paddock.world.services.draft.memory import DraftMemory, SeenPage, SeenRecord, Shadow
 
 Answer = tuple[int, Headers, bytes]
 
@@ -36,10 +36,10 @@ class _View(msgspec.Struct, frozen=True):
     total: int = 0  # more, or fewer, on all pages
 
 
-class Reader:
+class DraftReader:
     """Lays the shadow over reads."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: DraftMemory) -> None:
         self._memory = memory
 
     def read(self, request: WorldRequest, status: int, headers: Headers, body: bytes) -> Answer:
@@ -90,7 +90,7 @@ class Reader:
         etag = etag_of(body)
         seen = self._memory.seen(path)
         if seen is not None and self._memory.store.has("seen", path):
-            self._memory.learn_record(path, Seen(seen.record, seen.wrapper, etag))
+            self._memory.learn_record(path, SeenRecord(seen.record, seen.wrapper, etag))
         kept = shadowed(headers, body, view.mark)
         condition = header(request.headers, "if-none-match")
         if condition and matches(condition, etag):
@@ -128,10 +128,12 @@ class Reader:
                 way = find_record(value, last(parent(path)))
                 record = get(value, way)
                 if isinstance(record, dict) and request.method == "GET":
-                    self._memory.learn_record(path, Seen(record, way, header(headers, "etag")))
+                    self._memory.learn_record(
+                        path, SeenRecord(record, way, header(headers, "etag"))
+                    )
                 return
             items = get(value, keys)
-            page = Page(path, keys, tuple(items), put(value, keys, []), order_of(items))
+            page = SeenPage(path, keys, tuple(items), put(value, keys, []), order_of(items))
             self._memory.learn_page(f"{path}?{request.query}", page)
 
     def _missing(self, path: str, status: int, headers: Headers, body: bytes) -> Answer:
@@ -142,7 +144,7 @@ class Reader:
         changes = shadow.changes if shadow is not None and shadow.state == "changed" else ()
         if shadow is None or not any(one["how"] == "replace" for one in changes):
             if shadow is None:
-                self._memory.learn_record(path, Seen(None))
+                self._memory.learn_record(path, SeenRecord(None))
             return status, headers, body
         record = applied_leniently(None, changes)
         if isinstance(record, dict) and not has_id(record):

@@ -18,11 +18,11 @@ from paddock.world.context import Context
 from paddock.world.overlay import bodies, rules
 from paddock.world.overlay.paths import ancestors, canonical, parts_of
 from paddock.world.service import ASGIApp, Service
-from paddock.world.services.draft.answers import Refused, refusal
+from paddock.world.services.draft.answers import WriteRefused, refusal
 from paddock.world.services.draft.document import Guess, guess, load_document
-from paddock.world.services.draft.memory import Memory
-from paddock.world.services.draft.reader import Reader
-from paddock.world.services.draft.writer import Write, Writer
+from paddock.world.services.draft.memory import DraftMemory
+from paddock.world.services.draft.reader import DraftReader
+from paddock.world.services.draft.writer import CapturedWrite, DraftWriter
 
 _ASK_ANEW = frozenset({b"if-none-match", b"if-modified-since", b"if-range", b"range",
                        b"if-match", b"if-unmodified-since"})  # fmt: skip
@@ -41,10 +41,10 @@ class Draft(Service):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.memory = Memory(context.store)
+        self.memory = DraftMemory(context.store)
         self._document: Any = None
-        self._reader = Reader(self.memory)
-        self._writer = Writer(context, self.memory)
+        self._reader = DraftReader(self.memory)
+        self._writer = DraftWriter(context, self.memory)
         self._writes = rules.routes(context.options.get("writes", []), "writes")
         self._reads = rules.routes(context.options.get("reads", []), "reads")
 
@@ -107,7 +107,7 @@ class Draft(Service):
             with self.context.store.transaction():
                 again = self._again(request, body)
                 return again if again is not None else self._written(request, body)
-        except Refused as refused:
+        except WriteRefused as refused:
             return refused.answer
         except (InvalidInput, RecursionError):
             return refusal(400, None, "too long, or nested too deep")
@@ -204,9 +204,9 @@ def _parsed(request: WorldRequest, body: Any) -> Any:
     return body
 
 
-def _read_write(request: WorldRequest, body: Any, said: Guess | None) -> Write:
+def _read_write(request: WorldRequest, body: Any, said: Guess | None) -> CapturedWrite:
     headers = request.headers
-    return Write(
+    return CapturedWrite(
         method=rules.method_of(request.method, request.query, headers),
         path=canonical(request.path),
         raw_path=request.path,

@@ -16,9 +16,16 @@ from paddock.world.overlay.new_record import fresh, latest
 from paddock.world.overlay.patches import CannotApply, is_operations, typed
 from paddock.world.overlay.paths import is_id, last, parent, singular
 from paddock.world.overlay.shapes import Keys, find_record, get, put, wrapper_of
-from paddock.world.overlay.targets import Does, Known, Target, acting, outcome, target
+from paddock.world.overlay.targets import (
+    KnownPaths,
+    WriteKind,
+    WriteTarget,
+    acting,
+    outcome,
+    target,
+)
 from paddock.world.services.draft.answers import (
-    Refused,
+    WriteRefused,
     answer,
     dumped,
     etag_of,
@@ -27,10 +34,10 @@ from paddock.world.services.draft.answers import (
 )
 from paddock.world.services.draft.changes import MAX_CHANGES, added, applied
 from paddock.world.services.draft.document import Guess
-from paddock.world.services.draft.memory import Memory, Record, Seen, Shadow
+from paddock.world.services.draft.memory import DraftMemory, Record, SeenRecord, Shadow
 
 
-class Write(msgspec.Struct, frozen=True):
+class CapturedWrite(msgspec.Struct, frozen=True):
     """One, read."""
 
     method: str  # that the server would have taken it for
@@ -44,20 +51,20 @@ class Write(msgspec.Struct, frozen=True):
     guess: Guess | None = None  # what a document says that it is answered
 
 
-class Writer:
+class DraftWriter:
     """Does writes to the shadow. Each call is one transaction of its caller."""
 
-    def __init__(self, context: Context, memory: Memory) -> None:
+    def __init__(self, context: Context, memory: DraftMemory) -> None:
         self._context = context
         self._memory = memory
-        self._known = Known(lambda path: bool(memory.pages(path)), memory.is_record)
+        self._known = KnownPaths(lambda path: bool(memory.pages(path)), memory.is_record)
 
-    def aim(self, write: Write) -> Target:
+    def aim(self, write: CapturedWrite) -> WriteTarget:
         if write.method in ("GET", "HEAD"):
             return acting(write.path, self._known)
         return target(write.method, write.path, write.body, self._known)
 
-    def refusal(self, write: Write, aim: Target) -> HttpAnswer | None:
+    def refusal(self, write: CapturedWrite, aim: WriteTarget) -> HttpAnswer | None:
         """What the real host would not have done either."""
         memory = self._memory
         if memory.is_full:
@@ -66,35 +73,37 @@ class Writer:
             return refusal(404, memory.refusal(404))
         if write.guess is not None and write.guess[0] >= 400:
             return answer(*write.guess, "refused")
-        if aim.does in (Does.CREATE, Does.ASK, Does.EMPTY):
+        if aim.does in (WriteKind.CREATE, WriteKind.ASK, WriteKind.EMPTY):
             return None
         shadow, seen = memory.shadow(aim.path), memory.seen(aim.path)
         is_there = shadow is not None and not shadow.is_gone
         is_missing = (shadow is not None and shadow.is_gone) or (
             shadow is None and (self._never(aim.path) or (seen is not None and seen.record is None))
         )
-        if is_missing and aim.does is not Does.REPLACE:
+        if is_missing and aim.does is not WriteKind.REPLACE:
             return refusal(404, memory.refusal(404))
         if shadow is not None and len(shadow.changes) >= MAX_CHANGES:
             return refusal(507, None, "too many changes of one record")
         return self._unmet(write, aim.path, is_there or (seen is not None and not is_missing))
 
-    def do(self, write: Write, aim: Target, order: int, seconds: float) -> HttpAnswer:
-        """Raises Refused."""
-        if aim.does is Does.CREATE:
+    def do(self, write: CapturedWrite, aim: WriteTarget, order: int, seconds: float) -> HttpAnswer:
+        """Raises WriteRefused."""
+        if aim.does is WriteKind.CREATE:
             return self._create(write, aim.path, order, seconds)
-        if aim.does is Does.DELETE:
+        if aim.does is WriteKind.DELETE:
             return self._delete(write, aim.path, order, seconds)
-        if aim.does is Does.EMPTY:
+        if aim.does is WriteKind.EMPTY:
             self._memory.empty(aim.path, order, seconds)
             return self._done(write, 204, None)
-        if aim.does is Does.ACT:
+        if aim.does is WriteKind.ACT:
             return self._act(write, aim, order, seconds)
-        if aim.does is Does.ASK:
+        if aim.does is WriteKind.ASK:
             return answer(200, {"data": None}, "captured")
         return self._change(write, aim, order, seconds)
 
-    def _create(self, write: Write, collection: str, order: int, seconds: float) -> HttpAnswer:
+    def _create(
+        self, write: CapturedWrite, collection: str, order: int, seconds: float
+    ) -> HttpAnswer:
         name = last(collection)
         keys = wrapper_of(write.body, name)
         sent = get(write.body, keys)
@@ -110,7 +119,7 @@ class Writer:
         return answer(status, put({}, one.wrapper, one.record), one.key, where)
 
     def _made(
-        self, write: Write, collection: str, sent: Mapping[str, Any], keys: Keys, order: int,
+        self, write: CapturedWrite, collection: str, sent: Mapping[str, Any], keys: Keys, order: int,
         seconds: float, guess: Guess | None = None,
     ) -> Shadow:  # fmt: skip
         siblings = self._memory.siblings(collection)
@@ -152,7 +161,9 @@ class Writer:
         record["id"] = self._new_id("str")
         return "id"
 
-    def _change(self, write: Write, aim: Target, order: int, seconds: float) -> HttpAnswer:
+    def _change(
+        self, write: CapturedWrite, aim: WriteTarget, order: int, seconds: float
+    ) -> HttpAnswer:
         path, memory = aim.path, self._memory
         shadow, seen = memory.shadow(path), memory.seen(path)
         base = self._now(shadow, seen)
@@ -163,7 +174,7 @@ class Writer:
         try:
             new = applied(base, [change])
         except CannotApply as error:
-            raise Refused(refusal(409, memory.refusal(409), str(error))) from None
+            raise WriteRefused(refusal(409, memory.refusal(409), str(error))) from None
         wrapper = (shadow and shadow.wrapper) or (seen and seen.wrapper) or keys
         field = (shadow and shadow.field) or self._memory.field(path)
         if base is None and isinstance(new, Mapping) and not has_id(new):
@@ -181,7 +192,9 @@ class Writer:
             )
         return self._done(write, 200, put({}, wrapper, new) if base is not None else None, new)
 
-    def _act(self, write: Write, aim: Target, order: int, seconds: float) -> HttpAnswer:
+    def _act(
+        self, write: CapturedWrite, aim: WriteTarget, order: int, seconds: float
+    ) -> HttpAnswer:
         shadow, seen = self._memory.shadow(aim.path), self._memory.seen(aim.path)
         base = self._now(shadow, seen)
         if not isinstance(base, Mapping):
@@ -191,17 +204,17 @@ class Writer:
         if not done:
             wrapper = (shadow and shadow.wrapper) or (seen and seen.wrapper) or ()
             return self._done(write, 200, put({}, wrapper, base))
-        patch = Write("PATCH", aim.path, write.raw_path, done)
-        return self._change(patch, Target(Does.CHANGE, aim.path), order, seconds)
+        patch = CapturedWrite("PATCH", aim.path, write.raw_path, done)
+        return self._change(patch, WriteTarget(WriteKind.CHANGE, aim.path), order, seconds)
 
-    def _delete(self, write: Write, path: str, order: int, seconds: float) -> HttpAnswer:
+    def _delete(self, write: CapturedWrite, path: str, order: int, seconds: float) -> HttpAnswer:
         shadow = self._memory.shadow(path)
         is_unreal = shadow is not None and shadow.is_unreal
         field = (shadow and shadow.field) or self._memory.field(path)
         self._memory.put(Shadow(path, "deleted", order, seconds, field=field, is_unreal=is_unreal))
         return self._done(write, 204, None)
 
-    def _done(self, write: Write, status: int, value: Any, echo: Any = None) -> HttpAnswer:
+    def _done(self, write: CapturedWrite, status: int, value: Any, echo: Any = None) -> HttpAnswer:
         """With what is known; else what the document says; else what was sent."""
         if value is None and write.guess is not None and 200 <= write.guess[0] < 300:
             return answer(*write.guess, "captured")
@@ -210,7 +223,7 @@ class Writer:
             self._memory.learn_record(write.path, replace(seen, etag=etag_of(said.body)))
         return said
 
-    def _unmet(self, write: Write, path: str, is_there: bool) -> HttpAnswer | None:
+    def _unmet(self, write: CapturedWrite, path: str, is_there: bool) -> HttpAnswer | None:
         if write.if_none_match == "*" and is_there:
             return refusal(412, self._memory.refusal(412))
         shadow, seen = self._memory.shadow(path), self._memory.seen(path)
@@ -221,7 +234,7 @@ class Writer:
             return refusal(412, self._memory.refusal(412))
         return None
 
-    def _now(self, shadow: Shadow | None, seen: Seen | None) -> Any:
+    def _now(self, shadow: Shadow | None, seen: SeenRecord | None) -> Any:
         if shadow is not None and shadow.state == "created":
             return shadow.record
         if seen is None or seen.record is None or (shadow is not None and shadow.is_gone):
@@ -235,7 +248,7 @@ class Writer:
         """The id of a shadow that nobody made, or that is gone."""
         return self._memory.is_issued(last(path))
 
-    def _is_absent(self, shadow: Shadow | None, seen: Seen | None, path: str) -> bool:
+    def _is_absent(self, shadow: Shadow | None, seen: SeenRecord | None, path: str) -> bool:
         if shadow is not None and shadow.is_gone:
             return shadow.is_unreal
         return self._never(path) or (shadow is None and seen is not None and seen.record is None)
@@ -250,10 +263,10 @@ class Writer:
         return shadow_id(style, number, letters)
 
 
-def _how(write: Write, does: Does, sent: Any) -> str:
+def _how(write: CapturedWrite, does: WriteKind, sent: Any) -> str:
     if is_operations(sent) and write.method == "PATCH" and sent:
         return "patch"
-    if does is Does.REPLACE:
+    if does is WriteKind.REPLACE:
         return "replace"
     return "strict" if write.is_strict else "merge"
 

@@ -21,8 +21,8 @@ import msgspec
 
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
-from paddock.world.pen.launch import Finished, Kept, Limits, run_once
-from paddock.world.pen.mounts import Walls
+from paddock.world.pen.launch import Finished, PenLimits, PenProgram, run_once
+from paddock.world.pen.mounts import PenMounts
 from paddock.world.pen.sockets import short_name
 from paddock.world.service import StandInFailed
 
@@ -85,14 +85,16 @@ class Cluster(msgspec.Struct, frozen=True):
         except OSError as error:
             raise StandInFailed(f"PostgreSQL cannot be reached: {error}") from error
 
-    def kept(self, words: tuple[str, ...], own: Path, limits: Limits | None = None) -> Kept:
+    def kept(
+        self, words: tuple[str, ...], own: Path, limits: PenLimits | None = None
+    ) -> PenProgram:
         """A program of the server's, in a pen where nothing else is."""
         uid = server_uid()
-        walls = Walls(own=own, is_unix_allowed=True, uid=uid)
-        return Kept(
+        walls = PenMounts(own=own, is_unix_allowed=True, uid=uid)
+        return PenProgram(
             words=(str(self.programs / words[0]), *words[1:]),
             walls=walls,
-            limits=limits or Limits(),
+            limits=limits or PenLimits(),
         )
 
     def call(self, *words: str, given: bytes = b"", timeout_s: float = 60.0) -> Finished:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.service import StandInFailed
 from paddock.world.services.postgres.cluster import Cluster
 from paddock.world.services.postgres.session import Session, literal, name
@@ -110,7 +110,7 @@ def digest(state: State) -> str:
     return hashlib.sha256(seen.encode()).hexdigest()
 
 
-def changes(before: State, after: State) -> list[Change]:
+def changes(before: State, after: State) -> list[DocumentChange]:
     """Definitions first, then rows; at most a thousand."""
     found = list(_definitions(before, after))
     old, new = before.sums(), after.sums()
@@ -122,13 +122,13 @@ def changes(before: State, after: State) -> list[Change]:
     return found[:_MAX_CHANGES]
 
 
-def _definitions(before: State, after: State) -> Iterator[Change]:
+def _definitions(before: State, after: State) -> Iterator[DocumentChange]:
     old, new = before.schema(), after.schema()
     if old == new:
         return
     gone = list((Counter(old) - Counter(new)).elements())[:_MAX_LINES]
     come = list((Counter(new) - Counter(old)).elements())[:_MAX_LINES]
-    yield Change("schema", "definitions", {"lines": gone}, {"lines": come})
+    yield DocumentChange("schema", "definitions", {"lines": gone}, {"lines": come})
 
 
 def _row_changes(
@@ -137,16 +137,16 @@ def _row_changes(
     table: Table,
     old: tuple[str, ...] | None,
     new: tuple[str, ...] | None,
-) -> list[Change]:
+) -> list[DocumentChange]:
     kind = ".".join(table)
     counts = [None if one is None else int(one[0]) for one in (old, new)]
     if max(count or 0 for count in counts) > _MAX_ROWS:
         rows = [None if count is None else {"rows": count} for count in counts]
-        return [Change(kind, "(too many rows to compare)", rows[0], rows[1])]
+        return [DocumentChange(kind, "(too many rows to compare)", rows[0], rows[1])]
     was = {} if old is None else before.rows(table)
     now = {} if new is None else after.rows(table)
     ids = [id for id in [*was, *(id for id in now if id not in was)] if was.get(id) != now.get(id)]
-    return [Change(kind, id, was.get(id), now.get(id)) for id in sorted(ids)[:_MAX_CHANGES]]
+    return [DocumentChange(kind, id, was.get(id), now.get(id)) for id in sorted(ids)[:_MAX_CHANGES]]
 
 
 def _name(table: Table) -> str:

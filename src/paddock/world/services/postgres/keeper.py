@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from paddock.model.errors import PaddockError
-from paddock.world.pen.launch import Limits, run_once, spawn
+from paddock.world.pen.launch import PenLimits, run_once, spawn
 from paddock.world.pen.launch import end as end_pen
 from paddock.world.pen.sockets import short_name
 from paddock.world.service import StandInFailed
@@ -67,7 +67,7 @@ class Keeper:
         )
         settings = [word for n, v in _SETTINGS.items() for word in ("-c", f"{n}={v}")]
         words = ("postgres", "-D", "/pen/data", *settings)
-        limits = Limits(cpu_s=86400, file_bytes=2 << 30)
+        limits = PenLimits(cpu_s=86400, file_bytes=2 << 30)
         with theirs:
             kept = cluster.kept(words, cluster.own, limits)
             self._process = spawn(kept, theirs.fileno(), self._log, {"PADDOCK_HELD": self._held})

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.world.bounded_file import read_bounded
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.postgres import compare, databases, proxy
@@ -104,7 +104,7 @@ class Postgres(LocalService):
         same = now == database.pristine_digest
         return began if same else hashlib.sha256(f"{began}/{now}".encode()).hexdigest()
 
-    def extra_changes(self) -> list[Change]:
+    def extra_changes(self) -> list[DocumentChange]:
         if databases.read(self.context.directory) is None:
             return []
         database = self._ready()
