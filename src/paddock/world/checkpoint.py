@@ -1,5 +1,9 @@
-"""The world of an earlier run as it was before one of its steps: copies of its stores, in which all
-that came later is undone. What a fork needs and cannot have back is refused, never begun anew."""
+"""The world of an earlier run as it was before one of its steps, for a fork.
+
+A fork copies the stores of the earlier run and undoes all changes of that step and later ones. The
+stores may lie in the run itself or in one of the runs that it was forked from. If a needed state
+cannot be restored, the fork is refused; a stand-in never silently starts empty.
+"""
 
 from __future__ import annotations
 
@@ -15,113 +19,116 @@ from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
 from paddock.world.saved_worlds import SavedService, SavedWorld, open_saved_world
 from paddock.world.service import load
-from paddock.world.store import Store
+from paddock.world.store import Store, connect_read_only
 
 
 class AncestorRun(msgspec.Struct, frozen=True):
-    """A run that lived through the moment, as its journal tells it: the stand-ins (place and
-    service) whose stores in its world go back to it, and how far each had come by then."""
+    """A run whose history includes the checkpoint, according to its journal."""
 
     run: str
-    keeps: frozenset[tuple[str, str]]
-    positions: Mapping[str, int]
+    keeps: frozenset[tuple[str, str]]  # (place, service) whose stores reach back to the checkpoint
+    positions: Mapping[str, int]  # of each store at the checkpoint
 
 
 class WorldCheckpoint(msgspec.Struct, frozen=True):
-    """A moment before a step of an earlier run. Of the stand-ins that it spoke to, and of those
-    that are known to have had a state, `needed` says what stood at each place; `used` are those
-    that it spoke to in its own order."""
+    """The point before a step of an earlier run."""
 
     home: Path
     step: int
-    lives: tuple[AncestorRun, ...]  # the nearest first
-    needed: Mapping[str, str]
-    used: frozenset[str]
+    ancestors: tuple[AncestorRun, ...]  # the nearest run first
+    needed: Mapping[str, str]  # place -> service of the stand-ins that were used or had a state
+    used: frozenset[str]  # places that the agent itself called, not background traffic
 
     @property
     def start(self) -> float:
-        """When its clock began."""
-        with self._worlds() as worlds:
-            found = (one.context.start for _, world in worlds for one in world.services)
-            return next(found, START)
+        """The time at which the world's clock started."""
+        with self._open_worlds() as worlds:
+            starts = (service.context.start for _, world in worlds for service in world.services)
+            return next(starts, START)
 
     def copy_into(
-        self, directory: Path, terms: WorldTerms, file_of: Callable[[str], str]
+        self, directory: Path, terms: WorldTerms, file_name: Callable[[str], str]
     ) -> frozenset[str]:
-        """Copies the stores of stand-ins that there are again; gives their places. Raises
-        InvalidInput where one had a state that cannot be had back."""
-        with self._worlds() as worlds:
+        """Copy the stores of stand-ins that exist again, and return the places of those.
+
+        Raises InvalidInput where a stand-in had a state that cannot be restored.
+        """
+        with self._open_worlds() as worlds:
             return frozenset(
-                one.place
-                for one in terms.stand_ins
-                if self._copied(one, worlds, directory / file_of(one.place))
+                stand_in.place
+                for stand_in in terms.stand_ins
+                if self._copy_store(stand_in, worlds, directory / file_name(stand_in.place))
             )
 
-    def _copied(
-        self, one: StandInTerms, worlds: list[tuple[AncestorRun, SavedWorld]], target: Path
+    def _copy_store(
+        self, stand_in: StandInTerms, worlds: list[tuple[AncestorRun, SavedWorld]], target: Path
     ) -> bool:
-        is_needed = self.needed.get(one.place) == one.service
-        if not load(one.service).is_rewindable:
-            if is_needed and one.place in self.used:
-                raise self._lost(one, f"({one.service}) keeps no past")
+        place, service = stand_in.place, stand_in.service
+        is_needed = self.needed.get(place) == service
+        if not load(service).is_rewindable:
+            if is_needed and place in self.used:
+                raise self._unrestorable(place, f"({service}) keeps no past")
             return False
-        is_short = False
-        for life, world in worlds:
-            found = _store(world, one)
-            if found is None or (is_needed and (one.place, one.service) not in life.keeps):
+        is_too_short = False
+        for ancestor, world in worlds:
+            saved = _find_service(world, stand_in)
+            if saved is None or (is_needed and (place, service) not in ancestor.keeps):
                 continue
-            if found.store.position() >= life.positions.get(one.place, 0):
-                _copy(found, target, self.step)
+            if saved.store.position() >= ancestor.positions.get(place, 0):
+                _copy_rewound(saved, target, self.step)
                 return True
-            is_short = True
-        if is_short:
-            raise self._lost(one, "was reset since, or has lost what it held")
+            is_too_short = True
+        if is_too_short:
+            raise self._unrestorable(place, "was reset since, or has lost what it held")
         if is_needed:
-            raise self._lost(one, "is not there any more with what it held")
+            raise self._unrestorable(place, "is not there any more with what it held")
         return False
 
-    def _lost(self, one: StandInTerms, why: str) -> InvalidInput:
+    def _unrestorable(self, place: str, reason: str) -> InvalidInput:
         return InvalidInput(
-            f"the stand-in {one.place} {why}: its state at step {self.step} cannot be had back",
-            hint=f"fork before the first step that speaks to {one.place}",
+            f"the stand-in {place} {reason}: its state at step {self.step} cannot be had back",
+            hint=f"fork before the first step that speaks to {place}",
         )
 
     @contextmanager
-    def _worlds(self) -> Iterator[list[tuple[AncestorRun, SavedWorld]]]:
-        """Of the lives that have one."""
-        found = []
+    def _open_worlds(self) -> Iterator[list[tuple[AncestorRun, SavedWorld]]]:
+        worlds = []
         with ExitStack() as stack:
-            for life in self.lives:
+            for ancestor in self.ancestors:
                 try:
-                    found.append((life, stack.enter_context(open_saved_world(self.home, life.run))))
+                    world = stack.enter_context(open_saved_world(self.home, ancestor.run))
                 except NotFound:
                     continue
-            yield found
+                worlds.append((ancestor, world))
+            yield worlds
 
 
-def _store(world: SavedWorld, one: StandInTerms) -> SavedService | None:
-    known = (kept for kept in world.services if kept.name == one.place)
-    return next((kept for kept in known if kept.service == one.service), None)
+def _find_service(world: SavedWorld, stand_in: StandInTerms) -> SavedService | None:
+    for saved in world.services:
+        if saved.name == stand_in.place and saved.service == stand_in.service:
+            return saved
+    return None
 
 
-def _copy(one: SavedService, target: Path, step: int) -> None:
-    source = f"{one.store.path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(source, uri=True)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
-    with Store.open(target) as store:
-        since, _ = one.span(step, None)
-        late = _late(target, since, step)
-        if late is not None:
-            raise InvalidInput(
-                f"{one.name} was changed by step {late} after step {step} had changed it",
-                hint=f"they were under way together: fork at step {late + 1}",
-            )
-        store.rewind(since)
+def _copy_rewound(saved: SavedService, target: Path, step: int) -> None:
+    """Copy a store and undo all changes of the step and later ones.
 
-
-def _late(path: Path, since: int, step: int) -> int | None:
-    """A step before the one in question whose change came after: it cannot be kept alone."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+    Steps can overlap. If an earlier step changed the store after this one did, its change cannot be
+    kept without the other, and the fork is refused.
+    """
+    with (
+        closing(connect_read_only(saved.store.path)) as source,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        source.backup(copy)
+    position, _ = saved.span(step, None)
+    with closing(connect_read_only(target)) as database:
         sql = "SELECT max(step) FROM changes WHERE at > ? AND step < ?"
-        found = database.execute(sql, (since, step)).fetchone()[0]
-    return None if found is None else int(found)
+        late_step = database.execute(sql, (position, step)).fetchone()[0]
+    if late_step is not None:
+        raise InvalidInput(
+            f"{saved.name} was changed by step {late_step} after step {step} had changed it",
+            hint=f"they were under way together: fork at step {late_step + 1}",
+        )
+    with Store.open(target) as store:
+        store.rewind(position)

@@ -1,6 +1,8 @@
-"""The worlds of earlier runs, as they were left: `worlds/RUN/world.json` says which services there
-were, and each has a store beside it. Nothing is written here but by whoever asks for a store
-that can be written.
+"""The worlds of earlier runs, as they were left on disk.
+
+`worlds/RUN/world.json` lists the services of a run, and each has its store in the same directory.
+Everything is opened read-only unless the caller asks for a writable store. The listing is untrusted
+input: it is bounded, checked, and can name no file outside its own directory.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.world.changes import DocumentChange
 from paddock.world.context import START, Context
 from paddock.world.service import BUILT_IN, Service, load
-from paddock.world.store import Store
+from paddock.world.store import Store, connect_read_only
 
 DIRECTORY = "worlds"
 LISTING = "world.json"
 _MAX_LISTING = 4 << 20
 _MAX_SERVICES = 1000
 _MAX_PORT = 65535
-_BUSY_S = 5.0
-_INNER: Mapping[str, Mapping[str, str]] = {"model": {"moments": "turn"}}
+# Kinds of documents that only hold a service's own position, with the name of one such document.
+_BOOKKEEPING: Mapping[str, Mapping[str, str]] = {"model": {"moments": "turn"}}
 
 
 class SavedService(msgspec.Struct, frozen=True):
-    """One stand-in of a run that was, with its memory."""
+    """One stand-in of an earlier run, with its store."""
 
     name: str
     host: str
@@ -44,35 +46,40 @@ class SavedService(msgspec.Struct, frozen=True):
 
     @property
     def inner(self) -> Mapping[str, str]:
-        """Kinds of documents by which it only remembers where it is, and what one of them is."""
-        return _INNER.get(self.service, {})
+        """Kinds of documents that are bookkeeping, each with the name of one such document."""
+        return _BOOKKEEPING.get(self.service, {})
 
     @property
     def invariants(self) -> list[str]:
-        """What is broken, in sentences; also that it cannot be told."""
+        """The broken invariants; if the check itself fails, that is the one message."""
         try:
-            return [str(one) for one in self._stand_in().invariants()]
-        except Exception as error:  # it may be anybody's
+            return [str(message) for message in self._stand_in().invariants()]
+        except Exception as error:  # the service may be anybody's code
             return [f"cannot be told: {type(error).__name__}: {error}"]
 
     def show(self) -> dict[str, Any]:
-        """Its state for people, in the service's own words where it has some."""
+        """Return the state for people, as the service shows it if it can."""
         try:
             return self._stand_in().show()
         except Exception:
             return Service(self.context).show()
 
     def changes(self, since: int | None = None, until: int | None = None) -> list[DocumentChange]:
-        """Since the beginning, unless positions are given: what is not in the store has none."""
-        found = self.store.changes(since, until)
+        """Return the changes between two positions, by default all since the world began.
+
+        State outside the store has no positions, so its changes are included only in the latter.
+        """
+        changes = self.store.changes(since, until)
         is_whole = since in (None, self.store.sealed) and until in (None, self.store.position())
-        return [*found, *self._known().extra_changes()] if is_whole else found
+        if is_whole:
+            changes += self._known_service().extra_changes()
+        return changes
 
     def reset(self) -> int:
-        """Back to the beginning, exactly. Gives how much was different."""
+        """Return to the sealed state, and return how many changes were undone."""
         count = len(self.changes())
         self.store.reset()
-        service = self._known()
+        service = self._known_service()
 
         async def reset() -> None:
             await service.reset()
@@ -86,22 +93,22 @@ class SavedService(msgspec.Struct, frozen=True):
         return sum(self.store.count(kind) for kind in self.store.kinds())
 
     def span(self, first: int | None, last: int | None) -> tuple[int, int]:
-        """Positions before the first of these steps and after the last one, for `changes`."""
-        start, end = self.store.sealed, self.store.position()
-        low = "SELECT min(at) - 1 FROM changes WHERE step >= ?"
-        high = "SELECT max(at) FROM changes WHERE step <= ?"
-        since = start if first is None else self._position(low, first, end)
-        until = end if last is None else self._position(high, last, start)
+        """Return the positions before the first of these steps and after the last one."""
+        since, until = self.store.sealed, self.store.position()
+        if first is not None:
+            since = self._position("SELECT min(at) - 1 FROM changes WHERE step >= ?", first, until)
+        if last is not None:
+            sealed = self.store.sealed
+            until = self._position("SELECT max(at) FROM changes WHERE step <= ?", last, sealed)
         return since, max(since, until)
 
-    def _position(self, sql: str, step: int, otherwise: int) -> int:
-        place = f"{self.store.path.absolute().as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as database:
-            found = database.execute(sql, (step,)).fetchone()[0]
-        return otherwise if found is None else int(found)
+    def _position(self, sql: str, step: int, default: int) -> int:
+        with contextlib.closing(connect_read_only(self.store.path)) as database:
+            position = database.execute(sql, (step,)).fetchone()[0]
+        return default if position is None else int(position)
 
-    def _known(self) -> Service:
-        """What an older or newer Paddock knew and this one does not has its documents only."""
+    def _known_service(self) -> Service:
+        """Return the service; of one that this version does not have, only its documents."""
         return self._stand_in() if self.service in BUILT_IN else Service(self.context)
 
     def _stand_in(self) -> Service:
@@ -109,27 +116,29 @@ class SavedService(msgspec.Struct, frozen=True):
 
 
 class SavedWorld(msgspec.Struct, frozen=True):
-    """The stand-ins of one run."""
+    """The stand-ins of one earlier run."""
 
     run: str
     services: list[SavedService]
     is_ended: bool
 
-    def service(self, word: str) -> SavedService:
-        """By name, host, or host:port. Raises NotFound."""
-        for one in self.services:
-            if word in (one.name, f"{one.host}:{one.port}"):
-                return one
-        found = [one for one in self.services if word in (one.host, one.service)]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(one.name for one in found or self.services) or "none"
-        what = f"{word[:80]!r} could be several" if found else f"there is no service {word[:80]!r}"
+    def service(self, name: str) -> SavedService:
+        """Find a service by name, host, host:port or kind. Raises NotFound."""
+        for service in self.services:
+            if name in (service.name, f"{service.host}:{service.port}"):
+                return service
+        matches = [service for service in self.services if name in (service.host, service.service)]
+        if len(matches) == 1:
+            return matches[0]
+        names = ", ".join(service.name for service in matches or self.services) or "none"
+        what = f"there is no service {name[:80]!r}"
+        if matches:
+            what = f"{name[:80]!r} could be several"
         raise NotFound(f"{what} in the world of {self.run}", hint=f"there are {names}")
 
     def close(self) -> None:
-        for one in self.services:
-            one.store.close()
+        for service in self.services:
+            service.store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -139,87 +148,93 @@ class SavedWorld(msgspec.Struct, frozen=True):
 
 
 def runs_with_worlds(home: Path) -> list[str]:
-    """The runs that have a world, newest first."""
-    found = [(path.stat().st_mtime_ns, path.parent.name) for path in _listings(home)]
-    return [run for _, run in sorted(found, reverse=True)]
+    """Return the runs that have a world, newest first."""
+    try:
+        listings = [path for path in (home / DIRECTORY).glob(f"*/{LISTING}") if path.is_file()]
+    except OSError:
+        return []
+    by_time = sorted(
+        ((path.stat().st_mtime_ns, path.parent.name) for path in listings), reverse=True
+    )
+    return [run for _, run in by_time]
 
 
 def open_saved_world(home: Path, run: str, *, read_only: bool = True) -> SavedWorld:
-    """Raises NotFound when the run had no world, and IntegrityError when it is damaged."""
-    if not run or "/" in run or "\0" in run or run in (".", ".."):
+    """Open the world of a run.
+
+    Raises NotFound when the run had no world, and IntegrityError when the world is damaged.
+    """
+    if not _is_file_name(run):
         raise InvalidInput(f"{run[:80]!r} is no run")
     directory = home / DIRECTORY / run
-    listing = _read(directory / LISTING, run)
+    listing = _read_listing(directory / LISTING, run)
     entries = listing.get("services")
     if not isinstance(entries, list) or len(entries) > _MAX_SERVICES:
         raise _damaged(run, "it lists no services")
     with contextlib.ExitStack() as stack:
         services = []
         for entry in entries:
-            one = _service(_Entry(entry, run), listing, directory, read_only=read_only)
-            services.append(one)
-            stack.callback(one.store.close)
+            service = _open_service(entry, listing, directory, read_only=read_only)
+            services.append(service)
+            stack.callback(service.store.close)
         stack.pop_all()  # from here on they are closed with the world
     return SavedWorld(run, services, listing.get("ended") is True)
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    fields: Any
-    run: str
-
-    def text(self, name: str) -> str:
-        value = self.fields.get(name) if isinstance(self.fields, Mapping) else None
-        if not isinstance(value, str) or not value:
-            raise _damaged(self.run, f"a service has no {name}")
-        return value
-
-    def port(self) -> int:
-        value = self.fields.get("port")
-        if type(value) is not int or not 0 <= value <= _MAX_PORT:
-            raise _damaged(self.run, "a service has no port")
-        return value
-
-    def options(self) -> Mapping[str, Any]:
-        value = self.fields.get("options", {})
-        return value if isinstance(value, Mapping) else {}
-
-
-def _service(
-    entry: _Entry, listing: Mapping[str, Any], directory: Path, *, read_only: bool
+def _open_service(
+    entry: Any, listing: Mapping[str, Any], directory: Path, *, read_only: bool
 ) -> SavedService:
-    name, host, service, file = map(entry.text, ("name", "host", "service", "file"))
-    port = entry.port()
-    if "/" in file or "\0" in file or file in (".", ".."):  # never outside of its world
-        raise _damaged(entry.run, f"{file[:80]!r} is no name of a file")
-    place = directory / file
-    if not place.is_file() or place.is_symlink():
-        raise _damaged(entry.run, f"{file[:80]!r} is not there")
-    store = _open(place, entry.run, read_only=read_only)
-    seed, project = listing.get("seed"), entry.fields.get("project")
+    run = directory.name
+    if not isinstance(entry, Mapping):
+        raise _damaged(run, "a service has no name")
+    name, host, service, file = (
+        _text_field(entry, field, run) for field in ("name", "host", "service", "file")
+    )
+    port, options, project = entry.get("port"), entry.get("options"), entry.get("project")
+    if type(port) is not int or not 0 <= port <= _MAX_PORT:
+        raise _damaged(run, "a service has no port")
+    if not _is_file_name(file):  # never outside of its world
+        raise _damaged(run, f"{file[:80]!r} is no name of a file")
+    path = directory / file
+    if not path.is_file() or path.is_symlink():
+        raise _damaged(run, f"{file[:80]!r} is not there")
+    store = _open_store(path, run, read_only=read_only)
+    seed = listing.get("seed")
     context = Context(
         name,
         host,
         port,
         store,
         seed=seed if type(seed) is int else 0,
-        start=_start(listing.get("clock")),
-        options=entry.options(),
+        start=_start_time(listing.get("clock")),
+        options=options if isinstance(options, Mapping) else {},
         project=Path(project) if isinstance(project, str) else directory,
         directory=directory / file.removesuffix(".sqlite"),
     )
     return SavedService(name, host, port, service, store, context)
 
 
-def _open(place: Path, run: str, *, read_only: bool) -> Store:
+def _text_field(entry: Mapping[str, Any], name: str, run: str) -> str:
+    value = entry.get(name)
+    if not isinstance(value, str) or not value:
+        raise _damaged(run, f"a service has no {name}")
+    return value
+
+
+def _is_file_name(name: str) -> bool:
+    return bool(name) and "/" not in name and "\0" not in name and name not in (".", "..")
+
+
+def _open_store(path: Path, run: str, *, read_only: bool) -> Store:
     try:
-        store = Store.open(place, read_only=read_only)
+        store = Store.open(path, read_only=read_only)
         store.position()
     except sqlite3.Error as error:
-        raise _damaged(run, f"{place.name} cannot be opened: {error}") from None
+        raise _damaged(run, f"{path.name} cannot be opened: {error}") from None
     return store
 
 
-def _start(clock: Any) -> float:
+def _start_time(clock: Any) -> float:
     if isinstance(clock, int | float) and not isinstance(clock, bool) and math.isfinite(clock):
         return float(clock)
     try:
@@ -228,7 +243,7 @@ def _start(clock: Any) -> float:
         return START
 
 
-def _read(path: Path, run: str) -> Mapping[str, Any]:
+def _read_listing(path: Path, run: str) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_LISTING + 1)
@@ -238,20 +253,13 @@ def _read(path: Path, run: str) -> Mapping[str, Any]:
     if len(content) > _MAX_LISTING:
         raise _damaged(run, "its listing is too long")
     try:
-        found = json.loads(content)
+        listing = json.loads(content)
     except (ValueError, RecursionError):
         raise _damaged(run, "its listing is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(listing, dict):
         raise _damaged(run, "its listing is no object")
-    return found
+    return listing
 
 
-def _listings(home: Path) -> list[Path]:
-    try:
-        return [path for path in (home / DIRECTORY).glob(f"*/{LISTING}") if path.is_file()]
-    except OSError:
-        return []
-
-
-def _damaged(run: str, why: str) -> IntegrityError:
-    return IntegrityError(f"the world of {run} is damaged: {why}")
+def _damaged(run: str, reason: str) -> IntegrityError:
+    return IntegrityError(f"the world of {run} is damaged: {reason}")

@@ -8,10 +8,10 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.overlay.rules import RequestPattern, is_write, method_of, routes
+from paddock.world.overlay.rules import RequestPattern, effective_method, is_write, parse_patterns
 
-WRITES = routes(["GET /tickets/*/close"], "writes")
-READS = routes(["POST /tickets/search", "POST /graphql"], "reads")
+WRITES = parse_patterns(["GET /tickets/*/close"], "writes")
+READS = parse_patterns(["POST /tickets/search", "POST /graphql"], "reads")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
@@ -77,8 +77,8 @@ def test_a_get_that_becomes_something_else_on_the_way_is_a_write(
 def test_an_override_never_makes_a_write_a_read() -> None:
     headers = [(b"x-http-method-override", b"GET")]
     assert is_write("POST", "/tickets", "", headers)
-    assert method_of("DELETE", "", headers) == "DELETE"
-    assert method_of("POST", "", [(b"x-http-method-override", b"patch")]) == "PATCH"
+    assert effective_method("DELETE", "", headers) == "DELETE"
+    assert effective_method("POST", "", [(b"x-http-method-override", b"patch")]) == "PATCH"
 
 
 def test_a_post_that_reads_by_a_rule_is_a_read() -> None:

@@ -80,7 +80,6 @@ simple: st.SearchStrategy[Act] = st.one_of(
     st.builds(put, kinds, ids, st.integers(0, 3)),
     st.builds(lambda kind, id: lambda store: store.delete(kind, id), kinds, ids),
     st.builds(lambda name: lambda store: store.next(name), st.sampled_from(["n", "m"])),
-    st.builds(lambda kind: lambda store: store.clear(kind), st.none() | kinds),
 )
 acts: st.SearchStrategy[Act] = st.recursive(
     simple,
@@ -321,25 +320,6 @@ def test_a_fork_is_whole_while_somebody_reads(store: Store, tmp_path: Path) -> N
     reading.close()
 
 
-def test_a_snapshot_can_be_restored_over_anything(store: Store, tmp_path: Path) -> None:
-    store.put("a", "1", {})
-    store.seal()
-    blob = store.put_blob(b"x")
-    store.put("a", "2", {})
-    digest, position = store.digest(), store.position()
-    store.snapshot(tmp_path / "kept.sqlite")
-    store.clear()
-    store.put("z", "9", {})
-    store.seal()
-    store.restore(tmp_path / "kept.sqlite")
-    assert (store.digest(), store.position(), store.blob(blob)) == (digest, position, b"x")
-    store.put("a", "3", {})
-    store.reset()
-    assert store.ids("a") == ["1"]
-    with Store.open(store.path) as again:
-        assert again.ids("a") == ["1"]
-
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -452,7 +432,7 @@ def test_a_commit_that_fails_leaves_the_store_usable(store: Store) -> None:
     )
     with pytest.raises(sqlite3.IntegrityError), store.transaction():
         store.put("a", "1", {})
-        store._run("INSERT INTO child VALUES (1)")  # found out when all is to be kept
+        store._execute("INSERT INTO child VALUES (1)")  # found out when all is to be kept
     assert not store.has("a", "1")
     store.put("a", "2", {})
     assert store.ids("a") == ["2"]

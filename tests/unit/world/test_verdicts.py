@@ -17,7 +17,7 @@ from paddock.gate.opening import signing_key
 from paddock.journal.log import RunLog
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Effect, Kind, Outcome
-from paddock.model.action import FaultVerdict as PolicyVerdict
+from paddock.model.action import Verdict as PolicyVerdict
 from paddock.model.events import (
     Asked,
     Decided,
@@ -84,10 +84,10 @@ class Run:
         events = [proposed(kind, address, arguments, effect), decided(fault, effect)]
         events += [Asked("a1", None)] if is_asked else []
         events.append(FAULTED if is_instead else Settled(Outcome.DONE, {"status": status}))
-        number, at = len(self.run.deeds) + 1, int(self._now * 1e6)
+        number, at = len(self.run.steps) + 1, int(self._now * 1e6)
         step = Step(number, [Record(n, at, number, event) for n, event in enumerate(events)])
         assert step.proposed is not None
-        self.run.deeds.append(JudgedStep(step, step.proposed))
+        self.run.steps.append(JudgedStep(step, step.proposed))
         return self
 
     def report(self, *people: str) -> VerdictReport:
@@ -406,7 +406,7 @@ def test_a_run_that_is_not_over_is_judged_as_far_as_it_is(tmp_path: Path) -> Non
         journal.append(proposed("http", "n", charge(), Effect.WRITE), 1)
         journal.append(decided(LOST, Effect.WRITE), 1)
         run = read_run(RunLog(tmp_path / "runs" / "r"))
-        assert not run.deeds[0].took_effect
+        assert not run.steps[0].took_effect
         assert judge(run).verdicts[0].judgement is Judgement.GAVE_UP
 
 

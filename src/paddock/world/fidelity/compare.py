@@ -12,7 +12,7 @@ import msgspec
 from paddock.world.asgi import Headers
 from paddock.world.fidelity.answer_shape import AnswerShape, above, is_word, title, type_of
 from paddock.world.fidelity.id_map import IdMap, is_name
-from paddock.world.overlay.bodies import is_secret, media_of
+from paddock.world.overlay.bodies import is_secret, media_type
 from paddock.world.overlay.times import is_time
 
 # DifferenceKind one exchange is worth. Parts that an answer has not are left out of the sum.
@@ -97,7 +97,7 @@ def _same_status(real: int, given: int, found: AnswerComparison) -> bool:
 
 
 def _compare_types(real: ComparedAnswer, given: ComparedAnswer, found: AnswerComparison) -> None:
-    wanted, got = media_of(real.headers), media_of(given.headers)
+    wanted, got = media_type(real.headers), media_type(given.headers)
     if wanted:
         found.parts["type"] = float(wanted == got)
         if wanted != got:

@@ -1,4 +1,12 @@
-"""A real list with the shadow's records in it: changed, gone, and new in their places."""
+"""A real list with the shadows in it: changed and deleted records, and new ones in their places.
+
+A list is one page of many. For each shadow that concerns it there are these cases:
+1. The real page has the record: it is replaced by the changed one, or removed if it was deleted or
+   does not pass the filters any more.
+2. The record is on another page: only the total changes.
+3. The real list does not have the record and should: it was created, or a change made it pass the
+   filters. It is inserted if its place in the sort order is on this page.
+"""
 
 from __future__ import annotations
 
@@ -8,217 +16,238 @@ from typing import Any
 import msgspec
 
 from paddock.world.overlay.ids import RecordIndex
-from paddock.world.overlay.list_query import ListQuery, texts
+from paddock.world.overlay.list_query import ListQuery, query_texts
 from paddock.world.overlay.pages import (
-    counted,
-    is_last,
-    order_of,
-    place,
+    as_only_page,
+    insert_position,
+    is_last_page,
     sort_field,
-    without_more,
+    sort_order,
+    with_counts,
 )
-from paddock.world.overlay.paths import has_id, is_id, last, parent, singular
-from paddock.world.overlay.shapes import Keys, get, put
-from paddock.world.services.draft.changes import applied_leniently
+from paddock.world.overlay.patches import apply_leniently
+from paddock.world.overlay.paths import has_id, is_id, last_part, parent, singular
+from paddock.world.overlay.shapes import Keys, get_at, put_at
 from paddock.world.services.draft.memory import DraftMemory, Record, Shadow
 
-Order = tuple[str | None, bool]  # a field, and whether the greatest or newest is the first
-_MARKED = 20  # ids in the header that says what is not real
+SortOrder = tuple[str | None, bool]  # a field, or None for the order of creation; descending
+_MAX_MARKED = 20  # ids in the header that names what is not real
 
 
-class _Tally(msgspec.Struct):
-    """What has been done to one page."""
+class _PageState(msgspec.Struct):
+    """The changes that have been made to one page so far."""
 
     real: list[Any]
-    places: RecordIndex
-    new: dict[int, Any] = {}  # by the place in the real list
-    gone: set[int] = set()
+    index: RecordIndex
+    changed: dict[int, Any] = {}  # by index in the real list
+    removed: set[int] = set()
     created: list[str] = []
-    total: int = 0  # more, or fewer, on all pages
+    total_change: int = 0  # of the number of records on all pages
 
-    def find(self, one: Shadow) -> int | None:
-        return self.places.find(one.path, one.key, one.field)
+    def find(self, shadow: Shadow) -> int | None:
+        return self.index.find(shadow.path, shadow.key, shadow.field)
 
-    def left(self) -> list[Any]:
-        return [self.new.get(at, item) for at, item in enumerate(self.real) if at not in self.gone]
+    def remaining(self) -> list[Any]:
+        return [
+            self.changed.get(index, item)
+            for index, item in enumerate(self.real)
+            if index not in self.removed
+        ]
 
     @property
     def mark(self) -> str:
-        words = [*self.created[:_MARKED]]
-        words += ["changed"] if self.new else []
-        words += ["deleted"] if self.gone else []
-        return ",".join(words) or ("counted" if self.total else "")
+        marks = self.created[:_MAX_MARKED]
+        if self.changed:
+            marks.append("changed")
+        if self.removed:
+            marks.append("deleted")
+        if not marks and self.total_change:
+            marks.append("counted")
+        return ",".join(marks)
 
 
-class Listing:
-    """One list that was asked for."""
+class ListOverlay:
+    """Lays the shadows over one list."""
 
     def __init__(self, memory: DraftMemory, path: str, query: str, keys: Keys, link: str) -> None:
         self._memory = memory
         self._path = path
-        self._asked = ListQuery.read(query)
-        self._keys = keys
+        self._query = ListQuery.parse(query)
+        self._keys = keys  # that lead to the list in the answer
         self._link = link
-        self._known: dict[str, list[str]] = {}
+        self._sibling_fields: dict[str, list[str]] = {}
 
-    def overlaid(self, value: Any) -> tuple[Any, str, int]:
-        """The answer with the shadow in it, a mark that says so, empty when nothing is, and how
-        many records there are more."""
-        real = get(value, self._keys)
-        related = self._related()
-        tally = _Tally(real, RecordIndex(real))
-        if any(one.state == "emptied" and one.path == self._path for one in related):
-            tally.gone, tally.total = set(range(len(real))), -len(real)
-        for one in related:
-            self._settle(one, tally)
-        items = tally.left()
-        ends = self._ends(value, len(real))
-        order = self._order(real)
-        for one in sorted(related, key=lambda one: one.state == "created"):
-            self._add(one, tally, items, ends, order)
-        if not tally.mark:
-            return value, "", 0
-        new = put(value, self._keys, items)
-        return counted(new, len(real), len(items), tally.total, self._keys), tally.mark, tally.total
+    def apply(self, answer: Any) -> tuple[Any, str, int]:
+        """Return the answer with the shadows, a mark that names them (empty if there are none), and
+        by how much the number of all records changes."""
+        real = get_at(answer, self._keys)
+        shadows = self._related_shadows()
+        page = _PageState(real, RecordIndex(real))
+        if any(shadow.state == "emptied" and shadow.path == self._path for shadow in shadows):
+            page.removed, page.total_change = set(range(len(real))), -len(real)
+        for shadow in shadows:
+            self._change_or_remove(shadow, page)
+        items = page.remaining()
+        is_last = is_last_page(self._query, answer, len(real), self._link)
+        order = self._sort_order(real)
+        for shadow in sorted(shadows, key=lambda shadow: shadow.state == "created"):
+            self._insert(shadow, page, items, order, is_last)
+        if not page.mark:
+            return answer, "", 0
+        new = put_at(answer, self._keys, items)
+        new = with_counts(new, len(real), len(items), page.total_change, self._keys)
+        return new, page.mark, page.total_change
 
-    def changed_only(self, record: Record) -> tuple[Any, str]:
-        """A record that is in no list, with what was changed in it."""
-        tally = _Tally([record], RecordIndex([record]))
-        for one in self._related():
-            if one.state == "changed" and one.collection != self._path:
-                self._settle(one, tally)
-        return tally.new.get(0, record), tally.mark
+    def change_single(self, record: Record) -> tuple[Any, str]:
+        """Apply changes to a record that was read by another URL than its own."""
+        page = _PageState([record], RecordIndex([record]))
+        for shadow in self._related_shadows():
+            if shadow.state == "changed" and shadow.collection != self._path:
+                self._change_or_remove(shadow, page)
+        return page.changed.get(0, record), page.mark
 
-    def _related(self) -> list[Shadow]:
-        names = {last(self._path), last(parent(self._path)), *self._keys[-1:]}
-        return [one for one in self._memory.shadows(*sorted(names)) if self._is_related(one)]
+    def _related_shadows(self) -> list[Shadow]:
+        names = {last_part(self._path), last_part(parent(self._path)), *self._keys[-1:]}
+        return [s for s in self._memory.shadows(*sorted(names)) if self._is_related(s)]
 
-    def _is_related(self, one: Shadow) -> bool:
-        """Its own collection, a view below it (`/tickets/recent`), or the same things below
-        something else (`/users/3/tickets`)."""
-        if one.collection == self._path:
+    def _is_related(self, shadow: Shadow) -> bool:
+        """Return whether the list may have the record: it is the record's collection, a view below
+        it (`/tickets/recent`), or such records below another parent (`/users/3/tickets`)."""
+        if shadow.collection == self._path:
             return True
-        below = self._path.removeprefix(one.collection + "/")
+        below = self._path.removeprefix(shadow.collection + "/")
         if below != self._path:
-            return not has_id("/" + below) and not is_id(below)
-        name = last(one.collection)
-        if has_id(one.collection):
+            return not has_id("/" + below)
+        if has_id(shadow.collection):
             return False
-        return name in self._keys[-1:] or (has_id(self._path) and name == last(self._path))
+        name = last_part(shadow.collection)
+        return name in self._keys[-1:] or (has_id(self._path) and name == last_part(self._path))
 
-    def _settle(self, one: Shadow, tally: _Tally) -> None:
-        at = tally.find(one)
-        if at in tally.gone or one.state not in ("changed", "deleted"):
+    def _change_or_remove(self, shadow: Shadow, page: _PageState) -> None:
+        index = page.find(shadow)
+        if index in page.removed or shadow.state not in ("changed", "deleted"):
             return
-        old = tally.real[at] if at is not None else self._elsewhere(one)
-        is_leaving = one.is_gone or (old is not None and self._leaves(one, old))
-        if is_leaving and not one.is_unreal and (old is not None or self._is_counted(one)):
-            tally.total -= 1
-        if at is not None and is_leaving:
-            tally.gone.add(at)
-        elif at is not None:
-            tally.new[at] = applied_leniently(old, one.changes)
+        real = self._seen_on_other_page(shadow) if index is None else page.real[index]
+        is_leaving = shadow.is_gone or (real is not None and self._fails_filters(shadow, real))
+        is_counted = real is not None or self._is_in_whole_list(shadow)
+        if is_leaving and is_counted and not shadow.is_unreal:
+            page.total_change -= 1
+        if index is None:
+            return
+        if is_leaving:
+            page.removed.add(index)
+        else:
+            page.changed[index] = apply_leniently(real, shadow.changes)
 
-    def _leaves(self, one: Shadow, old: Record) -> bool:
-        """Whether the filters took it and do not any more."""
-        new = applied_leniently(old, one.changes)
-        return self._asked.agrees(old) and not self._asked.agrees(new, known=list(old))
+    def _fails_filters(self, shadow: Shadow, real: Record) -> bool:
+        """Return whether the real record passes the filters and the changed one does not."""
+        new = apply_leniently(real, shadow.changes)
+        return self._query.passes_filters(real) and not self._query.passes_filters(new, list(real))
 
-    def _elsewhere(self, one: Shadow) -> Record | None:
-        """The real record, if it is known to be on another page of this list."""
-        seen = self._memory.seen(one.path) if one.collection == self._path else None
-        if seen is None or seen.record is None:
+    def _seen_on_other_page(self, shadow: Shadow) -> Record | None:
+        if shadow.collection != self._path:
             return None
-        return seen.record if self._asked.takes(seen.record) else None
+        seen = self._memory.seen(shadow.path)
+        if seen is None or seen.record is None or not self._query.includes(seen.record):
+            return None
+        return seen.record
 
-    def _is_counted(self, one: Shadow) -> bool:
-        """A record that was deleted without a look: the whole list had it."""
-        is_whole = not self._asked.filters and not self._asked.words
-        return is_whole and one.collection == self._path and not self._memory.seen(one.path)
+    def _is_in_whole_list(self, shadow: Shadow) -> bool:
+        """Return whether a record that was deleted without being read counts for this list."""
+        is_whole = not self._query.filters and not self._query.search_terms
+        is_here = shadow.collection == self._path
+        return is_whole and is_here and not self._memory.seen(shadow.path)
 
-    def _add(
-        self, one: Shadow, tally: _Tally, items: list[Any], ends: tuple[bool, bool], order: Order
+    def _insert(
+        self, shadow: Shadow, page: _PageState, items: list[Any], order: SortOrder, is_last: bool
     ) -> None:
-        record = self._new_here(one)
-        if record is None or tally.find(one) is not None:
+        record = self._missing_record(shadow)
+        if record is None or page.find(shadow) is not None:
             return
-        tally.total += 1
-        if one.state == "created" and not self._asked.sort:
-            order = (None, order[1])  # the newest, whatever time it was given
-        at = self._place(items, record, ends, order)
-        if at is not None:
-            items.insert(at, record)
-            tally.created.append(one.key)
+        page.total_change += 1
+        if shadow.state == "created" and not self._query.sort:
+            order = (None, order[1])  # it is the newest, whatever time it was given
+        position = self._position(items, record, order, is_last)
+        if position is not None:
+            items.insert(position, record)
+            page.created.append(shadow.key)
 
-    def _new_here(self, one: Shadow) -> Record | None:
-        """The record of a shadow that the real list has not, and should have."""
-        if one.state == "created" and isinstance(one.record, dict):
-            is_here = one.collection == self._path or self._is_found(one) or self._is_linked(one)
-            is_here = is_here and self._asked.takes(one.record, self._fields(one.collection))
-            return one.record if is_here else None
-        if one.state != "changed" or one.collection != self._path or not self._asked.filters:
+    def _missing_record(self, shadow: Shadow) -> Record | None:
+        """Return the record of a shadow if the real list lacks it and should have it."""
+        if shadow.state == "created" and isinstance(shadow.record, dict):
+            is_here = shadow.collection == self._path
+            if not (is_here or self._is_searched(shadow) or self._is_linked(shadow)):
+                return None
+            fields = self._fields_of(shadow.collection)
+            return shadow.record if self._query.includes(shadow.record, fields) else None
+        if shadow.state != "changed" or shadow.collection != self._path or not self._query.filters:
             return None
-        seen = self._memory.seen(one.path)
-        if seen is None or seen.record is None or self._asked.takes(seen.record):
+        seen = self._memory.seen(shadow.path)
+        if seen is None or seen.record is None or self._query.includes(seen.record):
             return None
-        new = applied_leniently(seen.record, one.changes)
-        is_here = isinstance(new, dict) and self._asked.takes(new, known=list(seen.record))
-        return new if is_here else None
+        new = apply_leniently(seen.record, shadow.changes)
+        if isinstance(new, dict) and self._query.includes(new, list(seen.record)):
+            return new
+        return None
 
-    def _fields(self, collection: str) -> list[str]:
-        """That the real records of a collection have."""
-        if collection not in self._known:
-            siblings = self._memory.siblings(collection) if self._asked.filters else []
-            self._known[collection] = [name for one in siblings[:1] for name in one]
-        return self._known[collection]
+    def _fields_of(self, collection: str) -> list[str]:
+        """Return the fields of the real records of a collection, if filters need them."""
+        if collection not in self._sibling_fields:
+            siblings = self._memory.siblings(collection) if self._query.filters else []
+            self._sibling_fields[collection] = list(siblings[0]) if siblings else []
+        return self._sibling_fields[collection]
 
-    def _is_found(self, one: Shadow) -> bool:
-        """By the words of a search, below its collection or in a list of that name."""
-        is_below = self._path.startswith(one.collection + "/")
-        return bool(self._asked.words) and (is_below or last(one.collection) in self._keys[-1:])
+    def _is_searched(self, shadow: Shadow) -> bool:
+        """Return whether this is a search below the collection, or in a list of its name."""
+        is_below = self._path.startswith(shadow.collection + "/")
+        has_name = last_part(shadow.collection) in self._keys[-1:]
+        return bool(self._query.search_terms) and (is_below or has_name)
 
-    def _is_linked(self, one: Shadow) -> bool:
-        """`/users/3/tickets` has the tickets whose `user_id` is 3."""
+    def _is_linked(self, shadow: Shadow) -> bool:
+        """Return whether the record links to the parent: `/users/3/tickets` has the tickets whose
+        `user_id` is 3."""
         above = parent(self._path)
-        if last(self._path) != last(one.collection) or not is_id(last(above)) or not one.record:
+        parent_id, record = last_part(above), shadow.record
+        if last_part(self._path) != last_part(shadow.collection) or not is_id(parent_id):
             return False
-        word = singular(last(parent(above)))
-        names = (f"{word}_id", f"{word}Id", word)
-        return any(last(above).lower() in texts(one.record[name]) for name in names
-                   if name in one.record)  # fmt: skip
+        noun = singular(last_part(parent(above)))
+        return record is not None and any(
+            parent_id.lower() in query_texts(record[name])
+            for name in (f"{noun}_id", f"{noun}Id", noun)
+            if name in record
+        )
 
-    def _ends(self, value: Any, count: int) -> tuple[bool, bool]:
-        return self._asked.is_first, is_last(self._asked, value, count, self._link)
+    def _sort_order(self, real: list[Any]) -> SortOrder:
+        query = self._query
+        field = sort_field(query, real)
+        if field is not None:
+            return field, bool(query.is_descending)
+        if query.is_descending is not None:
+            return None, query.is_descending
+        order = sort_order(real)
+        if order is not None:
+            return order
+        for page in self._memory.similar_pages(self._path):
+            if page.order is not None:
+                return page.order
+        return None, False
 
-    def _order(self, real: list[Any]) -> Order:
-        """A field and a direction, or no field and whether the newest is the first."""
-        asked = self._asked
-        name = sort_field(asked, real)
-        if name is not None:
-            return name, bool(asked.is_descending)
-        if asked.is_descending is not None:
-            return None, asked.is_descending
-        seen = order_of(real)
-        if seen is not None:
-            return seen
-        known = (page.order for page in self._memory.alike(self._path))
-        return next((one for one in known if one is not None), (None, False))
-
-    def _place(
-        self, items: list[Any], record: Mapping[str, Any], ends: tuple[bool, bool], order: Order
+    def _position(
+        self, items: list[Any], record: Mapping[str, Any], order: SortOrder, is_last: bool
     ) -> int | None:
-        is_first, is_last = ends
-        name, is_descending = order
-        at = place(items, record, name, is_descending) if name else None
-        if at is None:
-            at = 0 if is_descending else len(items)
+        """Return the index at which the record belongs, or None if that is on another page."""
+        is_first = self._query.is_first
+        field, is_descending = order
         if not items:
             is_here = is_first if is_descending else is_last
-        else:
-            is_here = (at > 0 or is_first) and (at < len(items) or is_last)
-        return at if is_here else None
+            return 0 if is_here else None
+        position = insert_position(items, record, field, is_descending) if field else None
+        if position is None:
+            position = 0 if is_descending else len(items)
+        is_here = (position > 0 or is_first) and (position < len(items) or is_last)
+        return position if is_here else None
 
 
-def lone(envelope: Any, keys: Keys) -> Any:
-    """The envelope of a list that has nothing in it, and no further pages."""
-    return without_more(put(envelope, keys, []))
+def empty_list(envelope: Any, keys: Keys) -> Any:
+    """Return the envelope of a list without items and without further pages."""
+    return as_only_page(put_at(envelope, keys, []))
