@@ -18,7 +18,7 @@ import paddock
 from paddock.doors.machine import code, sandbox, volumes, workspace
 from paddock.model import code as executions
 from paddock.model import results
-from paddock.state import snapshots
+from paddock.state.snapshots import store as snapshots
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sdk.md"
 WIDTH = 100

@@ -8,10 +8,10 @@ import pytest
 
 from paddock import InvalidInput, Sandbox
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
-from paddock.journal.verify import verify
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.policy.file import load
-from paddock.run.matching.rows import DivergedBy
+from paddock.run.matching.recorded_step import DivergedBy
 from paddock.run.order import order_of
 from paddock.run.replay.replay import replay
 from paddock.run.report import report_of

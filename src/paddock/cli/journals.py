@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from paddock.cli.commands.runs import REPLAY
 from paddock.cli.output import warn
 from paddock.cli.parser import RUN_HELP
-from paddock.cli.runs import REPLAY
 from paddock.gate.project import project_directory
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
+from paddock.journal.run_directory import is_held
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plain import plain

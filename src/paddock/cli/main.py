@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from paddock.cli.commands import COMMANDS, overview
+from paddock.cli.command_list import COMMANDS, overview
 from paddock.cli.exit_codes import ExitCode
 from paddock.model.errors import (
     CommandNotStarted,
@@ -85,7 +85,7 @@ def _print(text: str) -> int:
 
 def _run(command: str, words: list[str]) -> int:
     try:
-        module = importlib.import_module(f"paddock.cli.{command}")
+        module = importlib.import_module(f"paddock.cli.commands.{command}")
         code: int = module.main(words)
         return code
     except CommandNotStarted as error:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from paddock.cli.commands import COMMANDS
+from paddock.cli.command_list import COMMANDS
 from paddock.cli.exit_codes import ExitCode
 
 RUN_HELP = "an id, the beginning of one, `last` (the newest of this directory), or a path"
@@ -168,5 +168,5 @@ def _sentence(text: str | None) -> str | None:
 
 def parser_of(command: str) -> CommandParser:
     """Return the parser of a command, by the module that has it."""
-    parser: CommandParser = importlib.import_module(f"paddock.cli.{command}").make_parser()
+    parser: CommandParser = importlib.import_module(f"paddock.cli.commands.{command}").make_parser()
     return parser

@@ -22,7 +22,7 @@ from paddock.policy.rules import as_plain
 from paddock.policy.secret_words import secrets_of
 from paddock.policy.words import raise_first
 from paddock.policy.world_words import world_of, world_problems
-from paddock.state.obeyed import Governing
+from paddock.state.tool_config import Governing
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20

@@ -30,7 +30,7 @@ from paddock.policy.network import SecretTerms, Source, plain_network, plain_sec
 from paddock.policy.rules import Terms
 from paddock.policy.world import plain_world
 from paddock.state.home import Home
-from paddock.state.obeyed import (
+from paddock.state.tool_config import (
     MAX_FILES_IN_DIRECTORY,
     Governing,
     existing_directories,

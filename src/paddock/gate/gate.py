@@ -32,14 +32,14 @@ from paddock.gate.executors import (
     said_by,
 )
 from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation
+from paddock.gate.record_writer import Writing
 from paddock.gate.recorded_answers import NoRecordedAnswers, RecordedAnswers, ReplayDiverged
 from paddock.gate.recorded_execution import RecordedExecution
 from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
-from paddock.gate.writing import Writing
 from paddock.journal.errors import BudgetUsedUp, JournalBroken
-from paddock.journal.mask import Masker
 from paddock.journal.plain_values import as_json
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput, OutOfSpace
@@ -48,7 +48,7 @@ from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or made to fail
     from paddock.gate.approvals import Approval, Approvals
-    from paddock.gate.asking import Approver
+    from paddock.gate.approvals.request import Approver
     from paddock.gate.drafts import Drafts
 
 
@@ -326,7 +326,7 @@ class Gate:
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
         """What came of it and who said yes; or the answer that edits it."""
-        from paddock.gate.asking import ask, is_edited
+        from paddock.gate.approvals.request import ask, is_edited
 
         try:
             preview = await self._previewed(crossing)
@@ -347,7 +347,7 @@ class Gate:
         """The approver's own arguments are a new action, decided on like any other. The yes holds
         for what was asked; a rule that had not asked before asks again."""
         from paddock.gate.approvals import asked_by
-        from paddock.gate.unmasking import rewritten
+        from paddock.gate.approvals.masked_values import rewritten
 
         by = answer.answered_by
         try:

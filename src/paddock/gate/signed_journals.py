@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.gate.opening import signing_key
-from paddock.journal.findings import Finding, Report, Status
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.findings import Finding, Report, Status
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import Covered, RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.state.home import Home
 

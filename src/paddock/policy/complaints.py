@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.document import Document, Path
+from paddock.policy.file.document import Document, Path
 from paddock.policy.problems import Problem, spell_path, suggest
 from paddock.policy.schema import SHAPES
 from paddock.policy.synonyms import synonym

@@ -11,12 +11,12 @@ from paddock.model.action import Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
 from paddock.policy import effects, expressions
-from paddock.policy.beside import beside_of
-from paddock.policy.document import Document, Path
+from paddock.policy.background import beside_of
 from paddock.policy.fault_schema import Faults
 from paddock.policy.fault_words import FaultReader
 from paddock.policy.faults import FaultTerms
 from paddock.policy.fields import FIELDS
+from paddock.policy.file.document import Document, Path
 from paddock.policy.match_schema import UnlessShape
 from paddock.policy.network import NetworkTerms, SecretTerms
 from paddock.policy.network_schema import NetworkShape

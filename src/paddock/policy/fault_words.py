@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from paddock.model.action import Kind
-from paddock.policy.document import Path
 from paddock.policy.fault_schema import FaultEntryShape
 from paddock.policy.fault_sets import FAULT_SETS
 from paddock.policy.faults import FITS, INSTEAD, OF_STATUS, SPOILING, FaultTerms, Strikes
 from paddock.policy.fields import FIELDS
+from paddock.policy.file.document import Path
 from paddock.policy.globs import any_of
 from paddock.policy.match_schema import FaultMatchShape, UnlessShape
 from paddock.policy.problems import suggest

@@ -29,7 +29,7 @@ from paddock.policy.problems import suggest
 from paddock.policy.record_words import budget_of
 from paddock.policy.secret_words import MAX_SECRETS
 from paddock.policy.shape import Shape
-from paddock.policy.world_words import SERVICES
+from paddock.policy.world_words import SERVICE_PATTERN, SERVICES
 
 MAX_RULES = 2000
 MAX_TOOLS = 2000
@@ -144,13 +144,16 @@ def _world(value: Any) -> dict[str, Any]:
     raise InvalidInput("not a mapping of hosts to services", hint="write host: service")
 
 
+_SERVICE = {
+    "anyOf": [{"enum": list(SERVICES)}, {"type": "string", "pattern": f"^{SERVICE_PATTERN}$"}]
+}
 _STAND_IN = {
     "anyOf": [
-        {"enum": list(SERVICES)},
+        _SERVICE,
         {
             "type": "object",
             "required": ["service"],
-            "properties": {"service": {"enum": list(SERVICES)}},
+            "properties": {"service": _SERVICE},
         },
     ]
 }

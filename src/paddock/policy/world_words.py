@@ -15,13 +15,17 @@ from paddock.policy.problems import suggest
 from paddock.policy.words import MAX_ENTRIES, Complaint, known_keys, raise_first, text_of, within
 from paddock.policy.world import DRAFT, RequestPattern, StandInTerms, WorldTerms
 
+# The services that come with Paddock. Installed packages may bring more, which only a look at them
+# would tell: any name of the right form is accepted here, and refused when the world is opened.
 SERVICES = ("app", "chat", "command", "draft", "forge", "mail", "model", "openapi", "payments",
             "postgres", "storage", "tickets")  # fmt: skip
+SERVICE_PATTERN = "[a-z][a-z0-9_-]{0,63}"
 SETTINGS = "settings"
 MAX_STAND_INS = 200
 _WEB = (443, 80)
 _PORTS: Mapping[str, tuple[int, ...]] = {"mail": (25, 465, 587, *_WEB), "postgres": (5432,)}
 _STREAMED = frozenset({("mail", 25), ("mail", 465), ("mail", 587), ("mail", 2525)})
+_SERVICE = re.compile(SERVICE_PATTERN)
 _METHOD = re.compile(r"[A-Z]{1,20}|\*")
 _SHAPE = "write a service, as in payments, or {service: payments, seed: data.json}"
 
@@ -72,7 +76,7 @@ def _stand_in(place: str, what: Any) -> StandInTerms:
     if not isinstance(words, Mapping) or "service" not in words:
         raise InvalidInput("says no service", hint=_SHAPE)
     service = words["service"]
-    if service not in SERVICES:
+    if not isinstance(service, str) or not _SERVICE.fullmatch(service):
         shown = str(service)[:60]
         raise InvalidInput(f"service: there is no service {shown!r}", hint=suggest(shown, SERVICES))
     options = {str(key): value for key, value in words.items() if key != "service"}

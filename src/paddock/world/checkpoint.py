@@ -17,8 +17,8 @@ import msgspec
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
+from paddock.world.registry import load_service
 from paddock.world.saved_worlds import SavedService, SavedWorld, open_saved_world
-from paddock.world.service import load
 from paddock.world.store import Store, connect_read_only
 
 
@@ -65,7 +65,7 @@ class WorldCheckpoint(msgspec.Struct, frozen=True):
     ) -> bool:
         place, service = stand_in.place, stand_in.service
         is_needed = self.needed.get(place) == service
-        if not load(service).is_rewindable:
+        if not load_service(service).is_rewindable:
             if is_needed and place in self.used:
                 raise self._unrestorable(place, f"({service}) keeps no past")
             return False

@@ -22,7 +22,8 @@ import msgspec
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.world.changes import DocumentChange
 from paddock.world.context import START, Context
-from paddock.world.service import BUILT_IN, Service, load
+from paddock.world.registry import load_service, service_names
+from paddock.world.service import Service
 from paddock.world.store import Store, connect_read_only
 
 DIRECTORY = "worlds"
@@ -109,10 +110,10 @@ class SavedService(msgspec.Struct, frozen=True):
 
     def _known_service(self) -> Service:
         """Return the service; of one that this version does not have, only its documents."""
-        return self._stand_in() if self.service in BUILT_IN else Service(self.context)
+        return self._stand_in() if self.service in service_names() else Service(self.context)
 
     def _stand_in(self) -> Service:
-        return load(self.service)(self.context)
+        return load_service(self.service)(self.context)
 
 
 class SavedWorld(msgspec.Struct, frozen=True):

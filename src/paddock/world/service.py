@@ -128,31 +128,3 @@ class LocalService(Service, abc.ABC):
 
 class StandInFailed(Exception):
     """A stand-in did not answer as it should. That is its fault, not the agent's."""
-
-
-BUILT_IN: Mapping[str, str] = {
-    "payments": "paddock.world.services.payments:Payments",
-    "mail": "paddock.world.services.mail:Mail",
-    "chat": "paddock.world.services.chat:Chat",
-    "forge": "paddock.world.services.forge:Forge",
-    "tickets": "paddock.world.services.tickets:Tickets",
-    "model": "paddock.world.services.model:Model",
-    "storage": "paddock.world.services.storage:Storage",
-    "openapi": "paddock.world.services.openapi:OpenApi",
-    "postgres": "paddock.world.services.postgres:Postgres",
-    "app": "paddock.world.services.app:App",
-    "command": "paddock.world.services.command:Command",
-    "draft": "paddock.world.services.draft:Draft",
-}
-
-
-def load(name: str) -> type[Service]:
-    """The class of a built-in service. Raises InvalidInput."""
-    import importlib
-
-    where = BUILT_IN.get(name)
-    if where is None:
-        raise InvalidInput(f"there is no service {name!r}; there are {', '.join(sorted(BUILT_IN))}")
-    module, _, attribute = where.partition(":")
-    found: type[Service] = getattr(importlib.import_module(module), attribute)
-    return found

@@ -33,8 +33,9 @@ from paddock.world.asgi import HttpAnswer, WorldRequest, call
 from paddock.world.changes import DocumentChange
 from paddock.world.checkpoint import WorldCheckpoint
 from paddock.world.context import START, Context
+from paddock.world.registry import load_service
 from paddock.world.saved_worlds import LISTING
-from paddock.world.service import ASGIApp, LocalService, Service, load
+from paddock.world.service import ASGIApp, LocalService, Service
 from paddock.world.store import STEP, Store
 
 _MAX_FILE_NAME = 100  # of a store, before the hash that makes it unique
@@ -294,7 +295,7 @@ def _make_stand_in(
 
 def _load_service(terms: StandInTerms) -> type[Service]:
     try:
-        service_class = load(terms.service)
+        service_class = load_service(terms.service)
     except ImportError as error:
         raise HostCannot(
             f"world.{terms.place}: the service {terms.service} needs the package {error.name}",

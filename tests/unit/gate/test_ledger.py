@@ -12,7 +12,7 @@ import pytest
 from paddock.gate.approvals import Approval
 from paddock.gate.ledger import Accounts, Deed, Ledger
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Action, Kind, Outcome
 from paddock.policy.decide import Charge, Policy
 from paddock.policy.file import load
@@ -36,7 +36,7 @@ SPENDER = """
 import asyncio, sys, time
 from pathlib import Path
 from paddock.gate.executors import Done
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Action, Kind
 from unit.gate.gates import make_gate
 

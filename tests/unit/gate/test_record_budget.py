@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Outcome, Receipt
 from unit.gate.gates import REFUNDS, Tool, make_gate, refund
 

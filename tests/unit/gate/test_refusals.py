@@ -11,12 +11,12 @@ import pytest
 from paddock.gate import refusals
 from paddock.gate.executors import Refused
 from paddock.gate.gate import Gate
-from paddock.gate.recorded import recorded_actions
+from paddock.gate.recorded_actions import recorded_actions
 from paddock.gate.refusals import MAX_SINGLE
-from paddock.journal.index import Index
-from paddock.journal.keys import SigningKey
+from paddock.journal.index.index import Index
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from paddock.model.events import RefusedAgain
 from paddock.model.steps import Step

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cases import for_each
 from paddock.model.action import Kind, Stage, Verdict
+from paddock.policy.analysis.lint import check
+from paddock.policy.analysis.review import CODES, Level
 from paddock.policy.fields import FIELDS, OPERATIONS
 from paddock.policy.file import load
-from paddock.policy.lint import check
-from paddock.policy.review import CODES, Level
 from paddock.policy.schema import SHAPES
 from paddock.policy.subject import HTTP_NAMES, NAMES
 from unit.policy.cases import SUPPORT_BOT

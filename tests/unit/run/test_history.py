@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.segments import segment_name
 from paddock.model.errors import IntegrityError
 from paddock.model.events import Alert, FilesRecorded, Marked, ProgramStarted, WorldChanged

@@ -29,7 +29,7 @@ from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, EXHAUSTED, Services
 from paddock.doors.network.streams import connect_action, dns_action
 from paddock.doors.network.upstreams import IDLE_S, Upstreams
-from paddock.fence.container.network import (
+from paddock.fence.container.network.namespace import (
     Attempt,
     DoorSockets,
     original_destination,

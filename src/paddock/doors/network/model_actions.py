@@ -18,7 +18,7 @@ from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paddock.fence.container.ends import is_open
-from paddock.fence.container.stillness import MANY, ONE, settled
+from paddock.fence.processes.connections import is_open
+from paddock.fence.processes.quiescence import MANY, ONE, settled
 
 _NEAR_S = 1.0  # answers further apart are told apart by any agent, on a busy machine too
 # While a run is recorded. Programs that end and threads that take turns need a while to take an

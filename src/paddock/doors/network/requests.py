@@ -38,8 +38,8 @@ from paddock.doors.network.model_wire.reading import Unreadable, load
 from paddock.doors.network.model_wire.wire import Wire, is_model_path
 from paddock.doors.network.signatures import stable_credential
 from paddock.doors.network.stable_digests import STABLE, stable_digest
-from paddock.journal.keyed import Keyed
-from paddock.journal.secret_search import is_oddly_escaped
+from paddock.journal.secrets.search import is_oddly_escaped
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host

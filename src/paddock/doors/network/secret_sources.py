@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from paddock.journal.mask import MIN_SECRET
+from paddock.journal.secrets.mask import MIN_SECRET
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.version import install_command
 from paddock.policy.network import SecretTerms, Source

@@ -15,7 +15,7 @@ import msgspec
 
 from paddock.doors.network.scrub import Scrubber
 from paddock.doors.network.secret_sources import checked, load
-from paddock.journal.secret_search import Needle
+from paddock.journal.secrets.search import Needle
 from paddock.model.errors import InvalidInput, SandboxError
 from paddock.policy.network import SecretTerms
 from paddock.state import revocations

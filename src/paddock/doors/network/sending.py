@@ -27,10 +27,10 @@ from paddock.doors.network.secrets import Revoked, SecretKeeper
 from paddock.doors.network.services import Services
 from paddock.doors.network.shadow_ids import real_ids
 from paddock.doors.network.upstreams import Line, Upstreams
+from paddock.gate.draft_sending import Uncertain
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.executors import Done, said_by
 from paddock.gate.gate import Gate
-from paddock.gate.sending import Uncertain
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from paddock.doors.network.model_wire.wire import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
-from paddock.policy.beside import BesideRule
-from paddock.run.matching.rows import Background, RecordedStep, View
+from paddock.policy.background import BesideRule
+from paddock.run.matching.recorded_step import ActionView, Background, RecordedStep
 
 _KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS)
 _PLACED = {
@@ -50,20 +50,21 @@ class BackgroundSteps:
             if row.background is not None and not row.is_refused_by_door and row.is_answerable:
                 self._left.setdefault(_place(row.kind, row.arguments), deque()).append(row)
 
-    def rule_of(self, view: View) -> str | None:
+    def rule_of(self, view: ActionView) -> str | None:
         """Return the rule that makes a proposed action background traffic; None if none does."""
         return _rule_of(view.kind, view.name, view.parts, self._rules)
 
-    def take(self, view: View) -> Background | None:
-        """What it gets: the answers of its place one after the other, the last one for ever."""
+    def take(self, view: ActionView) -> Background | None:
+        """Return the recorded answer for background traffic: the answers of its endpoint one after
+        the other, then the last one again."""
         rule = self.rule_of(view)
         if rule is None:
             return None
-        place = _place(view.kind, view.parts)
-        left = self._left.get(place)
+        endpoint = _place(view.kind, view.parts)
+        left = self._left.get(endpoint)
         if not left:
-            return Background(rule, self._last.get(place), is_repeat=True)
-        row = self._last[place] = left.popleft()
+            return Background(rule, self._last.get(endpoint), is_repeat=True)
+        row = self._last[endpoint] = left.popleft()
         return Background(rule, row)
 
 
@@ -73,12 +74,12 @@ def _rule_of(
     if not rules or kind not in _KINDS or _is_question(kind, parts):
         return None
     action = Action(kind, name, parts, Effect.WRITE)
-    return next((one.text for one in rules if one.means(action)), None)
+    return next((rule.text for rule in rules if rule.means(action)), None)
 
 
 def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
-    """Whether a request may be one to a model, by its path alone: what an agent asks and is told is
-    what it does, whatever a rule says."""
+    """Return whether a request may go to a model, judged by its path alone. Model calls are what
+    the agent does, so no rule makes them background traffic."""
     if kind is not Kind.HTTP:
         return False
     method, path, host = (str(parts.get(key)) for key in ("method", "path", "host"))
@@ -87,5 +88,5 @@ def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
 
 
 def _place(kind: Kind, parts: Mapping[str, Any]) -> Place:
-    """As it is spelled, and hashable whatever a record says."""
+    """Return the endpoint as it is written, in a hashable form whatever the record contains."""
     return (kind, *(repr(parts.get(key)) for key in _PLACED[kind]))

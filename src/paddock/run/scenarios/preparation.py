@@ -42,8 +42,8 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(
     scenarios: Iterable[Scenario], *, is_offline: bool = False, trust: Trust = NO_TRUST
 ) -> list[Prepared]:
-    """All cases. Raises InvalidInput with what is wrong with any of them, and NotTrusted for a
-    paddock file, as the scenario changes it, that asks of the host what nobody agreed to."""
+    """Prepare all cases. Raises InvalidInput with everything that is wrong with any of them, and
+    NotTrusted for a paddock file that asks of the host what nobody agreed to."""
     cases: list[Prepared] = []
     wrong: list[str] = []
     for scenario in scenarios:
@@ -58,7 +58,7 @@ def prepare(
 
 
 def prepared(case: Case, *, is_offline: bool = False, trust: Trust = NO_TRUST) -> Prepared:
-    """Raises InvalidInput and NotTrusted."""
+    """Prepare one case. Raises InvalidInput and NotTrusted."""
     scenario = case.scenario
     order = _order(scenario, is_offline=is_offline)
     check_trust(order.policy, trust, file=scenario.source)

@@ -31,7 +31,7 @@ _ALERT = re.compile(r"[a-z0-9_.-]{1,100}")
 
 
 def _span(value: Any) -> Span:
-    """A number, or the least and the most."""
+    """Parse a number, or a minimum and a maximum."""
     hint = "write a number, or {min: 1, max: 3}"
     if _is_count(value):
         return Span(value, value)
@@ -50,21 +50,23 @@ def _is_count(value: Any) -> bool:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """One text or several, none of them empty: an empty one is everywhere."""
-    found = value if isinstance(value, list) else [value]
-    if not found or len(found) > MAX_ENTRIES:
+    """Parse one text or several, none of them empty: an empty text is found everywhere."""
+    texts = value if isinstance(value, list) else [value]
+    if not texts or len(texts) > MAX_ENTRIES:
         raise InvalidInput("not a text or a list of texts")
-    for one in found:
-        if not isinstance(one, str) or not one:
-            raise InvalidInput(f"{one!r:.60} is not a text", hint="put it in quotes")
-    return tuple(found)
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise InvalidInput(f"{text!r:.60} is not a text", hint="put it in quotes")
+    return tuple(texts)
 
 
 def _argv(value: Any) -> tuple[str, ...]:
     hint = "write the words of the command, as in [python, agent.py]"
     if not isinstance(value, list) or not value or len(value) > MAX_ENTRIES:
         raise InvalidInput(f"{value!r:.60} is not a list of words", hint=hint)
-    if not value[0] or not all(isinstance(one, str) and "\0" not in one for one in value):
+    if not value[0] or not all(
+        isinstance(argument, str) and "\0" not in argument for argument in value
+    ):
         raise InvalidInput(f"{value!r:.60} is not a list of words", hint=hint)
     return tuple(value)
 
@@ -74,47 +76,47 @@ def _exits(value: Any) -> tuple[int, ...] | None:
         return None
     if value == "nonzero":
         return tuple(range(1, 256))
-    found = value if isinstance(value, list) else [value]
-    if not found or not all(type(one) is int and 0 <= one <= 255 for one in found):
+    codes = value if isinstance(value, list) else [value]
+    if not codes or not all(type(code) is int and 0 <= code <= 255 for code in codes):
         hint = "write 0, [0, 3], nonzero or any"
         raise InvalidInput(f"{value!r:.60} is not an exit status", hint=hint)
-    return tuple(found)
+    return tuple(codes)
 
 
-def _word_of(known: tuple[str, ...], what: str) -> Any:
+def _word_of(choices: tuple[str, ...], what: str) -> Any:
     def words(value: Any) -> tuple[str, ...]:
-        for one in (found := _texts(value)):
-            if one not in known:
-                raise InvalidInput(f"{one!r:.60} is not {what}", hint=suggest(one, known))
-        return found
+        for text in (texts := _texts(value)):
+            if text not in choices:
+                raise InvalidInput(f"{text!r:.60} is not {what}", hint=suggest(text, choices))
+        return texts
 
-    return Annotated[tuple[str, ...], PlainValidator(words), WithJsonSchema(_one_or_many(known))]
+    return Annotated[tuple[str, ...], PlainValidator(words), WithJsonSchema(_one_or_many(choices))]
 
 
-def _one_or_many(known: tuple[str, ...]) -> dict[str, Any]:
-    word = {"enum": list(known)}
+def _one_or_many(choices: tuple[str, ...]) -> dict[str, Any]:
+    word = {"enum": list(choices)}
     return {"anyOf": [word, {"type": "array", "items": word, "minItems": 1}]}
 
 
 def _verdicts(value: Any) -> dict[str, Span]:
     if not isinstance(value, Mapping) or not value:
         raise InvalidInput("not a mapping of verdicts", hint="write {acted_twice: 0}")
-    known = (*VERDICTS, ANY_VERDICT)
-    found: dict[str, Span] = {}
+    choices = (*VERDICTS, ANY_VERDICT)
+    spans: dict[str, Span] = {}
     for name, count in value.items():
         plain = str(name).replace("-", "_")
-        if plain not in known:
-            raise InvalidInput(f"{name!r:.60} is not a verdict", hint=suggest(plain, known))
-        found[plain] = _span(count)
-    return found
+        if plain not in choices:
+            raise InvalidInput(f"{name!r:.60} is not a verdict", hint=suggest(plain, choices))
+        spans[plain] = _span(count)
+    return spans
 
 
 def _alerts(value: Any) -> AlertTerms:
-    """`[]` for none, the names of those that must come and no others, or a count."""
+    """Parse `[]` for none, the exact names that must come, or a count."""
     if isinstance(value, list) and len(value) <= MAX_ENTRIES:
-        for one in value:
-            if not isinstance(one, str) or not _ALERT.fullmatch(one):
-                raise InvalidInput(f"{one!r:.60} is not the name of an alert",
+        for name in value:
+            if not isinstance(name, str) or not _ALERT.fullmatch(name):
+                raise InvalidInput(f"{name!r:.60} is not the name of an alert",
                                    hint="write egress.denied or another")  # fmt: skip
         return AlertTerms(tuple(dict.fromkeys(value)))
     return AlertTerms(count=_span(value))
@@ -168,7 +170,7 @@ class TextShape(Shape):
     equals: str | None = None
 
 
-class FileShape(TextShape):
+class ExpectedFileShape(TextShape):
     """What a file must be at the end."""
 
     exists: bool = True
@@ -210,7 +212,7 @@ class ExpectShape(Shape):
     """What is expected. What is not said is not looked at, but that it ends well."""
 
     exit: Exits = (0,)
-    files: dict[str, FileShape] = Field(default={}, max_length=MAX_ENTRIES)
+    files: dict[str, ExpectedFileShape] = Field(default={}, max_length=MAX_ENTRIES)
     world: Words = Field(default=(), description="CEL over the state of the stand-ins")
     actions: ActionsShape = Field(default_factory=ActionsShape)
     steps: Count | None = None
@@ -269,7 +271,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
     ("files", "*"): SourceShape,
     ("matrix",): MatrixShape,
     ("expect",): ExpectShape,
-    ("expect", "files", "*"): FileShape,
+    ("expect", "files", "*"): ExpectedFileShape,
     ("expect", "actions"): ActionsShape,
     ("expect", "actions", "must", "*"): SoughtShape,
     ("expect", "actions", "must", "*", "unless"): UnlessShape,
@@ -286,7 +288,7 @@ SHAPES: dict[tuple[str, ...], type[Shape]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a scenario, for editors."""
+    """Return the JSON Schema of a scenario, for editors."""
     schema = ScenarioShape.model_json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -134,7 +134,7 @@ def holds_key(content: bytes) -> bool:
         return True
     if any(pattern.search(content) for pattern in _OTHERS):
         return True
-    return any(all(one.search(content) for one in patterns) for patterns in _TOGETHER)
+    return any(all(expression.search(content) for expression in patterns) for patterns in _TOGETHER)
 
 
 def _is_key_begun(encoded: bytes) -> bool:

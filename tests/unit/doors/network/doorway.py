@@ -21,10 +21,10 @@ from paddock.doors.network.arrivals import PROXY
 from paddock.doors.network.custody import Custody
 from paddock.doors.network.door import NetworkDoor, Surroundings
 from paddock.doors.network.secrets import SecretKeeper
-from paddock.fence.container.network import DoorSockets
+from paddock.fence.container.network.namespace import DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
 from paddock.policy.network_words import network_of

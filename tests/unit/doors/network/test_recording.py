@@ -24,11 +24,11 @@ from paddock.doors.network.requests import (
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.conversations import conversation_of, request_of
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.sealing import Sealer
-from paddock.journal.verify import verify
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Kind
 from paddock.model.events import Settled
 from unit.doors.network.doorway import (

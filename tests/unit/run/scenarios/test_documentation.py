@@ -9,14 +9,14 @@ from cases import for_each
 from paddock.policy.match_schema import UnlessShape
 from paddock.run.scenarios.actions import RunAction
 from paddock.run.scenarios.cassettes import WORDS
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.parser import read_scenario
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import AXES
 from paddock.run.scenarios.shape import (
     ActionsShape,
     CostShape,
+    ExpectedFileShape,
     ExpectShape,
-    FileShape,
     ScenarioShape,
     SoughtShape,
 )
@@ -24,7 +24,15 @@ from paddock.run.scenarios.shape import (
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 SCENARIOS = (DOCS / "scenarios.md").read_text()
 PYTEST = (DOCS / "pytest.md").read_text()
-SHAPES = (ScenarioShape, ExpectShape, ActionsShape, CostShape, FileShape, SoughtShape, UnlessShape)
+SHAPES = (
+    ScenarioShape,
+    ExpectShape,
+    ActionsShape,
+    CostShape,
+    ExpectedFileShape,
+    SoughtShape,
+    UnlessShape,
+)
 KEYS = sorted({one.alias or name for shape in SHAPES for name, one in shape.model_fields.items()})
 NAMES = sorted(name for name in vars(RunResult) if not name.startswith("_"))
 OF_ACTIONS = sorted(name for name, one in vars(RunAction).items() if isinstance(one, property))

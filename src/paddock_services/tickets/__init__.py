@@ -1,0 +1,5 @@
+"""A help desk with the shape of Zendesk's Support API."""
+
+from paddock_services.tickets.service import Tickets
+
+__all__ = ["Tickets"]
