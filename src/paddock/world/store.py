@@ -102,6 +102,10 @@ class Store:
         body = self._body(kind, id)
         return None if body is None else json.loads(body)
 
+    def text(self, kind: str, id: str) -> str | None:
+        """Return the document as its canonical JSON text."""
+        return self._body(kind, id)
+
     def has(self, kind: str, id: str) -> bool:
         return self._old(kind, id) is not None
 

@@ -88,7 +88,7 @@ def test_a_stand_in_of_a_package_that_is_missing_says_what_to_install(
     def load(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'starlette'", name="starlette")
 
-    monkeypatch.setattr(module, "load", load)
+    monkeypatch.setattr(module, "load_service", load)
     with pytest.raises(HostCannot, match="needs the package starlette") as told:
         opened(tmp_path, {"a.example": "chat"})
     assert told.value.hint == "pip install 'paddock-sandbox[world]'"
