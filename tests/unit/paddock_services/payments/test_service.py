@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.service import load
+from paddock.world.registry import load_service
 from paddock_services.payments import Payments
 from unit.paddock_services.payments.accounts import Account
 
 
 def test_it_is_the_service_that_the_file_calls_payments() -> None:
-    assert load("payments") is Payments
+    assert load_service("payments") is Payments
     assert Payments.name == "payments"
 
 
