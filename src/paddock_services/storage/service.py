@@ -60,7 +60,7 @@ class Storage(App):
         except ImportError:
             hint = install_command("world")
             raise InvalidInput("storage needs moto, which is not installed", hint=hint) from None
-        self.kept()
+        self.program()
 
     def read_seed(self, words: Any) -> Seed:
         """Buckets, written out or in a file of JSON; they are no lists of documents."""

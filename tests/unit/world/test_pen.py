@@ -23,7 +23,7 @@ from conformance.waiting import eventually
 from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
 from paddock.world.pen.launch import PenLimits, PenProgram, run_once
-from paddock.world.pen.mounts import PenMounts, arguments
+from paddock.world.pen.mounts import PenMounts, bwrap_arguments
 from paddock.world.pen.pen import Pen
 from paddock.world.service import StandInFailed
 
@@ -46,13 +46,13 @@ def run(kept: PenProgram) -> Callable[[str], str]:
 
     def say(code: str) -> str:
         words = ("python3", "-c", textwrap.dedent(code))
-        return run_once(replace(kept, words=words), timeout_s=30).said.strip()
+        return run_once(replace(kept, argv=words), timeout_s=30).output.strip()
 
     return say
 
 
 def server(kept: PenProgram, code: str, port: int | None = 9000, **more: object) -> PenProgram:
-    return replace(kept, words=("python3", "-c", textwrap.dedent(code)), port=port, **more)
+    return replace(kept, argv=("python3", "-c", textwrap.dedent(code)), port=port, **more)
 
 
 LISTEN = """
@@ -228,7 +228,7 @@ def test_the_state_of_paddock_is_not_shown(
 
 def test_a_project_that_is_the_whole_root_is_refused(kept: PenProgram) -> None:
     with pytest.raises(InvalidInput, match="root directory"):
-        run_once(replace(kept, walls=replace(kept.walls, project=Path("/"))))
+        run_once(replace(kept, mounts=replace(kept.mounts, project=Path("/"))))
 
 
 def test_nothing_of_the_environment_comes_along(
@@ -248,14 +248,14 @@ def test_other_processes_of_the_host_are_not_seen(run: Callable[[str], str]) -> 
 def test_memory_beyond_the_limit_is_not_given(kept: PenProgram) -> None:
     words = ("python3", "-c", "x = bytearray(512 << 20)")
     limits = PenLimits(memory_bytes=128 << 20)
-    done = run_once(replace(kept, words=words, limits=limits))
+    done = run_once(replace(kept, argv=words, limits=limits))
     assert done.code != 0
-    assert "MemoryError" in done.said
+    assert "MemoryError" in done.output
 
 
 def test_a_program_that_does_not_end_is_ended(kept: PenProgram) -> None:
     with pytest.raises(StandInFailed, match="did not end within"):
-        run_once(replace(kept, words=("sleep", "1000")), timeout_s=1)
+        run_once(replace(kept, argv=("sleep", "1000")), timeout_s=1)
 
 
 async def call(pen: Pen, word: bytes = b"") -> bytes:
@@ -354,7 +354,7 @@ def test_one_that_is_never_ready_is_given_up(kept: PenProgram, tmp_path: Path) -
 
 def test_a_program_that_is_not_there_is_named(kept: PenProgram, tmp_path: Path) -> None:
     async def main() -> None:
-        missing = replace(kept, words=("no-such-program",), port=9000)
+        missing = replace(kept, argv=("no-such-program",), port=9000)
         async with penned(missing, tmp_path / "pen") as pen:
             with pytest.raises(StandInFailed, match="cannot start no-such-program"):
                 await pen.connect()
@@ -368,7 +368,7 @@ def test_what_a_process_says_is_kept_up_to_a_limit(kept: PenProgram, tmp_path: P
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            assert pen.said().rstrip().endswith("line 39999")
+            assert pen.output().rstrip().endswith("line 39999")
             assert (tmp_path / "pen" / "said.log").stat().st_size <= 256 << 10
 
     asyncio.run(main())
@@ -382,7 +382,7 @@ def test_a_pen_that_is_held_still_does_nothing(kept: PenProgram, tmp_path: Path)
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            async with pen.held_still():
+            async with pen.frozen():
                 before = (tmp_path / "own" / "n").stat().st_mtime_ns
                 await asyncio.sleep(0.2)
                 assert (tmp_path / "own" / "n").stat().st_mtime_ns == before
@@ -457,7 +457,7 @@ def test_a_program_cannot_take_sockets_from_its_warden(kept: PenProgram, tmp_pat
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            assert pen.said() == "found []\n"
+            assert pen.output() == "found []\n"
 
     asyncio.run(main())
 
@@ -486,8 +486,8 @@ def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside
             shutil.copy(real, venv / "bin" / "python")
         python = find(venv / "bin" / "python")
         code = f"import own_module, os; print(os.listdir({str(bin_)!r}))"
-        asked = replace(kept, words=(str(python.path), "-c", code), python=python)
-        assert run_once(asked, timeout_s=30).said == "of the environment\n['python3']\n", name
+        asked = replace(kept, argv=(str(python.path), "-c", code), python=python)
+        assert run_once(asked, timeout_s=30).output == "of the environment\n['python3']\n", name
 
 
 def test_what_serves_in_a_pen_needs_the_standard_library_alone() -> None:
@@ -521,5 +521,5 @@ def test_many_dot_files_leave_the_state_of_paddock_hidden(
         (home / f".{number}").touch()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PADDOCK_HOME", str(state))
-    words = arguments(PenMounts(own=tmp_path / "own", project=project), "bwrap", {}, 3)
+    words = bwrap_arguments(PenMounts(own=tmp_path / "own", project=project), "bwrap", {}, 3)
     assert words[words.index(str(state)) - 1] == "--tmpfs"
