@@ -24,7 +24,7 @@ from paddock.policy.network import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
-    from paddock.world.changes import Change
+    from paddock.world.changes import DocumentChange
     from paddock.world.world import World
 
 CODE_TIMEOUT_S = 300.0
@@ -130,7 +130,7 @@ class BoxCalls:
         """Returns a digest that is the same for the same state of all stand-ins."""
         return await offload(self._world.digest)
 
-    async def world_changes(self) -> dict[str, list[Change]]:
+    async def world_changes(self) -> dict[str, list[DocumentChange]]:
         """Lists what is otherwise than at the beginning, by stand-in."""
         return {one.name: await offload(one.changes) for one in self._world}
 

@@ -1,4 +1,4 @@
-"""The system calls that a process in a pen has no use for. Most of all: no socket leads out."""
+"""The seccomp filter of a pen. Above all, no socket leads out."""
 
 from __future__ import annotations
 
@@ -28,25 +28,28 @@ _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 
 @cache
 def program(*, is_unix_allowed: bool = False) -> bytes:
-    """The BPF program. A network namespace holds internet sockets, but not Unix sockets by path
-    (a read-only mount does not stop them either) and not those of a hypervisor: refused."""
+    """Return the BPF program.
+
+    A network namespace confines internet sockets, but neither Unix sockets by path, which a
+    read-only mount does not stop either, nor those of a hypervisor. So the filter refuses these.
+    """
     library = load_library()
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(_ALLOW)))
     try:
         for refusal in REFUSALS:
             for call in refusal.calls:
                 _refuse(library, context, call, refusal.code)
-        for one in HOST_WIDE + HOST_WIDE_MEMORY:
-            _refuse(library, context, one.call, one.code, *one.conditions())
+        for rule in HOST_WIDE + HOST_WIDE_MEMORY:
+            _refuse(library, context, rule.call, rule.code, *rule.conditions())
         _refuse_flags(library, context)
         _refuse_families(library, context, {_UNIX} if is_unix_allowed else set())
-        return _exported(library, context)
+        return _export(library, context)
     finally:
         library.seccomp_release(context)
 
 
 def _refuse_flags(library: ctypes.CDLL, context: ctypes.c_void_p) -> None:
-    """New namespaces, and files that would run as their owner on the host."""
+    """Refuse new namespaces, and set-id files, which would run as their owner on the host."""
     for bit in (1 << n for n in range(32) if _NEW_NAMESPACES >> n & 1):
         _refuse(library, context, "clone", errno.EPERM, Condition(0, _MASKED_EQ, bit, bit))
     for bit in (0o4000, 0o2000):
@@ -55,8 +58,8 @@ def _refuse_flags(library: ctypes.CDLL, context: ctypes.c_void_p) -> None:
             _refuse(library, context, call, errno.EPERM, flag)
 
 
-def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, more: set[int]) -> None:
-    allowed = {_INET, _INET6, _NETLINK} | more
+def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, extra: set[int]) -> None:
+    allowed = {_INET, _INET6, _NETLINK} | extra
     for family in range(max(allowed)):
         if family not in allowed:
             _refuse(library, context, "socket", errno.EAFNOSUPPORT, Condition(0, _EQ, family, 0))
@@ -67,21 +70,21 @@ def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, more: set[i
 
 
 def _refuse(
-    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *when: Condition
+    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *conditions: Condition
 ) -> None:
     number = library.seccomp_syscall_resolve_name(call.encode())
     if number < 0:
         number = NUMBERS.get(call, -1)
     if number < 0:
         return  # this architecture never had the call
-    conditions = (Condition * len(when))(*when)
+    array = (Condition * len(conditions))(*conditions)
     action = ctypes.c_uint32(_ERRNO | code)
-    failed = library.seccomp_rule_add_array(context, action, number, len(when), conditions)
+    failed = library.seccomp_rule_add_array(context, action, number, len(conditions), array)
     if failed:
         raise HostCannot(f"libseccomp refused the rule for {call}: {os.strerror(-failed)}")
 
 
-def _exported(library: ctypes.CDLL, context: ctypes.c_void_p) -> bytes:
+def _export(library: ctypes.CDLL, context: ctypes.c_void_p) -> bytes:
     with tempfile.TemporaryFile() as file:
         failed = library.seccomp_export_bpf(context, file.fileno())
         if failed:

@@ -1,7 +1,7 @@
-"""Runs in a pen: loads somebody's application and serves it to the callers that come in.
+"""The program in the pen of the service `app`: it loads somebody's ASGI application and serves it.
 
-Any Python that has uvicorn can run it; of Paddock it uses only the world's own few words, and those
-need the standard library alone.
+Any Python that has uvicorn can run it. Of Paddock it imports only modules of the world that need
+nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from paddock.world.store import STEP, Store
 
 STEP_HEADER = b"x-paddock-step"
 FAILED_HEADER = b"x-paddock-failed"
-_MAX_HELD = 64  # messages of an answer that says 500
-_MAX_SENTENCE = 2000
+_MAX_HELD = 64  # messages of an answer with status 500
+_MAX_MESSAGE = 2000
 
 
-class Failed(Exception):
-    """What is wrong with an application, in a sentence."""
+class AppError(Exception):
+    """An application that cannot be served, with the reason."""
 
 
 def main() -> None:
@@ -37,14 +37,14 @@ def main() -> None:
         context = context_of(plan)
         if plan["project"]:
             sys.path.insert(0, plan["project"])
-        found = load(plan["app"])
+        target = load(plan["app"])
         if plan.get("ask"):
-            report.write(json.dumps(ask(found, context, plan["ask"])).encode())
+            report.write(json.dumps(ask(target, context, plan["ask"])).encode())
         else:
             listener = socket.socket(fileno=int(os.environ["PADDOCK_LISTENER"]))
-            asyncio.run(serve(wrapped(application(found, context), context), listener, report))
-    except Failed as error:
-        report.write(" ".join(str(error).split())[:_MAX_SENTENCE].encode())
+            asyncio.run(serve(wrap(application(target, context), context), listener, report))
+    except AppError as error:
+        report.write(" ".join(str(error).split())[:_MAX_MESSAGE].encode())
         sys.exit(1)
 
 
@@ -63,63 +63,64 @@ def context_of(plan: dict[str, Any]) -> Context:
 
 
 def load(name: str) -> Any:
-    """What `module:attribute` names."""
+    """Return the object that `module:attribute` names."""
     module, _, attribute = name.partition(":")
     try:
-        found = importlib.import_module(module)
+        target = importlib.import_module(module)
     except BaseException as error:
-        raise Failed(f"cannot import {module}: {type(error).__name__}: {error}") from error
+        raise AppError(f"cannot import {module}: {type(error).__name__}: {error}") from error
     for part in attribute.split("."):
         try:
-            found = getattr(found, part)
+            target = getattr(target, part)
         except AttributeError:
-            raise Failed(f"{module} has no {attribute}") from None
-    return found
+            raise AppError(f"{module} has no {attribute}") from None
+    return target
 
 
-def application(found: Any, context: Context) -> ASGIApp:
-    """An ASGI application, out of one, of a Service, or of a callable that makes either."""
+def application(target: Any, context: Context) -> ASGIApp:
+    """Return the ASGI application of a target: an application, a Service, or a callable that makes
+    either."""
     try:
-        made = service_of(found, context)
+        made = service_of(target, context)
         if made is not None:
             return made.app()
-        made = found(context) if _takes_context(found) else found
+        made = target(context) if _takes_context(target) else target
         if isinstance(made, Service):
             return made.app()
     except Exception as error:
-        raise Failed(f"it could not be made: {type(error).__name__}: {error}") from error
+        raise AppError(f"it could not be made: {type(error).__name__}: {error}") from error
     if not callable(made):
-        raise Failed(f"a {type(made).__name__} is no ASGI application")
+        raise AppError(f"a {type(made).__name__} is no ASGI application")
     app: ASGIApp = made
     return app
 
 
-def service_of(found: Any, context: Context) -> Service | None:
-    is_service = isinstance(found, type) and issubclass(found, Service)
-    return found(context) if is_service else None
+def service_of(target: Any, context: Context) -> Service | None:
+    is_service = isinstance(target, type) and issubclass(target, Service)
+    return target(context) if is_service else None
 
 
-def ask(found: Any, context: Context, what: dict[str, Any]) -> Any:
-    """What is asked of a Service while it does not serve."""
-    service = service_of(found, context)
-    if service is None and what["what"] == "invariants":
-        return None  # it has none, and need not be asked again
+def ask(target: Any, context: Context, question: str) -> Any:
+    """Call `seed` or `invariants` of a Service that is not being served."""
+    service = service_of(target, context)
+    if service is None and question == "invariants":
+        return None  # a plain application has none
     service = service or Service(context)
     try:
-        if what["what"] == "seed":
+        if question == "seed":
             data: Seed = json.load(sys.stdin)
             with context.store.transaction():
                 service.seed(data)
             return None
-        if what["what"] == "invariants":
-            return [str(one) for one in service.invariants()]
+        if question == "invariants":
+            return [str(message) for message in service.invariants()]
     except Exception as error:
-        raise Failed(f"its {what['what']} failed: {type(error).__name__}: {error}") from error
-    raise Failed(f"{what['what']!r} cannot be asked")
+        raise AppError(f"its {question} failed: {type(error).__name__}: {error}") from error
+    raise AppError(f"{question!r} cannot be asked")
 
 
-def wrapped(app: ASGIApp, context: Context) -> ASGIApp:
-    """Hands over the context and the step, and keeps the step's header to itself."""
+def wrap(app: ASGIApp, context: Context) -> ASGIApp:
+    """Give the application its context and the current step, and remove the step's header."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["paddock"] = context
@@ -133,16 +134,19 @@ def wrapped(app: ASGIApp, context: Context) -> ASGIApp:
             scope["scheme"] = "wss" if scope["type"] == "websocket" else "https"
         STEP.set(int(steps[0]) if steps and steps[0].isdigit() else None)
         if scope["type"] == "http":
-            await _watched(app, scope, receive, send)
+            await _report_failure(app, scope, receive, send)
         else:
             await app(scope, receive, send)
 
     return call
 
 
-async def _watched(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that raises says so, in a header that goes no further than the door.
-    Frameworks answer 500 first and raise then, so such an answer waits until it is known."""
+async def _report_failure(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run the application, and report an exception in a header, which the network door removes.
+
+    Frameworks send an answer with status 500 first and raise then. So such an answer is held back
+    until the application has returned.
+    """
     held: list[Any] = []
     has_begun = False
 
@@ -155,33 +159,33 @@ async def _watched(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> 
                 return
             pending, held[:] = list(held), []
             has_begun = True
-            for one in pending:
-                await send(one)
+            for each in pending:
+                await send(each)
             return
         has_begun = True
         await send(message)
 
-    why = None
+    reason = None
     try:
         await app(scope, receive, holding)
     except Exception as error:
-        why = " ".join(f"it raised {type(error).__name__}: {error}".split())[:_MAX_SENTENCE]
+        reason = " ".join(f"it raised {type(error).__name__}: {error}".split())[:_MAX_MESSAGE]
         if has_begun:
             raise
-    if why is not None:
-        marks = [(FAILED_HEADER, why.encode("ascii", "replace"))]
-        await send({"type": "http.response.start", "status": 500, "headers": marks})
+    if reason is not None:
+        headers = [(FAILED_HEADER, reason.encode("ascii", "replace"))]
+        await send({"type": "http.response.start", "status": 500, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return
-    for one in held:
-        await send(one)
+    for message in held:
+        await send(message)
 
 
 async def serve(app: ASGIApp, listener: socket.socket, report: Any) -> None:
     try:
         import uvicorn
     except ImportError:
-        raise Failed(f"uvicorn is not installed for {sys.executable}") from None
+        raise AppError(f"uvicorn is not installed for {sys.executable}") from None
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -196,21 +200,20 @@ async def serve(app: ASGIApp, listener: socket.socket, report: Any) -> None:
     server = Server(config)
     await server.serve(sockets=[listener])
     if not server.started:
-        raise Failed("its own start-up failed")
+        raise AppError("its own start-up failed")
 
 
-def _takes_context(found: Any) -> bool:
-    """One argument means a context, three mean a request."""
+def _takes_context(target: Any) -> bool:
+    """Return whether a callable takes one argument, a context, and not a request's three."""
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(target).parameters.values()
     except (TypeError, ValueError):
         return False
-    needed = [
-        one
-        for one in parameters
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(needed) == 1
+    required = 0
+    for each in parameters:
+        is_positional = each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        required += is_positional and each.default is each.empty
+    return required == 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Patterns of schemas: matched in linear time, and texts that they match."""
+"""Regular expressions of schemas: matching in linear time, and making texts that match."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import string
 from typing import Any
 
 MAX_PATTERN = 2_000
-MAX_TEXT = 100_000  # that a pattern is tried on
-_MAX_MADE = 2_000  # characters of a text that is made
+MAX_TEXT = 100_000  # longer texts do not match
+_MAX_EXAMPLE = 2_000  # characters
 _LETTERS = string.ascii_letters + string.digits + string.punctuation + " "
 
 
 @functools.lru_cache(maxsize=4096)
 def _matcher(pattern: str) -> Any:
-    """None for a pattern that cannot be matched in linear time: look-around, back-references."""
+    """Return a matcher, or None for a pattern that cannot be matched in linear time, because it has
+    look-around or back-references."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     if len(pattern) > MAX_PATTERN:
         return None
     try:
-        # Rust's engine does not backtrack: an agent chooses the text, and `re` could hang on it.
+        # An agent chooses the text, and `re` could hang on it. Rust's engine does not backtrack.
         schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
         return SchemaValidator(schema)
     except SchemaError:
@@ -29,7 +30,7 @@ def _matcher(pattern: str) -> Any:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether it is found in the text. What cannot be tried safely counts as found."""
+    """Return whether the text has a match. A pattern that cannot be tried safely always matches."""
     matcher = _matcher(pattern)
     if matcher is None:
         return True
@@ -37,23 +38,23 @@ def matches(pattern: str, text: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def example_of(pattern: str, turn: int = 0) -> str | None:
-    """A text that the pattern matches, another one for each turn. None if none was found."""
+def example_of(pattern: str, variant: int = 0) -> str | None:
+    """Return a text that matches, another one for each variant, or None if none was found."""
     if len(pattern) > MAX_PATTERN:
         return None
     try:
         parsed = importlib.import_module("re._parser").parse(pattern)
-        text = _Maker(turn).sequence(parsed)
-    except Exception:  # a pattern of another dialect: there is no example then
+        text = _ExampleMaker(variant).sequence(parsed)
+    except Exception:  # a pattern of another dialect
         return None
-    return text if len(text) < _MAX_MADE and matches(pattern, text) else None
+    return text if len(text) < _MAX_EXAMPLE and matches(pattern, text) else None
 
 
-class _Maker:
-    """Walks a parsed pattern. The turn is spent, digit by digit, on the choices that come."""
+class _ExampleMaker:
+    """Walks a parsed pattern. The variant is spent, digit by digit, on the choices in it."""
 
-    def __init__(self, turn: int) -> None:
-        self._turn = turn
+    def __init__(self, variant: int) -> None:
+        self._variant = variant
         self._length = 0
 
     def sequence(self, parsed: Any) -> str:
@@ -61,7 +62,7 @@ class _Maker:
 
     def _part(self, code: str, value: Any) -> str:
         self._length += 1
-        if self._length > _MAX_MADE:
+        if self._length > _MAX_EXAMPLE:
             raise ValueError("too long")
         if code == "LITERAL":
             return chr(value)
@@ -76,27 +77,31 @@ class _Maker:
         if code == "SUBPATTERN":
             return self.sequence(value[3])
         if code in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            least, most, part = value
-            return "".join(self.sequence(part) for _ in range(_times(least, int(most))))
+            minimum, maximum, part = value
+            count = _repetitions(minimum, int(maximum))
+            return "".join(self.sequence(part) for _ in range(count))
         if code == "AT":
             return ""
         raise ValueError(code)
 
     def _pick(self, letters: list[str]) -> str:
-        self._turn, at = divmod(self._turn, len(letters))
-        return letters[at]
+        self._variant, index = divmod(self._variant, len(letters))
+        return letters[index]
 
 
-def _times(least: int, most: int) -> int:
-    return max(least, min(most, 8)) if most > 8 or least == 0 else least
+def _repetitions(minimum: int, maximum: int) -> int:
+    if maximum > 8 or minimum == 0:
+        return max(minimum, min(maximum, 8))
+    return minimum
 
 
 def _members(parts: Any) -> list[str]:
     codes = [(str(code), value) for code, value in parts]
     if codes and codes[0][0] == "NEGATE":
-        return [letter for letter in _LETTERS if not any(_is_in(letter, *one) for one in codes[1:])]
-    found = [letter for letter in _LETTERS if any(_is_in(letter, *one) for one in codes)]
-    return found or [chr(value) for code, value in codes if code == "LITERAL"]
+        excluded = codes[1:]
+        return [c for c in _LETTERS if not any(_is_in(c, *code) for code in excluded)]
+    letters = [letter for letter in _LETTERS if any(_is_in(letter, *code) for code in codes)]
+    return letters or [chr(value) for code, value in codes if code == "LITERAL"]
 
 
 def _is_in(letter: str, code: str, value: Any) -> bool:

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from msgspec.structs import replace
 
 from paddock.world.fidelity.exchanges import Exchange
-from paddock.world.overlay.bodies import is_form, is_json, loaded, media_of
+from paddock.world.overlay.bodies import is_form, is_json, media_type, parse_json
 from paddock.world.overlay.ids import ID_FIELDS
-from paddock.world.overlay.paths import canonical, is_id, parts_of, singular
+from paddock.world.overlay.paths import canonical, is_id, singular, split_path
 from paddock.world.overlay.shapes import LISTS
 
 _MAX_NAMES = 100_000
@@ -22,7 +22,7 @@ _MAX_DEPTH = 20
 _FOREIGN = re.compile(r"(.+?)(?:_id|_ids|_uuid|_sid|Id|ID|Ids)")
 
 
-class Names:
+class IdMap:
     """What the recorded ids are called in the stand-in. Numbers are kept apart by kind: ticket 7
     is not user 7."""
 
@@ -31,7 +31,7 @@ class Names:
 
     def learn(self, path: str, recorded: Any, given: Any) -> None:
         """From two answers to the same request: ids that stand at the same place."""
-        words = [part for part in parts_of(canonical(path)) if not is_id(part)]
+        words = [part for part in split_path(canonical(path)) if not is_id(part)]
         self._learn(singular(words[-1]) if words else "", recorded, given, 0)
 
     def renamed(self, exchange: Exchange) -> Exchange:
@@ -86,10 +86,10 @@ class Names:
     def _in_body(self, exchange: Exchange) -> bytes:
         if is_form(exchange.headers):
             return self._in_query(exchange.body.decode("utf-8", "replace")).encode()
-        if not exchange.body or not is_json(media_of(exchange.headers)):
+        if not exchange.body or not is_json(media_type(exchange.headers)):
             return exchange.body
         try:
-            return json.dumps(self._in_value("", "", loaded(exchange.body))).encode()
+            return json.dumps(self._in_value("", "", parse_json(exchange.body))).encode()
         except (ValueError, RecursionError):
             return exchange.body
 

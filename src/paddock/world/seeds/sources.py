@@ -33,7 +33,7 @@ def load_seed(words: Any, context: Context, project: Path, *, takes_sql: bool = 
         else:
             _take(part, intake, Place(project, takes_sql), where)
     if recipes:
-        from paddock.world.seeds.generating import generate  # Faker takes a while to load
+        from paddock.world.seeds.generator import generate  # Faker takes a while to load
 
         generate(recipes, intake, context)
     return intake.data

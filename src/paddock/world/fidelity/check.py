@@ -16,11 +16,17 @@ from msgspec.structs import replace
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import TIMEOUT_S, HttpAnswer, WorldRequest, call
 from paddock.world.context import Context
-from paddock.world.fidelity.compare import Comparison, Difference, Said, What, compare
+from paddock.world.fidelity.answer_shape import AnswerShape
+from paddock.world.fidelity.compare import (
+    AnswerComparison,
+    AnswerDifference,
+    ComparedAnswer,
+    DifferenceKind,
+    compare,
+)
 from paddock.world.fidelity.exchanges import Exchange, value_of
-from paddock.world.fidelity.names import Names
-from paddock.world.fidelity.report import Endpoint, Fidelity
-from paddock.world.fidelity.shape import Shape
+from paddock.world.fidelity.id_map import IdMap
+from paddock.world.fidelity.report import EndpointScore, Fidelity
 from paddock.world.overlay.bodies import MAX_JSON
 from paddock.world.registry import load_service
 from paddock.world.service import ASGIApp, LocalService, Service, StandInFailed
@@ -33,7 +39,7 @@ _ANYBODY = (b"authorization", b"Bearer sk_test_paddock")
 _WITHOUT = (401, 403)
 
 
-class Subject(msgspec.Struct, frozen=True):
+class CheckedStandIn(msgspec.Struct, frozen=True):
     """The stand-in that is looked at."""
 
     service: str
@@ -43,19 +49,19 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 async def check(
-    subject: Subject, exchanges: Sequence[Exchange], against: str, directory: Path
+    subject: CheckedStandIn, exchanges: Sequence[Exchange], against: str, directory: Path
 ) -> Fidelity:
     """The directory is for the stand-in's own files. Raises InvalidInput."""
     if not exchanges:
         raise InvalidInput("there is nothing to compare with")
     usual = _usual(exchanges)
-    compared: dict[str, list[Comparison]] = defaultdict(list)
+    compared: dict[str, list[AnswerComparison]] = defaultdict(list)
     async with _standing(subject, exchanges[0].host, directory) as ask:
-        names = Names()
+        names = IdMap()
         for one in exchanges:
             found = await _compared(one, ask, names, usual[_kind(one)], subject)
             compared[one.endpoint].append(found)
-    endpoints = tuple(Endpoint.of(name, found) for name, found in compared.items())
+    endpoints = tuple(EndpointScore.of(name, found) for name, found in compared.items())
     return Fidelity(subject.service, against, endpoints)
 
 
@@ -80,7 +86,7 @@ class _Asked:
 
 
 @contextlib.asynccontextmanager
-async def _standing(subject: Subject, host: str, directory: Path) -> AsyncIterator[_Asked]:
+async def _standing(subject: CheckedStandIn, host: str, directory: Path) -> AsyncIterator[_Asked]:
     if subject.service == "draft":
         raise InvalidInput("a draft reads from the real host: there is nothing to compare")
     kind = load_service(subject.service)
@@ -101,23 +107,25 @@ async def _standing(subject: Subject, host: str, directory: Path) -> AsyncIterat
 
 
 async def _compared(
-    one: Exchange, ask: _Asked, names: Names, usual: Shape, subject: Subject
-) -> Comparison:
+    one: Exchange, ask: _Asked, names: IdMap, usual: AnswerShape, subject: CheckedStandIn
+) -> AnswerComparison:
     try:
         given = await ask(_request(names.renamed(one), subject))
     except (StandInFailed, OSError, http.client.HTTPException) as error:
-        failed = Comparison({"status": 0.0})
-        failed.differences.append(Difference(What.STATUS, f"the stand-in failed: {error}"))
+        failed = AnswerComparison({"status": 0.0})
+        failed.differences.append(
+            AnswerDifference(DifferenceKind.STATUS, f"the stand-in failed: {error}")
+        )
         return failed
     body = given.body if isinstance(given.body, bytes) else b""
-    real = Said(one.status, one.answer_headers, value_of(one.answer_headers, one.answer))
-    said = Said(given.status, given.headers, value_of(given.headers, body))
+    real = ComparedAnswer(one.status, one.answer_headers, value_of(one.answer_headers, one.answer))
+    said = ComparedAnswer(given.status, given.headers, value_of(given.headers, body))
     if real.status // 100 == said.status // 100:
         names.learn(one.path, real.value, said.value)
     return compare(real, said, usual, names)
 
 
-def _request(one: Exchange, subject: Subject) -> WorldRequest:
+def _request(one: Exchange, subject: CheckedStandIn) -> WorldRequest:
     named = {name for name, _ in subject.headers}
     kept = [(n, v) for n, v in one.headers if n not in _NOT_SENT and n not in named]
     kept += subject.headers
@@ -126,13 +134,13 @@ def _request(one: Exchange, subject: Subject) -> WorldRequest:
     return WorldRequest(one.method, one.path, one.query, kept, one.body, host=one.host)
 
 
-def _usual(exchanges: Sequence[Exchange]) -> dict[tuple[str, int], Shape]:
+def _usual(exchanges: Sequence[Exchange]) -> dict[tuple[str, int], AnswerShape]:
     """The shape of each kind of answer, from all of them."""
     values: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for one in exchanges:
         found = value_of(one.answer_headers, one.answer)
         values[_kind(one)] += [] if found is None else [found]
-    return {kind: Shape.of(found) for kind, found in values.items()}
+    return {kind: AnswerShape.of(found) for kind, found in values.items()}
 
 
 def _kind(one: Exchange) -> tuple[str, int]:

@@ -1,12 +1,13 @@
-"""What an agent did, step by step, as far as verdicts on faults need it. The arguments of an action
-may hold anything, so what has the wrong shape there is taken for not said.
+"""The steps of a run with the properties that verdicts on faults need.
+
+The arguments of an action may hold anything; a value of the wrong type is treated as absent.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -23,19 +24,19 @@ _DONE = frozenset({Outcome.DONE, Outcome.SIMULATED, Outcome.DRAFTED})
 _KEY_HEADERS = ("idempotency-key", "x-idempotency-key")
 _KEY_NAMES = frozenset({"idempotency_key", "idempotencykey", "client_token", "clienttoken"})
 _NO_EFFECT = (*INSTEAD, "kill")
-# With these the agent gets no answer, or one that it can see is broken.
-_SEEN = ("after", "truncate", "malformed", "wrong_type", "kill")
+# With these the agent gets no answer, or one that is visibly broken.
+_NO_ANSWER = ("after", "truncate", "malformed", "wrong_type", "kill")
 
 
-class Deed:
-    """A step as verdicts see it: what was wanted, what a fault did to it, and what came of it."""
+class JudgedStep:
+    """A step as verdicts see it: the action, the fault that struck it, and the outcome."""
 
     def __init__(self, step: Step, proposed: Proposed) -> None:
         self.step = step
         self.proposed = proposed
-        self.place, what = _place_and_what(proposed)  # the host, tool or program
-        self.what = what[:MAX_WHAT]  # in one line, for people
-        self._whole_what = what
+        self.target, description = _describe(proposed)  # the target is a host, tool or program
+        self.what = description[:MAX_WHAT]
+        self._description = description
 
     @property
     def number(self) -> int:
@@ -51,33 +52,37 @@ class Deed:
         return self.proposed.effect.is_write or (effect is not None and effect.is_write)
 
     @cached_property
-    def thing(self) -> str:
-        """What is equal for tries of the same."""
+    def identity(self) -> str:
+        """A hash that is equal for retries of the same action."""
         if not self.proposed.effect.is_write:
-            return _digest([self.kind, self._whole_what])
+            return _digest([self.kind, self._description])
         record = self.step.record(Proposed)
         assert record is not None
-        # Large values are previews in the event; what they really are is in their digests.
+        # Large values are only previews in the event; their digests identify them.
         blobs = [(ref.path, ref.sha256) for ref in record.blobs if "/headers" not in ref.path]
-        return _digest([self.kind, self._whole_what, _content(self.proposed), blobs])
+        return _digest([self.kind, self._description, _content(self.proposed), blobs])
 
     @cached_property
     def key(self) -> str | None:
-        """The idempotency key, which makes a write safe to repeat."""
+        """The idempotency key, with which a write is safe to repeat."""
         return _idempotency_key(self.proposed.arguments)
 
     @cached_property
     def fault_terms(self) -> Mapping[str, Any]:
-        """What the fault that struck it does; empty if none struck."""
+        """The terms of the fault that struck the step; empty if none did."""
         return {name: value for name, value in self.step.fault.items() if name != "id"}
 
     @property
     def fault_id(self) -> str:
-        """The name of the fault that struck it, or of the rule whose fault it is."""
+        """The name of the fault that struck the step, or of the rule that has the fault."""
         if not self.step.fault:
             return ""
         name = self.step.fault.get("id")
         return name if isinstance(name, str) and name else self.step.decided_by or ""
+
+    @property
+    def is_faulted(self) -> bool:
+        return bool(self.fault_terms or self.fault_id)
 
     @property
     def is_asked(self) -> bool:
@@ -85,40 +90,42 @@ class Deed:
 
     @property
     def took_effect(self) -> bool:
-        """Whether what was wanted really happened, whatever the agent was told."""
-        is_late = "after" in self.fault_terms
-        if not is_late and any(name in self.fault_terms for name in _NO_EFFECT):
+        """Whether the action really happened, whatever the agent was told."""
+        is_after_effect = "after" in self.fault_terms
+        if not is_after_effect and any(name in self.fault_terms for name in _NO_EFFECT):
             return False
         if self.step.status is not None and self.step.status >= 400:
             return False
         if self.step.outcome in _DONE:
             return True
-        return is_late and self.step.outcome in (Outcome.FAULTED, Outcome.FAILED)
+        return is_after_effect and self.step.outcome in (Outcome.FAULTED, Outcome.FAILED)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the agent was told that it happened, and could read what it was told."""
-        return self.took_effect and not any(name in self.fault_terms for name in _SEEN)
+        """Whether the agent got a readable answer that the action had happened."""
+        return self.took_effect and not any(name in self.fault_terms for name in _NO_ANSWER)
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long the answer asked the agent to wait."""
+        """The wait that the answer asked for."""
         wait_s = self.fault_terms.get("retry_after")
         headers = self.fault_terms.get("headers")
         if wait_s is None and isinstance(headers, Mapping):
             lower = {str(name).lower(): value for name, value in headers.items()}
             wait_s = lower.get("retry-after")
+        if wait_s is None or isinstance(wait_s, bool):
+            return None
         try:
-            return None if wait_s is None or isinstance(wait_s, bool) else float(wait_s)
+            return float(wait_s)
         except (TypeError, ValueError):
             return None
 
 
 class JudgedRun(msgspec.Struct):
-    """A run as verdicts need it."""
+    """The steps of a run, and the invariants of each service that are broken at its end."""
 
-    deeds: list[Deed] = []
-    broken: dict[str, list[str]] = {}  # by service, at the end
+    steps: list[JudgedStep] = []
+    broken: dict[str, list[str]] = {}
 
 
 def read_run(log: RunLog) -> JudgedRun:
@@ -127,18 +134,19 @@ def read_run(log: RunLog) -> JudgedRun:
     steps: dict[int, list[Record]] = {}
     for record in log.events(Proposed, Decided, Asked, Settled, WorldEnded):
         if isinstance(record.event, WorldEnded):
-            broken = {name: held for name, held in record.event.broken.items() if held}
+            broken = {name: texts for name, texts in record.event.broken.items() if texts}
             run.broken = broken or run.broken
         elif record.step is not None:
             steps.setdefault(record.step, []).append(record)
     for number in sorted(steps):
         step = Step(number, steps[number])
         if step.proposed is not None:
-            run.deeds.append(Deed(step, step.proposed))
+            run.steps.append(JudgedStep(step, step.proposed))
     return run
 
 
-def _place_and_what(proposed: Proposed) -> tuple[str, str]:
+def _describe(proposed: Proposed) -> tuple[str, str]:
+    """Return the target of an action, and the action in one line."""
     name, arguments = proposed.name, proposed.arguments
     host = arguments.get("host")
     if not isinstance(host, str):
@@ -160,7 +168,7 @@ def _place_and_what(proposed: Proposed) -> tuple[str, str]:
 
 
 def _content(proposed: Proposed) -> Any:
-    """Return what a write carries, without what makes no two tries equal."""
+    """Return the content of a write, without its idempotency key."""
     arguments = proposed.arguments
     if proposed.kind in (Kind.HTTP, Kind.MODEL):
         body = arguments.get("body")
@@ -184,11 +192,6 @@ def _idempotency_key(arguments: Mapping[str, Any]) -> str | None:
             if str(name).lower() in _KEY_NAMES and value:
                 return str(value)
     return None
-
-
-def struck(run: JudgedRun) -> Iterator[Deed]:
-    """Yield what a fault struck, in order."""
-    return (deed for deed in run.deeds if deed.fault_terms or deed.fault_id)
 
 
 def _digest(value: Any) -> str:

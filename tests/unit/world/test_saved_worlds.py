@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.world.kept import kept_runs, open_kept
+from paddock.world.saved_worlds import open_saved_world, runs_with_worlds
 from paddock.world.store import STEP, Store
 
 LISTING: dict[str, Any] = {
@@ -49,7 +49,7 @@ def change_service(home: Path, **words: Any) -> None:
 
 
 def test_a_world_is_opened_as_it_was_left(home: Path) -> None:
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         one = world.services[0]
         assert (world.run, world.is_ended) == ("r1", True)
         assert (one.name, one.host, one.port, one.service) == ("crm", "crm.example", 443, "app")
@@ -60,7 +60,7 @@ def test_a_world_is_opened_as_it_was_left(home: Path) -> None:
 
 
 def test_looking_at_a_world_cannot_change_it(home: Path) -> None:
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         with pytest.raises(Exception, match="readonly"):
             world.services[0].store.put("people", "p9", {})
         with pytest.raises(Exception, match="readonly"):
@@ -68,7 +68,7 @@ def test_looking_at_a_world_cannot_change_it(home: Path) -> None:
 
 
 def test_spans_of_steps_are_positions_of_the_store(home: Path) -> None:
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         one = world.services[0]
         start, end = one.store.sealed, one.store.position()
         assert one.span(None, None) == (start, end)
@@ -82,7 +82,7 @@ def test_spans_of_steps_are_positions_of_the_store(home: Path) -> None:
 
 def test_what_a_service_cannot_tell_of_itself_is_said(home: Path) -> None:
     change_service(home, service="no-such")
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         one = world.services[0]
         assert len(one.invariants) == 1 and one.invariants[0].startswith("cannot be told")
         assert one.show()["people"]["count"] == 4
@@ -91,7 +91,7 @@ def test_what_a_service_cannot_tell_of_itself_is_said(home: Path) -> None:
 def test_a_service_is_found_by_name_host_and_place(home: Path) -> None:
     again = {**LISTING["services"][0], "name": "crm-2", "port": 8443}
     change_listing(home, services=[LISTING["services"][0], again])
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         assert world.service("crm-2").port == 8443
         assert world.service("crm.example:443").name == "crm"
         with pytest.raises(NotFound, match="several"):
@@ -108,19 +108,19 @@ def test_runs_with_a_world_are_listed_newest_first(home: Path) -> None:
     (home / "worlds" / "no-world").mkdir()
     (other / "world.json").write_text("{}")
     os.utime(other / "world.json", (1, 1))
-    assert kept_runs(home) == ["r1", "r0"]
-    assert kept_runs(home / "nowhere") == []
+    assert runs_with_worlds(home) == ["r1", "r0"]
+    assert runs_with_worlds(home / "nowhere") == []
 
 
 @pytest.mark.parametrize("run", ["", ".", "..", "../r1", "a/b", "r1\0"])
 def test_a_run_is_a_name_and_not_a_path(home: Path, run: str) -> None:
     with pytest.raises(InvalidInput):
-        open_kept(home, run)
+        open_saved_world(home, run)
 
 
 def test_a_run_without_a_world_is_not_found(home: Path) -> None:
     with pytest.raises(NotFound, match="no world"):
-        open_kept(home, "r2")
+        open_saved_world(home, "r2")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_listing_that_leads_elsewhere_or_nowhere_is_damaged(home: Path, words:
     (home / "worlds" / "r1" / "link.sqlite").symlink_to(home / "worlds" / "r1" / "crm.sqlite")
     change_service(home, **words)
     with pytest.raises(IntegrityError, match="damaged"):
-        open_kept(home, "r1")
+        open_saved_world(home, "r1")
 
 
 @pytest.mark.parametrize(
@@ -154,17 +154,17 @@ def test_a_listing_that_leads_elsewhere_or_nowhere_is_damaged(home: Path, words:
 def test_a_listing_that_is_no_listing_is_damaged(home: Path, content: str) -> None:
     (home / "worlds" / "r1" / "world.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(IntegrityError, match="damaged"):
-        open_kept(home, "r1")
+        open_saved_world(home, "r1")
 
 
 @pytest.mark.parametrize("clock", [None, "now", True, [], float("1e308"), "2026-13-01"])
 def test_a_clock_that_says_nothing_does_not_hide_the_world(home: Path, clock: Any) -> None:
     change_listing(home, clock=clock)
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         assert world.services[0].context.start > 0
 
 
 def test_the_clock_may_be_a_date(home: Path) -> None:
     change_listing(home, clock="2027-01-01T00:00:00+00:00")
-    with open_kept(home, "r1") as world:
+    with open_saved_world(home, "r1") as world:
         assert world.services[0].context.start == 1_798_761_600

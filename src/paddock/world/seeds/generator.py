@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.world.context import Context, token
+from paddock.world.seeds.custom_fields import with_fields
 from paddock.world.seeds.documents import Document, Intake
-from paddock.world.seeds.making import Maker
+from paddock.world.seeds.maker import Maker
 from paddock.world.seeds.mess import Mess
-from paddock.world.seeds.own_fields import with_fields
 from paddock.world.seeds.recipes import Recipe, parse_recipe
-from paddock.world.seeds.shapes import NEEDS, SHAPES, Roles, Shape
+from paddock.world.seeds.shapes import NEEDS, SHAPES, FieldRoles, SeedShape
 
 _ORDER = ("customers", "users", "products", "channels")  # are referred to, so they come first
 _PER_OTHER = 4  # documents that refer to one that nobody asked for
@@ -63,8 +63,10 @@ class _Kitchen(msgspec.Struct):
         self.intake.add(recipe.kind, documents, f"seed: {recipe.shape}")
         self._ids.pop(recipe.kind, None)
 
-    def _documents(self, recipe: Recipe) -> tuple[list[Document], Roles]:
-        shape = SHAPES.get(recipe.shape, Shape(f"{recipe.shape}_", lambda maker: {}, Roles()))
+    def _documents(self, recipe: Recipe) -> tuple[list[Document], FieldRoles]:
+        shape = SHAPES.get(
+            recipe.shape, SeedShape(f"{recipe.shape}_", lambda maker: {}, FieldRoles())
+        )
         first = len(self.intake.data.get(recipe.kind, ()))
         maker = Maker(recipe.shape, recipe.seed, self.context.start, recipe.locales, self.ids)
         documents = []

@@ -14,7 +14,7 @@ _MAX_DEPTH = 30
 _MAX_WORDS = 12
 
 
-class Field(msgspec.Struct):
+class ShapeField(msgspec.Struct):
     """One place in the answers of an endpoint."""
 
     types: set[str] = set()
@@ -23,14 +23,14 @@ class Field(msgspec.Struct):
     answers: int = 0  # that have it
 
 
-class Shape(msgspec.Struct):
+class AnswerShape(msgspec.Struct):
     """Of some answers to the same kind of request."""
 
-    fields: dict[str, Field] = {}
+    fields: dict[str, ShapeField] = {}
     answers: int = 0
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Shape:
+    def of(cls, values: Iterable[Any]) -> AnswerShape:
         shape = cls()
         for value in values:
             shape.answers += 1
@@ -48,7 +48,7 @@ class Shape(msgspec.Struct):
     def _add(self, place: str, value: Any, seen: set[str], depth: int) -> None:
         if place not in self.fields and len(self.fields) >= _MAX_FIELDS:
             return
-        one = self.fields.setdefault(place, Field())
+        one = self.fields.setdefault(place, ShapeField())
         seen.add(place)
         one.types.add(type_of(value))
         if isinstance(value, str):
@@ -83,7 +83,7 @@ def _inside(value: Any) -> list[tuple[str, Any]]:
     return [("[]", one) for one in value] if isinstance(value, list) else []
 
 
-def _note(one: Field, value: str) -> None:
+def _note(one: ShapeField, value: str) -> None:
     if one.is_free:
         return
     one.words.add(value)

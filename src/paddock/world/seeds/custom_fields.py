@@ -13,8 +13,8 @@ import msgspec
 from paddock.model.errors import InvalidInput
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import MAX_DEPTH, checked_name
-from paddock.world.seeds.making import Maker, iso
-from paddock.world.seeds.shapes import Roles, address, currency
+from paddock.world.seeds.maker import Maker, iso
+from paddock.world.seeds.shapes import FieldRoles, address, currency
 
 _MAX_FIELDS = 200
 _MAX_CHOICES = 1000
@@ -28,7 +28,7 @@ class OwnField(msgspec.Struct, frozen=True):
     """How one field is made, and what it is to those who make things odd."""
 
     make: Make
-    role: str = ""  # as in Roles: names, texts, dates, amounts, digits, or references
+    role: str = ""  # as in FieldRoles: names, texts, dates, amounts, digits, or references
     kind: str = ""  # that it refers to
     size: int = 1  # the most values that it can come to
 
@@ -48,7 +48,7 @@ def parse_fields(words: Any, where: str, depth: int = MAX_DEPTH) -> dict[str, Ow
     return found
 
 
-def with_fields(roles: Roles, fields: Mapping[str, OwnField]) -> Roles:
+def with_fields(roles: FieldRoles, fields: Mapping[str, OwnField]) -> FieldRoles:
     """The roles of a shape to which these fields were added, or whose fields they replace."""
     found: dict[str, Any] = {
         role: tuple(one for one in getattr(roles, role) if one.partition(".")[0] not in fields)
@@ -57,7 +57,7 @@ def with_fields(roles: Roles, fields: Mapping[str, OwnField]) -> Roles:
     }
     kept = {name: kind for name, kind in roles.references.items() if name not in fields}
     added = {name: own.kind for name, own in fields.items() if own.kind}
-    return Roles(**found, references=kept | added, is_person=roles.is_person)
+    return FieldRoles(**found, references=kept | added, is_person=roles.is_person)
 
 
 def _parse(word: Any, where: str, depth: int) -> OwnField:
