@@ -31,6 +31,7 @@ LINES = (
     ("world",),
     ("gate",),
     ("fence",),
+    ("llm",),
     ("policy", "journal", "state"),
     ("model",),
 )

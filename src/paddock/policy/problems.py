@@ -53,16 +53,23 @@ def spell_path(path: Iterable[str | int]) -> str:
     return text
 
 
-def suggest(word: object, names: Iterable[str]) -> str:
-    """Return a hint: what was probably meant, else what there is."""
-    choices = list(names)
+def closest(word: object, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant; None if none is close."""
     import difflib  # only who has made a mistake waits for it
 
     from paddock.policy.synonyms import synonym
 
+    choices = list(names)
     meant = synonym(str(word), choices)
-    if meant is None:
-        meant = next(iter(difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)), None)
+    if meant is not None:
+        return meant
+    return next(iter(difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)), None)
+
+
+def suggest(word: object, names: Iterable[str]) -> str:
+    """Return a hint: what was probably meant, else what there is."""
+    choices = list(names)
+    meant = closest(word, choices)
     if meant is None and len(choices) == 1:
         return f"write {choices[0]}"
     return f"there are {', '.join(choices)}" if meant is None else f"did you mean {meant}?"

@@ -17,7 +17,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.hosts import HostPattern, bracketed
 from paddock.policy.globs import any_of
 from paddock.policy.network import Destination, Mode, NetworkTerms, Transport, parse_destination
-from paddock.policy.problems import suggest
+from paddock.policy.problems import closest, suggest
 from paddock.policy.secrets import SecretTerms
 from paddock.policy.section import (
     INVALID,
@@ -227,7 +227,10 @@ def _parse_stand_in(place: str, content: Any) -> StandInTerms:
     if not isinstance(options, Mapping) or "service" not in options:
         raise InvalidInput("says no service", hint=_EXAMPLE)
     service = options["service"]
-    if not isinstance(service, str) or not _SERVICE.fullmatch(service):
+    is_name = isinstance(service, str) and _SERVICE.fullmatch(service) is not None
+    # Whether an installed package brings a service of another name is found out when the world is
+    # opened. One that nearly has the name of ours is a typing error.
+    if not is_name or (service not in SERVICES and closest(service, SERVICES) is not None):
         shown = str(service)[:60]
         raise InvalidInput(f"service: there is no service {shown!r}", hint=suggest(shown, SERVICES))
     options = {str(key): value for key, value in options.items() if key != "service"}

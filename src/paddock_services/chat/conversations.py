@@ -1,156 +1,124 @@
-"""conversations.*: channels, who is in them, and what was said there."""
+"""conversations.*: channels and their members."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from paddock_services.chat.call import Call, ChatError, page
-from paddock_services.chat.workspace import CHANNELS, Document, Workspace, new_channel
+from paddock_services.chat.arguments import Arguments, Document, SlackError
+from paddock_services.chat.workspace import CHANNELS, Workspace, new_channel
 
 _NAME = re.compile(r"[a-z0-9_\-]+")
 _MAX_NAME = 80
 _MAX_INVITED = 100
+_MAX_DIRECT = 8
 _MAX_TOPIC = 250
+_TYPES = ("public_channel", "private_channel", "im", "mpim")
 
 
-def list_channels(workspace: Workspace, call: Call) -> Document:
-    types = set(call.names("types") or ["public_channel"])
-    if types - {"public_channel", "private_channel", "im", "mpim"}:
-        raise ChatError("invalid_types")
-    found = [
+def list_channels(workspace: Workspace, args: Arguments) -> Document:
+    types = args.names("types") or ["public_channel"]
+    if not set(types) <= set(_TYPES):
+        raise SlackError("invalid_types")
+    channels = [
         channel
         for channel in workspace.store.find(CHANNELS)
         if _type(channel) in types
-        and (_type(channel) == "public_channel" or workspace.me in channel["members"])
-        and not (call.flag("exclude_archived") and channel["is_archived"])
+        and (not channel["is_private"] or workspace.is_member(channel))
+        and not (args.flag("exclude_archived") and channel["is_archived"])
     ]
-    shown, more = page(found, call, "channel")
-    return {"channels": [shown_channel(workspace, channel) for channel in shown], **more}
+    return args.page(
+        "channels", channels, lambda channel: show_channel(workspace, channel), "channel"
+    )
 
 
-def info(workspace: Workspace, call: Call) -> Document:
-    return _answer(workspace, workspace.channel(call.need("channel")))
+def info(workspace: Workspace, args: Arguments) -> Document:
+    return _answer(workspace, workspace.channel(args.required("channel")))
 
 
-def open_direct(workspace: Workspace, call: Call) -> Document:
-    if call.text("channel"):
-        return _answer(workspace, workspace.channel(call.text("channel")))
-    users = call.names("users")
+def open_direct(workspace: Workspace, args: Arguments) -> Document:
+    if args.text("channel"):
+        return _answer(workspace, workspace.channel(args.text("channel")))
+    users = args.names("users")
     if not users:
-        raise ChatError("users_list_not_supplied")
-    if len(users) > 8:
-        raise ChatError("too_many_users")
+        raise SlackError("users_list_not_supplied")
+    if len(users) > _MAX_DIRECT:
+        raise SlackError("too_many_users")
     channel = direct_channel(workspace, users)
-    return {"channel": {"id": channel["id"]} if not call.flag("return_im")
-            else shown_channel(workspace, channel)}  # fmt: skip
+    return {"channel": {"id": channel["id"]}}
 
 
-def create(workspace: Workspace, call: Call) -> Document:
-    name = call.text("name").removeprefix("#")
-    _check_name(workspace, name)
-    is_private = call.flag("is_private")
+def create(workspace: Workspace, args: Arguments) -> Document:
+    name = args.text("name").removeprefix("#")
+    if not name:
+        raise SlackError("invalid_name_required")
+    if len(name) > _MAX_NAME:
+        raise SlackError("invalid_name_maxlength")
+    if not _NAME.fullmatch(name):
+        raise SlackError("invalid_name_specials")
+    if workspace.channel_by_name(name):
+        raise SlackError("name_taken")
+    bot, created = workspace.bot, int(workspace.context.tick())
     channel = new_channel(
-        workspace.new_id("C"), name, workspace.me, int(workspace.context.tick()),
-        is_private=is_private, is_channel=not is_private, is_group=is_private,
-        members=[workspace.me],
+        workspace.new_id("C"), name, bot, created,
+        is_private=args.flag("is_private"), members=[bot],
     )  # fmt: skip
     workspace.store.put(CHANNELS, channel["id"], channel)
     return _answer(workspace, channel)
 
 
-def join(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.channel(call.need("channel"))
-    if _type(channel) != "public_channel":
-        raise ChatError("method_not_supported_for_channel_type")
+def join(workspace: Workspace, args: Arguments) -> Document:
+    channel = workspace.channel(args.required("channel"))
+    if channel["is_private"]:
+        raise SlackError("method_not_supported_for_channel_type")
     if channel["is_archived"]:
-        raise ChatError("is_archived")
-    if workspace.me in channel["members"]:
+        raise SlackError("is_archived")
+    if workspace.is_member(channel):
         return {**_answer(workspace, channel), "warning": "already_in_channel"}
-    _enter(workspace, channel, workspace.me)
+    _add_member(workspace, channel, workspace.bot)
     return _answer(workspace, channel)
 
 
-def leave(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.channel(call.need("channel"))
-    if channel["is_general"]:
-        raise ChatError("cant_leave_general")
-    if workspace.me not in channel["members"]:
-        return {"not_in_channel": True}
-    _remove(workspace, channel, workspace.me)
-    return {}
+def members(workspace: Workspace, args: Arguments) -> Document:
+    channel = workspace.channel(args.required("channel"))
+    ids = [{"id": id} for id in channel["members"]]
+    return args.page("members", ids, lambda member: member["id"], "user")
 
 
-def members(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.channel(call.need("channel"))
-    shown, more = page([{"id": id} for id in channel["members"]], call, "user")
-    return {"members": [one["id"] for one in shown], **more}
-
-
-def invite(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.joined(call.need("channel"))
-    users = call.names("users")
+def invite(workspace: Workspace, args: Arguments) -> Document:
+    channel = workspace.writable_channel(args.required("channel"))
+    users = list(dict.fromkeys(args.names("users")))
     if not users:
-        raise ChatError("no_user")
+        raise SlackError("no_user")
     if len(users) > _MAX_INVITED:
-        raise ChatError("too_many_users")
+        raise SlackError("too_many_users")
     for user in users:
         workspace.user(user)
-        if user == workspace.me:
-            raise ChatError("cant_invite_self")
+        if user == workspace.bot:
+            raise SlackError("cant_invite_self")
         if user in channel["members"]:
-            raise ChatError("already_in_channel")
-    for user in dict.fromkeys(users):
-        _enter(workspace, channel, user, inviter=workspace.me)
+            raise SlackError("already_in_channel")
+    for user in users:
+        _add_member(workspace, channel, user, inviter=workspace.bot)
     return _answer(workspace, channel)
 
 
-def kick(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.joined(call.need("channel"))
-    user = workspace.user(call.need("user"))["id"]
-    if user == workspace.me:
-        raise ChatError("cant_kick_self")
-    if user not in channel["members"]:
-        raise ChatError("not_in_channel")
-    if channel["is_general"]:
-        raise ChatError("cant_kick_from_general")
-    _remove(workspace, channel, user)
-    return {"errors": {}}
-
-
-def archive(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.channel(call.need("channel"))
+def archive(workspace: Workspace, args: Arguments) -> Document:
+    channel = workspace.channel(args.required("channel"))
     if channel["is_archived"]:
-        raise ChatError("already_archived")
+        raise SlackError("already_archived")
     if channel["is_general"]:
-        raise ChatError("cant_archive_general")
+        raise SlackError("cant_archive_general")
     _change(workspace, channel, is_archived=True)
     return {}
 
 
-def unarchive(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.channel(call.need("channel"))
-    if not channel["is_archived"]:
-        raise ChatError("not_archived")
-    _change(workspace, channel, is_archived=False)
-    return {}
+def set_topic(workspace: Workspace, args: Arguments) -> Document:
+    return _describe(workspace, args, "topic")
 
 
-def rename(workspace: Workspace, call: Call) -> Document:
-    channel = workspace.joined(call.need("channel"))
-    name = call.text("name").removeprefix("#")
-    _check_name(workspace, name)
-    previous = [channel["name"], *channel["previous_names"]][:10]
-    _change(workspace, channel, name=name, name_normalized=name, previous_names=previous)
-    return _answer(workspace, channel)
-
-
-def set_topic(workspace: Workspace, call: Call) -> Document:
-    return _describe(workspace, call, "topic")
-
-
-def set_purpose(workspace: Workspace, call: Call) -> Document:
-    return _describe(workspace, call, "purpose")
+def set_purpose(workspace: Workspace, args: Arguments) -> Document:
+    return _describe(workspace, args, "purpose")
 
 
 METHODS = {
@@ -159,47 +127,48 @@ METHODS = {
     "conversations.open": open_direct,
     "conversations.create": create,
     "conversations.join": join,
-    "conversations.leave": leave,
     "conversations.members": members,
     "conversations.invite": invite,
-    "conversations.kick": kick,
     "conversations.archive": archive,
-    "conversations.unarchive": unarchive,
-    "conversations.rename": rename,
     "conversations.setTopic": set_topic,
     "conversations.setPurpose": set_purpose,
 }
 
 
 def direct_channel(workspace: Workspace, users: list[str]) -> Document:
-    """The conversation with these people; it is made when it is needed."""
-    people = sorted({workspace.user(user)["id"] for user in users} | {workspace.me})
-    kind = "is_im" if len(people) <= 2 else "is_mpim"
+    """Return the conversation of the bot with these users. It is created when it is needed."""
+    bot = workspace.bot
+    people = sorted({workspace.user(user)["id"] for user in users} | {bot})
+    is_group = len(people) > 2
+    kind = "is_mpim" if is_group else "is_im"
     for channel in workspace.store.find(CHANNELS, {kind: True}):
         if sorted(channel["members"]) == people:
             return channel
-    id, created = workspace.new_id("D" if kind == "is_im" else "G"), int(workspace.context.tick())
-    name = "" if kind == "is_im" else "mpdm-" + "--".join(people).lower() + "-1"
-    others = [user for user in people if user != workspace.me]
-    more: dict[str, Any] = {kind: True, "is_channel": False, "is_private": True, "members": people}
-    if kind == "is_im":
-        more["user"] = others[0] if others else workspace.me
-    channel = new_channel(id, name, workspace.me, created, **more)
+    fields: dict[str, Any] = {kind: True, "is_private": True, "is_group": False, "members": people}
+    if is_group:
+        id, name = workspace.new_id("G"), "mpdm-" + "--".join(people).lower() + "-1"
+    else:
+        id, name = workspace.new_id("D"), ""
+        others = [user for user in people if user != bot]
+        fields["user"] = others[0] if others else bot
+    channel = new_channel(id, name, bot, int(workspace.context.tick()), **fields)
     workspace.store.put(CHANNELS, id, channel)
     return channel
 
 
-def shown_channel(workspace: Workspace, channel: Document) -> Document:
-    shown = {name: value for name, value in channel.items() if name != "members"}
-    if channel["is_im"]:
-        shown.pop("name"), shown.pop("name_normalized")
-    is_member = workspace.me in channel["members"]
-    return {**shown, "is_member": is_member, "num_members": len(channel["members"]),
-            "context_team_id": workspace.team["id"]}  # fmt: skip
+def show_channel(workspace: Workspace, channel: Document) -> Document:
+    hidden = {"members"} | ({"name", "name_normalized"} if channel["is_im"] else set())
+    shown = {name: value for name, value in channel.items() if name not in hidden}
+    return {
+        **shown,
+        "is_member": workspace.is_member(channel),
+        "num_members": len(channel["members"]),
+        "context_team_id": workspace.team["id"],
+    }
 
 
 def _answer(workspace: Workspace, channel: Document) -> Document:
-    return {"channel": shown_channel(workspace, channel)}
+    return {"channel": show_channel(workspace, channel)}
 
 
 def _type(channel: Document) -> str:
@@ -210,41 +179,24 @@ def _type(channel: Document) -> str:
     return "private_channel" if channel["is_private"] else "public_channel"
 
 
-def _check_name(workspace: Workspace, name: str) -> None:
-    if not name:
-        raise ChatError("invalid_name_required")
-    if len(name) > _MAX_NAME:
-        raise ChatError("invalid_name_maxlength")
-    if not _NAME.fullmatch(name):
-        raise ChatError("invalid_name_specials")
-    if workspace.named_channel(name):
-        raise ChatError("name_taken")
-
-
 def _change(workspace: Workspace, channel: Document, **changes: Any) -> None:
     workspace.context.tick()
     channel |= changes
     workspace.store.put(CHANNELS, channel["id"], channel)
 
 
-def _describe(workspace: Workspace, call: Call, what: str) -> Document:
-    channel = workspace.joined(call.need("channel"))
-    value = call.text(what)
-    if len(value) > _MAX_TOPIC:
-        raise ChatError("too_long")
+def _describe(workspace: Workspace, args: Arguments, field: str) -> Document:
+    channel = workspace.writable_channel(args.required("channel"))
+    text = args.text(field)
+    if len(text) > _MAX_TOPIC:
+        raise SlackError("too_long")
     now = int(workspace.context.now())
-    _change(workspace, channel,
-            **{what: {"value": value, "creator": workspace.me, "last_set": now}})  # fmt: skip
+    value = {"value": text, "creator": workspace.bot, "last_set": now}
+    _change(workspace, channel, **{field: value})
     return _answer(workspace, channel)
 
 
-def _enter(workspace: Workspace, channel: Document, user: str, **more: Any) -> None:
+def _add_member(workspace: Workspace, channel: Document, user: str, **fields: Any) -> None:
     _change(workspace, channel, members=[*channel["members"], user])
     text = f"<@{user}> has joined the channel"
-    workspace.say(channel["id"], user, text, subtype="channel_join", **more)
-
-
-def _remove(workspace: Workspace, channel: Document, user: str) -> None:
-    _change(workspace, channel, members=[one for one in channel["members"] if one != user])
-    text = f"<@{user}> has left the channel"
-    workspace.say(channel["id"], user, text, subtype="channel_leave")
+    workspace.post(channel["id"], user, text, subtype="channel_join", **fields)

@@ -1,35 +1,36 @@
-"""files.*: an upload in three steps (ask for an address, send the bytes there, complete)."""
+"""files.*: an upload in three steps: ask for an address, send the bytes there, complete."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from paddock_services.chat.call import Call, ChatError, page
-from paddock_services.chat.workspace import Document, Workspace
+from paddock_services.chat.arguments import Arguments, Document, SlackError
+from paddock_services.chat.messages import MAX_TEXT
+from paddock_services.chat.workspace import Workspace
 
 MAX_FILE = 32 << 20
+FILES, UPLOADS = "files", "uploads"
 _MAX_NAME = 255
 _MAX_FILES = 10  # in one call
-FILES, UPLOADS = "files", "uploads"
 
 
-def get_upload_url(workspace: Workspace, call: Call) -> Document:
-    name, length = call.need("filename"), call.number("length", 0, 1 << 50)
-    if not length:
-        raise ChatError("invalid_arguments")
-    if length > MAX_FILE:
-        raise ChatError("file_upload_size_restricted")
+def get_upload_url(workspace: Workspace, args: Arguments) -> Document:
+    name, length = args.required("filename"), args.text("length")
+    if not length.isdecimal() or not length.isascii() or not length.strip("0"):
+        raise SlackError("invalid_arguments")
+    if len(length) > len(str(MAX_FILE)) or int(length) > MAX_FILE:
+        raise SlackError("file_upload_size_restricted")
     file = workspace.new_id("F")
     token = workspace.context.new_id("upload", 48).removeprefix("upload")
     workspace.context.tick()
-    promised = {"file": file, "name": name[:_MAX_NAME], "length": length, "blob": None,
-                "alt_txt": call.text("alt_txt")[:1000]}  # fmt: skip
-    workspace.store.put(UPLOADS, token, {"token": token, **promised})
-    return {"upload_url": f"{call.base}/upload/v1/{token}", "file_id": file}
+    upload = {"token": token, "file": file, "name": name[:_MAX_NAME], "length": int(length),
+              "blob": None, "alt_txt": args.text("alt_txt")[:1000]}  # fmt: skip
+    workspace.store.put(UPLOADS, token, upload)
+    return {"upload_url": f"{args.origin}/upload/v1/{token}", "file_id": file}
 
 
-def receive(workspace: Workspace, token: str, data: bytes) -> bool:
-    """Takes the bytes of an upload. False: nobody asked for it, or they are not as many."""
+def receive_upload(workspace: Workspace, token: str, data: bytes) -> bool:
+    """Take the bytes of an upload. False: nobody asked for it, or they are not as many."""
     upload = workspace.store.get(UPLOADS, token)
     if upload is None or upload["length"] != len(data):
         return False
@@ -39,67 +40,49 @@ def receive(workspace: Workspace, token: str, data: bytes) -> bool:
     return True
 
 
-def complete_upload(workspace: Workspace, call: Call) -> Document:
-    wanted = call.structure("files", "invalid_arguments")
-    if not isinstance(wanted, list) or not 0 < len(wanted) <= _MAX_FILES:
-        raise ChatError("invalid_arguments")
-    channels = call.names("channel_id") or call.names("channels")
-    joined = [workspace.joined(id)["id"] for id in channels]
-    files = [_complete(workspace, one, joined) for one in wanted]
-    for channel in joined:
-        _share(workspace, call, channel, files)
-    return {"files": [_shown(workspace, file) for file in files]}
-
-
-def info(workspace: Workspace, call: Call) -> Document:
-    return {"file": _shown(workspace, _file(workspace, call)), "comments": [],
-            "response_metadata": {"next_cursor": ""}}  # fmt: skip
-
-
-def list_files(workspace: Workspace, call: Call) -> Document:
-    channel = call.text("channel")
-    found = workspace.store.find(FILES, newest_first=True)
-    found = [file for file in found if not channel or channel in file["channels"]]
-    shown, more = page(found, call, "file")
-    paging = {"count": len(shown), "total": len(found), "page": 1, "pages": 1}
-    return {"files": [_shown(workspace, file) for file in shown], "paging": paging, **more}
-
-
-def delete(workspace: Workspace, call: Call) -> Document:
-    file = _file(workspace, call)
-    workspace.context.tick()
-    workspace.store.delete(FILES, file["id"])
-    return {}
+def complete_upload(workspace: Workspace, args: Arguments) -> Document:
+    """Make uploads into files, and post them to the channels that the call names."""
+    requested = args.json("files", "invalid_arguments")
+    if not isinstance(requested, list) or not 0 < len(requested) <= _MAX_FILES:
+        raise SlackError("invalid_arguments")
+    ids = args.names("channel_id") or args.names("channels")
+    channels = [workspace.writable_channel(id)["id"] for id in ids]
+    files = [_complete(workspace, request, channels) for request in requested]
+    shown = [_show(workspace, file) for file in files]
+    thread, text = args.text("thread_ts"), args.text("initial_comment")[:MAX_TEXT]
+    for channel in channels:
+        fields: dict[str, Any] = {"files": shown, "upload": True}
+        if thread:
+            workspace.message(channel, thread)
+            fields["thread_ts"] = thread
+        workspace.post(channel, workspace.bot, text, **fields)
+    return {"files": shown}
 
 
 METHODS = {
     "files.getUploadURLExternal": get_upload_url,
     "files.completeUploadExternal": complete_upload,
-    "files.info": info,
-    "files.list": list_files,
-    "files.delete": delete,
 }
 
 
-def content(workspace: Workspace, id: str) -> bytes | None:
-    """The bytes of a file."""
+def file_bytes(workspace: Workspace, id: str) -> bytes | None:
     file = workspace.store.get(FILES, id)
     return None if file is None else workspace.store.blob(file["blob"])
 
 
-def _complete(workspace: Workspace, wanted: Any, channels: list[str]) -> Document:
-    if not isinstance(wanted, dict) or not isinstance(wanted.get("id"), str):
-        raise ChatError("invalid_arguments")
-    found = workspace.store.find(UPLOADS, {"file": wanted["id"]}, limit=1)
-    if not found or found[0]["blob"] is None:
-        raise ChatError("file_not_found")
-    upload, title = found[0], wanted.get("title")
+def _complete(workspace: Workspace, request: Any, channels: list[str]) -> Document:
+    if not isinstance(request, dict) or not isinstance(request.get("id"), str):
+        raise SlackError("invalid_arguments")
+    uploads = workspace.store.find(UPLOADS, {"file": request["id"]}, limit=1)
+    if not uploads or uploads[0]["blob"] is None:
+        raise SlackError("file_not_found")
+    upload, title = uploads[0], request.get("title")
     name = upload["name"]
-    kind = name.rpartition(".")[2].lower() if "." in name else "text"
     file = {
-        "id": wanted["id"], "created": int(workspace.context.tick()), "name": name,
-        "title": title[:_MAX_NAME] if isinstance(title, str) else name, "filetype": kind,
-        "user": workspace.me, "size": upload["length"], "mode": "hosted", "is_public": True,
+        "id": request["id"], "created": int(workspace.context.tick()), "name": name,
+        "title": title[:_MAX_NAME] if isinstance(title, str) else name,
+        "filetype": name.rpartition(".")[2].lower() if "." in name else "text",
+        "user": workspace.bot, "size": upload["length"], "mode": "hosted", "is_public": True,
         "channels": channels, "blob": upload["blob"], "alt_txt": upload["alt_txt"],
     }  # fmt: skip
     workspace.store.delete(UPLOADS, upload["token"])
@@ -107,24 +90,8 @@ def _complete(workspace: Workspace, wanted: Any, channels: list[str]) -> Documen
     return file
 
 
-def _share(workspace: Workspace, call: Call, channel: str, files: list[Document]) -> None:
-    more: dict[str, Any] = {"files": [_shown(workspace, file) for file in files], "upload": True}
-    thread = call.text("thread_ts")
-    if thread:
-        workspace.message(channel, thread)
-        more["thread_ts"] = thread
-    workspace.say(channel, workspace.me, call.text("initial_comment")[:40_000], **more)
-
-
-def _file(workspace: Workspace, call: Call) -> Document:
-    found = workspace.store.get(FILES, call.need("file"))
-    if found is None:
-        raise ChatError("file_not_found")
-    return found
-
-
-def _shown(workspace: Workspace, file: Document) -> Document:
+def _show(workspace: Workspace, file: Document) -> Document:
     shown = {name: value for name, value in file.items() if name != "blob"}
-    host = workspace.context.host
-    link = f"https://{host}/files-pri/{workspace.team['id']}-{file['id']}"
+    name = f"{workspace.team['id']}-{file['id']}"
+    link = f"https://{workspace.context.host}/files-pri/{name}"
     return {**shown, "url_private": link, "url_private_download": f"{link}/download"}

@@ -1,4 +1,4 @@
-"""Files of a repository: read, written and deleted, each write a commit."""
+"""Files of a repository by path. Each write is a commit."""
 
 from __future__ import annotations
 
@@ -8,180 +8,177 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from paddock_services.forge import views
-from paddock_services.forge.desk import Desk, Record
-from paddock_services.forge.git import (
-    Files,
-    NewCommit,
-    Person,
-    clashes,
-    is_path,
-    tree_names,
-)
-from paddock_services.forge.wire import Call, Failed, Reply, Router, not_found, text
+import msgspec
+
+from paddock.world.kit import Reply
+from paddock_services.forge.call import GithubCall, Routes, required_text, text_field
+from paddock_services.forge.errors import GithubError, not_found
+from paddock_services.forge.git import Files, NewCommit, clashes, is_path, tree_names
+from paddock_services.forge.hub import Record, Repo
+from paddock_services.forge.views import show_git_commit
+
+_READMES = ("readme.md", "readme.rst", "readme.txt", "readme")
+_RAW = "application/vnd.github.raw; charset=utf-8"
 
 
-class Contents:
-    """The files, by path and branch."""
+class Checkout(msgspec.Struct, frozen=True):
+    """The files of a repository at a branch, a tag or a commit."""
 
-    def __init__(self, desk: Desk, router: Router) -> None:
-        self._desk = desk
-        base = "/repos/{owner}/{repo}"
-        router.add("GET", f"{base}/contents/{{path*}}", self.get)
-        router.add("PUT", f"{base}/contents/{{path*}}", self.put)
-        router.add("DELETE", f"{base}/contents/{{path*}}", self.delete)
-        router.add("GET", f"{base}/readme", self.readme)
+    repo: Repo
+    ref: str
+    head: str | None  # the commit; None: the repository is empty
+    files: Files
 
-    def get(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        files, name = self._files(call, repo)
-        path = call.names["path"].strip("/")
-        if path in files:
-            return self._sent(call, repo, name, path, files[path])
-        inside = {one: sha for one, sha in files.items() if not path or one.startswith(f"{path}/")}
-        if not inside and path:
-            raise not_found()
-        return Reply(self._folder(call, repo, name, path, inside, files))
 
-    def readme(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        files, name = self._files(call, repo)
-        for path, sha in files.items():
-            if path.lower() in ("readme.md", "readme.rst", "readme.txt", "readme"):
-                return self._sent(call, repo, name, path, sha)
+def get_contents(call: GithubCall) -> Reply:
+    checkout = _read_checkout(call)
+    path = call.params.get("path", "").strip("/")
+    if path in checkout.files:
+        return _reply_with_file(call, checkout, path)
+    entries = _list_directory(call, checkout, path)
+    if not entries and path:
         raise not_found()
-
-    def _sent(self, call: Call, repo: Record, name: str, path: str, sha: str) -> Reply:
-        if "raw" in call.headers.get("accept", ""):
-            kind = "application/vnd.github.raw; charset=utf-8"
-            return Reply(self._desk.git.read(sha), headers={"content-type": kind})
-        return Reply(self._file(call, repo, name, path, sha))
-
-    def _files(self, call: Call, repo: Record) -> tuple[Files, str]:
-        name = call.query.get("ref") or repo["default_branch"]
-        sha = self._desk.git.resolve(repo["id"], name)
-        if sha is None:
-            if call.query.get("ref"):
-                raise Failed(404, f"No commit found for the ref {name[:200]}")
-            raise Failed(404, "This repository is empty.")
-        return self._desk.git.files(repo["id"], sha), name
-
-    def _file(self, call: Call, repo: Record, name: str, path: str, sha: str) -> Record:
-        data = self._desk.git.read(sha) or b""
-        entry = self._entry(call, repo, name, path, sha, "file")
-        encoded = base64.encodebytes(data).decode()
-        return {**entry, "content": encoded, "encoding": "base64"}
-
-    def _entry(self, call: Call, repo: Record, name: str, path: str, sha: str, kind: str) -> Record:
-        url = f"{views.repo_url(call, repo)}/contents/{quote(path)}?ref={quote(name)}"
-        what = "blob" if kind == "file" else "tree"
-        html = f"{call.html}/{repo['full_name']}/{what}/{quote(name)}/{quote(path)}"
-        git = f"{views.repo_url(call, repo)}/git/{what}s/{sha}"
-        raw = f"https://raw.githubusercontent.com/{repo['full_name']}/{quote(name)}/{quote(path)}"
-        return {
-            "type": kind,
-            "name": path.rsplit("/", 1)[-1],
-            "path": path,
-            "sha": sha,
-            "size": self._desk.git.size(sha) if kind == "file" else 0,
-            "url": url,
-            "html_url": html,
-            "git_url": git,
-            "download_url": raw if kind == "file" else None,
-            "_links": {"self": url, "git": git, "html": html},
-        }
-
-    def _folder(
-        self, call: Call, repo: Record, name: str, path: str, inside: Files, files: Files
-    ) -> list[Record]:
-        trees = tree_names(files)
-        start = len(path) + 1 if path else 0
-        found: dict[str, Record] = {}
-        for full in sorted(inside):
-            first, slash, _ = full[start:].partition("/")
-            whole = full[:start] + first
-            kind, sha = ("dir", trees[whole]) if slash else ("file", inside[full])
-            if first not in found:
-                found[first] = self._entry(call, repo, name, whole, sha, kind)
-        return list(found.values())
-
-    def put(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        path = call.names["path"]
-        if not is_path(path):
-            raise Failed(422, "path contains a malformed path component")
-        data = _decoded(text(body, "content", "Content"))
-        branch, head, files = self._target(repo, body)
-        is_new = path not in files
-        _check_sha(path, files, text(body, "sha", "Content"))
-        if is_new and clashes(files, path):
-            raise Failed(422, "path is a file or folder that is there already")
-        files[path] = self._desk.git.write(data)
-        commit = self._commit(call, repo, body, branch, head, files)
-        shown = self._entry(call, repo, branch, path, files[path], "file")
-        return Reply({"content": shown, "commit": commit}, 201 if is_new else 200)
-
-    def delete(self, call: Call) -> Reply:
-        repo, path = self._desk.writable(call), call.names["path"]
-        body = {**call.query, **call.body()}
-        branch, head, files = self._target(repo, body)
-        if path not in files:
-            raise not_found()
-        _check_sha(path, files, text(body, "sha", "Content"))
-        del files[path]
-        return Reply(
-            {"content": None, "commit": self._commit(call, repo, body, branch, head, files)}
-        )
-
-    def _target(self, repo: Record, body: Mapping[str, Any]) -> tuple[str, str | None, Files]:
-        """The branch to write to, its latest commit and its files."""
-        branch = (text(body, "branch", "Content") or repo["default_branch"]).removeprefix(
-            "refs/heads/"
-        )
-        head = self._desk.git.ref(repo["id"], f"refs/heads/{branch}")
-        is_empty = not self._desk.git.refs(repo["id"], "refs/heads/")
-        if head is None and not is_empty:
-            raise Failed(404, f"Branch {branch[:200]} not found")
-        return branch, head, self._desk.git.files(repo["id"], head) if head else {}
-
-    def _commit(
-        self, call: Call, repo: Record, body: Mapping[str, Any], branch: str, head: str | None,
-        files: Files,
-    ) -> Record:  # fmt: skip
-        message = text(body, "message", "Content", required=True) or ""
-        git, parents = self._desk.git, (head,) if head else ()
-        author = _author(body.get("author") or body.get("committer"), self._desk.person(call.login))
-        moment = self._desk.tick()
-        sha = git.commit(repo["id"], NewCommit(files, message, parents, author, moment))
-        git.set_ref(repo["id"], f"refs/heads/{branch}", sha)
-        self._desk.store.put("repos", repo["full_name"].lower(), {**repo, "updated_at": moment})
-        return views.git_commit(call, repo, git.get(repo["id"], sha) or {})
+    return Reply(entries)
 
 
-def _check_sha(path: str, files: Files, sha: str | None) -> None:
-    """Who changes a file must have seen it as it is."""
+def get_readme(call: GithubCall) -> Reply:
+    checkout = _read_checkout(call)
+    for path in checkout.files:
+        if path.lower() in _READMES:
+            return _reply_with_file(call, checkout, path)
+    raise not_found()
+
+
+def put_file(call: GithubCall) -> Reply:
+    repo, path = call.writable_repo(), call.params["path"]
+    if not is_path(path):
+        raise GithubError(422, "path contains a malformed path component")
+    data = _decode(text_field(call.body, "content", "Content"))
+    checkout = _write_checkout(repo, call.body)
+    is_new = path not in checkout.files
+    _check_sha(checkout.files, path, text_field(call.body, "sha", "Content"))
+    if is_new and clashes(checkout.files, path):
+        raise GithubError(422, "path is a file or folder that is there already")
+    checkout.files[path] = repo.git.write_blob(data)
+    commit = _commit(call, checkout, call.body)
+    entry = _show_entry(call, checkout, path, "file", checkout.files[path])
+    return Reply({"content": entry, "commit": commit}, 201 if is_new else 200)
+
+
+def delete_file(call: GithubCall) -> Reply:
+    repo, path = call.writable_repo(), call.params["path"]
+    fields = {**call.query, **call.body}
+    checkout = _write_checkout(repo, fields)
+    if path not in checkout.files:
+        raise not_found()
+    _check_sha(checkout.files, path, text_field(fields, "sha", "Content"))
+    del checkout.files[path]
+    return Reply({"content": None, "commit": _commit(call, checkout, fields)})
+
+
+def _read_checkout(call: GithubCall) -> Checkout:
+    repo, ref = call.repo(), call.query.get("ref")
+    name = ref or repo.default_branch
+    head = repo.git.resolve(name)
+    if head is None and ref:
+        raise GithubError(404, f"No commit found for the ref {name[:200]}")
+    if head is None:
+        raise GithubError(404, "This repository is empty.")
+    return Checkout(repo, name, head, repo.git.files(head))
+
+
+def _write_checkout(repo: Repo, fields: Mapping[str, Any]) -> Checkout:
+    """Return the branch to write to. The first file of an empty repository creates it."""
+    branch = text_field(fields, "branch", "Content") or repo.default_branch
+    branch = branch.removeprefix("refs/heads/")
+    head = repo.git.branch(branch)
+    if head is None and repo.git.refs("refs/heads/"):
+        raise GithubError(404, f"Branch {branch[:200]} not found")
+    return Checkout(repo, branch, head, repo.git.files(head))
+
+
+def _check_sha(files: Files, path: str, sha: str | None) -> None:
+    """Check that whoever changes a file has seen it as it is now."""
     if path in files and sha is None:
-        raise Failed(422, 'Invalid request.\n\n"sha" wasn\'t supplied.')
-    if path in files and sha != files[path]:
-        raise Failed(409, f"{path} does not match {(sha or '')[:40]}")
-    if path not in files and sha is not None:
-        raise Failed(409, f"{path} does not match {sha[:40]}")
+        raise GithubError(422, 'Invalid request.\n\n"sha" wasn\'t supplied.')
+    if sha != files.get(path):
+        raise GithubError(409, f"{path} does not match {(sha or '')[:40]}")
 
 
-def _decoded(content: str | None) -> bytes:
+def _decode(content: str | None) -> bytes:
     if content is None:
-        raise Failed(422, 'Invalid request.\n\n"content" wasn\'t supplied.')
+        raise GithubError(422, 'Invalid request.\n\n"content" wasn\'t supplied.')
     try:
         return base64.b64decode("".join(content.split()), validate=True)
     except (ValueError, binascii.Error) as error:
-        raise Failed(422, "content is not valid Base64") from error
+        raise GithubError(422, "content is not valid Base64") from error
 
 
-def _author(given: Any, default: Person) -> Person:
-    if not isinstance(given, dict):
-        return default
-    name, email = given.get("name"), given.get("email")
-    if not (isinstance(name, str) and isinstance(email, str)):
-        return default
-    bad = set("<>\n\0")
-    return default if bad & set(name + email) else Person(name[:200], email[:200])
+def _commit(call: GithubCall, checkout: Checkout, fields: Mapping[str, Any]) -> Record:
+    repo = checkout.repo
+    message = required_text(fields, "message", "Content")
+    author = call.hub.commit_author(call.login)
+    parents = (checkout.head,) if checkout.head else ()
+    now = call.hub.tick()
+    new = NewCommit(checkout.files, message, parents, author, now)
+    sha = repo.git.commit(checkout.ref, new)
+    repo.record["updated_at"] = now
+    repo.save()
+    return show_git_commit(repo, repo.git.get_commit(sha) or {})
+
+
+def _reply_with_file(call: GithubCall, checkout: Checkout, path: str) -> Reply:
+    sha = checkout.files[path]
+    data = checkout.repo.git.read_blob(sha) or b""
+    if "raw" in call.headers.get("accept", ""):
+        return Reply(data, headers={"content-type": _RAW})
+    entry = _show_entry(call, checkout, path, "file", sha)
+    content = base64.encodebytes(data).decode()
+    return Reply({**entry, "content": content, "encoding": "base64"})
+
+
+def _list_directory(call: GithubCall, checkout: Checkout, path: str) -> list[Record]:
+    trees = tree_names(checkout.files)
+    prefix = f"{path}/" if path else ""
+    entries: dict[str, Record] = {}
+    for file in sorted(checkout.files):
+        if not file.startswith(prefix):
+            continue
+        name, slash, _ = file.removeprefix(prefix).partition("/")
+        if name in entries:
+            continue
+        full = prefix + name
+        kind, sha = ("dir", trees[full]) if slash else ("file", checkout.files[file])
+        entries[name] = _show_entry(call, checkout, full, kind, sha)
+    return list(entries.values())
+
+
+def _show_entry(call: GithubCall, checkout: Checkout, path: str, kind: str, sha: str) -> Record:
+    repo, is_file = checkout.repo, kind == "file"
+    ref, quoted = quote(checkout.ref), quote(path)
+    object_kind = "blob" if is_file else "tree"
+    url = f"{repo.url}/contents/{quoted}?ref={ref}"
+    html = f"{repo.page}/{object_kind}/{ref}/{quoted}"
+    git = f"{repo.url}/git/{object_kind}s/{sha}"
+    raw = f"https://raw.githubusercontent.com/{repo.full_name}/{ref}/{quoted}"
+    return {
+        "type": kind,
+        "name": path.rpartition("/")[2],
+        "path": path,
+        "sha": sha,
+        "size": repo.git.blob_size(sha) if is_file else 0,
+        "url": url,
+        "html_url": html,
+        "git_url": git,
+        "download_url": raw if is_file else None,
+        "_links": {"self": url, "git": git, "html": html},
+    }
+
+
+ROUTES: Routes = {
+    "GET /repos/{owner}/{repo}/contents": get_contents,
+    "GET /repos/{owner}/{repo}/contents/{path:path}": get_contents,
+    "PUT /repos/{owner}/{repo}/contents/{path:path}": put_file,
+    "DELETE /repos/{owner}/{repo}/contents/{path:path}": delete_file,
+    "GET /repos/{owner}/{repo}/readme": get_readme,
+}

@@ -1,62 +1,81 @@
-"""What changed from one tree to another, file by file."""
+"""Patches between two trees, and the lines of a patch that a review may comment on.
+
+A comment names a line by its number on one side of the diff (LEFT: before, RIGHT: after), or by
+its position: how many lines it is below the first hunk header of the file. Only lines inside a hunk
+can be named.
+"""
 
 from __future__ import annotations
 
 import difflib
-from urllib.parse import quote
+import re
 
-from paddock_services.forge import views
-from paddock_services.forge.desk import Record
-from paddock_services.forge.git import Files, Git, changed
-from paddock_services.forge.wire import Call
+import msgspec
+
+from paddock_services.forge.git import Files, Git, changed_paths
 
 MAX_FILES = 300
-MAX_LINES = 3_000  # difflib takes the square of it
+MAX_LINES = 3_000  # difflib's time grows with the square of it
 MAX_BYTES = 200_000
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
-def file_changes(
-    call: Call, repo: Record, git: Git, before: Files, after: Files, sha: str
-) -> list[Record]:
-    """As the forge lists them."""
-    return [
-        _file(call, repo, git, path, before.get(path), after.get(path), sha)
-        for path in changed(before, after)[:MAX_FILES]
-    ]
+class FileDiff(msgspec.Struct, frozen=True):
+    """The change of one file. There is no patch for bytes, nor for what is too large."""
+
+    path: str
+    before: str | None  # SHA of the blob; None: there is none
+    after: str | None
+    patch: str | None
+    additions: int
+    deletions: int
 
 
-def _file(
-    call: Call, repo: Record, git: Git, path: str, old: str | None, new: str | None, sha: str
-) -> Record:
-    status = "added" if old is None else "removed" if new is None else "modified"
-    patch, added, removed = _patch(git.read(old) if old else b"", git.read(new) if new else b"")
-    shown = {
-        "sha": new or old,
-        "filename": path,
-        "status": status,
-        "additions": added,
-        "deletions": removed,
-        "changes": added + removed,
-        "blob_url": f"{call.html}/{repo['full_name']}/blob/{sha}/{quote(path)}",
-        "raw_url": f"{call.html}/{repo['full_name']}/raw/{sha}/{quote(path)}",
-        "contents_url": f"{views.repo_url(call, repo)}/contents/{quote(path)}?ref={sha}",
-    }
-    return shown if patch is None else {**shown, "patch": patch}
+class DiffLine(msgspec.Struct, frozen=True):
+    """One line of a patch that can be commented on."""
+
+    position: int
+    hunk: int  # position of its hunk's header
+    left: int | None  # its number before the change; None: it was added
+    right: int | None  # its number after the change; None: it was removed
 
 
-def _patch(old: bytes | None, new: bytes | None) -> tuple[str | None, int, int]:
-    """The patch, and the lines that were added and removed. No patch: it is too large, or bytes."""
-    texts = [_lines(old or b""), _lines(new or b"")]
-    one, two = texts
-    if one is None or two is None:
-        return None, 0, 0
-    lines = list(difflib.unified_diff(one, two, lineterm=""))[2:]
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
-    return "\n".join(lines), added, removed
+def diff_files(git: Git, before: Files, after: Files) -> list[FileDiff]:
+    paths = changed_paths(before, after)[:MAX_FILES]
+    return [_diff_file(git, path, before.get(path), after.get(path)) for path in paths]
 
 
-def _lines(data: bytes) -> list[str] | None:
+def diff_lines(patch: str) -> list[DiffLine]:
+    """Return the lines of a patch that can be commented on."""
+    lines: list[DiffLine] = []
+    if not patch:
+        return lines
+    hunk = left = right = 0
+    for position, line in enumerate(patch.split("\n")):
+        header = _HUNK.match(line)
+        if header:
+            hunk, left, right = position, int(header[1]), int(header[2])
+            continue
+        is_old, is_new = line[:1] != "+", line[:1] != "-"
+        lines.append(DiffLine(position, hunk, left if is_old else None, right if is_new else None))
+        left += is_old
+        right += is_new
+    return lines
+
+
+def _diff_file(git: Git, path: str, before: str | None, after: str | None) -> FileDiff:
+    old = _text_lines(git.read_blob(before) if before else b"")
+    new = _text_lines(git.read_blob(after) if after else b"")
+    if old is None or new is None:
+        return FileDiff(path, before, after, None, 0, 0)
+    lines = list(difflib.unified_diff(old, new, lineterm=""))[2:]  # without the names of the files
+    additions = sum(line.startswith("+") for line in lines)
+    deletions = sum(line.startswith("-") for line in lines)
+    return FileDiff(path, before, after, "\n".join(lines), additions, deletions)
+
+
+def _text_lines(data: bytes | None) -> list[str] | None:
+    data = data or b""
     if len(data) > MAX_BYTES or b"\0" in data:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Issues: made, listed, changed, closed, labelled, assigned. A pull request is one, too."""
+"""Issues: create, list, change, label, assign and lock them. A pull request is an issue, too."""
 
 from __future__ import annotations
 
@@ -6,314 +6,258 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from paddock_services.forge import views
-from paddock_services.forge.desk import Desk, Record
-from paddock_services.forge.wire import (
-    Call,
-    Failed,
-    Reply,
-    Router,
-    invalid,
-    names_of,
-    paged,
-    text,
-)
+from paddock.world.kit import Reply
+from paddock_services.forge.call import GithubCall, Routes, names_field, required_text, text_field
+from paddock_services.forge.errors import GithubError, invalid
+from paddock_services.forge.hub import Record, Repo
+from paddock_services.forge.views import show_issue, show_label
 
-_REASONS = ("completed", "not_planned", "reopened", "duplicate")
+_STATES = ("open", "closed")
+_STATE_REASONS = ("completed", "not_planned", "reopened", "duplicate")
+_LOCK_REASONS = ("off-topic", "too heated", "resolved", "spam")
 
 
-class Issues:
-    """The issues of each repository."""
+def list_issues(call: GithubCall) -> Reply:
+    repo = call.repo()
+    issues = filter_issues(repo.issues(), call.query)
+    return call.page(issues, lambda issue: show_issue(repo, issue))
 
-    def __init__(self, desk: Desk, router: Router) -> None:
-        self._desk = desk
-        base = "/repos/{owner}/{repo}/issues"
-        router.add("GET", base, self.listed)
-        router.add("POST", base, self.create)
-        router.add("GET", f"{base}/{{number}}", self.get)
-        router.add("PATCH", f"{base}/{{number}}", self.edit)
-        router.add("GET", f"{base}/{{number}}/labels", self.labels)
-        router.add("POST", f"{base}/{{number}}/labels", self.add_labels)
-        router.add("PUT", f"{base}/{{number}}/labels", self.set_labels)
-        router.add("DELETE", f"{base}/{{number}}/labels", self.clear_labels)
-        router.add("DELETE", f"{base}/{{number}}/labels/{{name}}", self.remove_label)
-        router.add("POST", f"{base}/{{number}}/assignees", self.assign)
-        router.add("DELETE", f"{base}/{{number}}/assignees", self.unassign)
-        router.add("PUT", f"{base}/{{number}}/lock", self.lock)
-        router.add("DELETE", f"{base}/{{number}}/lock", self.unlock)
-        router.add("GET", f"{base}/{{number}}/events", self.events)
-        router.add("GET", "/issues", self.mine)
-        router.add("GET", "/user/issues", self.mine)
 
-    def show(self, call: Call, repo: Record, one: Record) -> Record:
-        url = f"{views.repo_url(call, repo)}/issues/{one['number']}"
-        what = "pull" if one["is_pull"] else "issues"
-        shown = {
-            "id": one["id"],
-            "node_id": views.node_id("Issue", one["id"]),
-            "number": one["number"],
-            "url": url,
-            "repository_url": views.repo_url(call, repo),
-            "labels_url": f"{url}/labels{{/name}}",
-            "comments_url": f"{url}/comments",
-            "events_url": f"{url}/events",
-            "html_url": f"{call.html}/{repo['full_name']}/{what}/{one['number']}",
-            "title": one["title"],
-            "body": one["body"],
-            "state": one["state"],
-            "state_reason": one.get("state_reason"),
-            "user": views.user(call, one["user"]),
-            "labels": self._labels(call, repo, one),
-            "assignee": views.user(call, one["assignees"][0]) if one["assignees"] else None,
-            "assignees": [views.user(call, login) for login in one["assignees"]],
-            "milestone": None,
-            "locked": one.get("locked", False),
-            "active_lock_reason": None,
-            "comments": self._desk.store.count(
-                "comments", {"repo": repo["id"], "number": one["number"]}
-            ),
-            "author_association": "MEMBER",
-            "created_at": views.stamp(one["created_at"]),
-            "updated_at": views.stamp(one["updated_at"]),
-            "closed_at": views.stamp(one.get("closed_at")),
-            "closed_by": views.user(call, one["closed_by"]) if one.get("closed_by") else None,
-        }
-        if one["is_pull"]:
-            pull = f"{views.repo_url(call, repo)}/pulls/{one['number']}"
-            merged = self._desk.pull(repo, one["number"]).get("merged_at")
-            shown["pull_request"] = {
-                "url": pull,
-                "html_url": shown["html_url"],
-                "diff_url": f"{shown['html_url']}.diff",
-                "patch_url": f"{shown['html_url']}.patch",
-                "merged_at": views.stamp(merged),
-            }
-        return shown
+def create_issue(call: GithubCall) -> Reply:
+    repo = call.writable_repo()
+    issue = new_issue(repo, call.login, call.body, "Issue")
+    return Reply(show_issue(repo, issue), 201)
 
-    def _labels(self, call: Call, repo: Record, one: Record) -> list[Record]:
-        found = (self._desk.label(repo, name) for name in one["labels"])
-        return [views.label(call, repo, label) for label in found if label is not None]
 
-    def listed(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = select(self._desk.issues(repo), call.query)
-        return paged(call, found, lambda one: self.show(call, repo, one))
+def get_issue(call: GithubCall) -> Reply:
+    repo = call.repo()
+    return Reply(show_issue(repo, repo.issue(call.params["number"])))
 
-    def mine(self, call: Call) -> Reply:
-        repos = {one["id"]: one for one in self._desk.store.find("repos")}
-        found = [
-            one
-            for one in self._desk.store.find("issues")
-            if call.login in one["assignees"] or call.query.get("filter") == "all"
-        ]
-        found = select(found, call.query)
-        return paged(call, found, lambda one: self.show(call, repos[one["repo"]], one))
 
-    def create(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        issue = self.make(repo, call.login, body, "Issue")
-        return Reply(self.show(call, repo, issue), 201)
+def edit_issue(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    change_issue(repo, issue, call.body, call.login)
+    return Reply(show_issue(repo, issue))
 
-    def make(
-        self, repo: Record, login: str, body: Mapping[str, Any], resource: str, **more: Any
-    ) -> Record:
-        """A new issue; for a pull request `more` says so. Raises Failed."""
-        title = text(body, "title", resource, required=True)
-        assignees = names_of(body, "assignees", resource) or names_of(body, "assignee", resource)
-        self._desk.check_people(assignees, resource, "assignees")
-        labels = names_of(body, "labels", resource)
-        moment = self._desk.tick()
-        issue = {
-            "id": self._desk.new_id(),
-            "repo": repo["id"],
-            "number": self._desk.next_number(repo),
-            "title": title,
-            "body": text(body, "body", resource),
-            "state": "open",
-            "user": login,
-            "labels": self._desk.ensure_labels(repo, labels),
-            "assignees": list(dict.fromkeys(assignees)),
-            "is_pull": False,
-            "created_at": moment,
-            "updated_at": moment,
-            **more,
-        }
-        self._desk.put_issue(repo, issue)
-        return issue
 
-    def get(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        return Reply(self.show(call, repo, self._desk.issue(repo, call.names["number"])))
+def new_issue(
+    repo: Repo, login: str, fields: Mapping[str, Any], resource: str, *, is_pull: bool = False
+) -> Record:
+    """Create an issue, or the issue of a pull request."""
+    title = required_text(fields, "title", resource)
+    assignees = names_field(fields, "assignees", resource) or names_field(
+        fields, "assignee", resource
+    )
+    repo.hub.check_users(assignees, resource, "assignees")
+    labels = names_field(fields, "labels", resource)
+    body = text_field(fields, "body", resource)
+    now = repo.hub.tick()
+    issue = {
+        "id": repo.hub.new_id(),
+        "repo": repo.id,
+        "number": repo.next_number(),
+        "title": title,
+        "body": body,
+        "state": "open",
+        "state_reason": None,
+        "user": login,
+        "labels": repo.ensure_labels(labels),
+        "assignees": assignees,
+        "is_pull": is_pull,
+        "locked": False,
+        "lock_reason": None,
+        "created_at": now,
+        "updated_at": now,
+        "closed_at": None,
+        "closed_by": None,
+    }
+    repo.put_issue(issue)
+    return issue
 
-    def edit(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        issue = self._desk.issue(repo, call.names["number"])
-        self.change(repo, issue, body, call.login, "Issue")
-        return Reply(self.show(call, repo, issue))
 
-    def change(
-        self, repo: Record, issue: Record, body: Mapping[str, Any], login: str, resource: str
-    ) -> None:
-        """Applies the fields of a body to an issue. Raises Failed."""
-        if "title" in body:
-            issue["title"] = text(body, "title", resource, required=True)
-        if "body" in body:
-            issue["body"] = text(body, "body", resource)
-        if body.get("labels") is not None:
-            names = names_of(body, "labels", resource)
-            issue["labels"] = self._desk.ensure_labels(repo, names)
-        if body.get("assignees") is not None:
-            logins = names_of(body, "assignees", resource)
-            self._desk.check_people(logins, resource, "assignees")
-            issue["assignees"] = list(dict.fromkeys(logins))
-        moment = self._desk.tick()
-        if "state" in body:
-            self._set_state(repo, issue, body, login, moment, resource)
-        issue["updated_at"] = moment
-        self._desk.put_issue(repo, issue)
+def change_issue(repo: Repo, issue: Record, fields: Mapping[str, Any], login: str) -> None:
+    """Change the fields of an issue that are present."""
+    resource = "PullRequest" if issue["is_pull"] else "Issue"
+    now = repo.hub.tick()
+    if "title" in fields:
+        issue["title"] = required_text(fields, "title", resource)
+    if "body" in fields:
+        issue["body"] = text_field(fields, "body", resource)
+    if fields.get("labels") is not None:
+        issue["labels"] = repo.ensure_labels(names_field(fields, "labels", resource))
+    if fields.get("assignees") is not None:
+        issue["assignees"] = names_field(fields, "assignees", resource)
+        repo.hub.check_users(issue["assignees"], resource, "assignees")
+    if "state" in fields:
+        _change_state(repo, issue, fields, login, now)
+    issue["updated_at"] = now
+    repo.put_issue(issue)
 
-    def _set_state(
-        self, repo: Record, issue: Record, body: Mapping[str, Any], login: str, moment: float,
-        resource: str,
-    ) -> None:  # fmt: skip
-        state, reason = body["state"], body.get("state_reason")
-        if state not in ("open", "closed") or reason not in (None, *_REASONS):
-            raise invalid(resource, "state")
-        if state == "open" and self._is_merged(repo, issue):
+
+def close_issue(issue: Record, login: str, time: float, reason: str | None) -> None:
+    issue |= {"state": "closed", "state_reason": reason, "closed_at": time, "closed_by": login}
+
+
+def _change_state(
+    repo: Repo, issue: Record, fields: Mapping[str, Any], login: str, now: float
+) -> None:
+    resource = "PullRequest" if issue["is_pull"] else "Issue"
+    state, reason = fields["state"], fields.get("state_reason")
+    if state not in _STATES or reason not in (None, *_STATE_REASONS):
+        raise invalid(resource, "state")
+    if state == issue["state"]:
+        return
+    if state == "open":
+        if issue["is_pull"] and repo.pull(issue["number"])["merged_at"] is not None:
             raise invalid(resource, "state", "invalid", "a merged pull cannot be reopened")
-        if state == issue["state"]:
-            return
-        if state == "closed":
-            self.close(issue, login, moment, None if issue["is_pull"] else reason or "completed")
-        else:
-            issue |= {"state": "open", "state_reason": "reopened", "closed_at": None,
-                      "closed_by": None}  # fmt: skip
-
-    def _is_merged(self, repo: Record, issue: Record) -> bool:
-        is_pull = bool(issue["is_pull"])
-        return is_pull and self._desk.pull(repo, issue["number"])["merged_at"] is not None
-
-    def close(self, issue: Record, login: str, moment: float, reason: str | None) -> None:
-        issue |= {
-            "state": "closed",
-            "state_reason": reason,
-            "closed_at": moment,
-            "closed_by": login,
-            "updated_at": moment,
-        }
-
-    # Labels and people of one issue
-
-    def labels(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        issue = self._desk.issue(repo, call.names["number"])
-        return paged(call, self._labels(call, repo, issue), lambda one: one)
-
-    def add_labels(self, call: Call) -> Reply:
-        return self._relabel(call, keep=True)
-
-    def set_labels(self, call: Call) -> Reply:
-        return self._relabel(call, keep=False)
-
-    def _relabel(self, call: Call, *, keep: bool) -> Reply:
-        repo = self._desk.writable(call)
-        issue = self._desk.issue(repo, call.names["number"])
-        sent = call.json()  # a list may come without an object around it
-        sent = sent if isinstance(sent, list) else call.body().get("labels")
-        names = names_of({"labels": sent}, "labels", "Label")
-        old = issue["labels"] if keep else []
-        issue["labels"] = self._desk.ensure_labels(repo, [*old, *names])
-        return self._touched(call, repo, issue)
-
-    def clear_labels(self, call: Call) -> Reply:
-        repo = self._desk.writable(call)
-        issue = self._desk.issue(repo, call.names["number"])
-        issue["labels"] = []
-        self._touched(call, repo, issue)
-        return Reply(None, 204)
-
-    def remove_label(self, call: Call) -> Reply:
-        repo = self._desk.writable(call)
-        issue = self._desk.issue(repo, call.names["number"])
-        left = [one for one in issue["labels"] if one.lower() != call.names["name"].lower()]
-        if len(left) == len(issue["labels"]):
-            raise Failed(404, "Label does not exist")
-        issue["labels"] = left
-        return self._touched(call, repo, issue)
-
-    def _touched(self, call: Call, repo: Record, issue: Record) -> Reply:
-        issue["updated_at"] = self._desk.tick()
-        self._desk.put_issue(repo, issue)
-        return Reply(self._labels(call, repo, issue))
-
-    def assign(self, call: Call) -> Reply:
-        repo, logins = self._desk.writable(call), names_of(call.body(), "assignees", "Issue")
-        self._desk.check_people(logins, "Issue", "assignees")
-        issue = self._desk.issue(repo, call.names["number"])
-        issue["assignees"] = list(dict.fromkeys([*issue["assignees"], *logins]))
-        self._touched(call, repo, issue)
-        return Reply(self.show(call, repo, issue), 201)
-
-    def unassign(self, call: Call) -> Reply:
-        repo, logins = self._desk.writable(call), names_of(call.body(), "assignees", "Issue")
-        issue = self._desk.issue(repo, call.names["number"])
-        issue["assignees"] = [one for one in issue["assignees"] if one not in logins]
-        self._touched(call, repo, issue)
-        return Reply(self.show(call, repo, issue))
-
-    def lock(self, call: Call) -> Reply:
-        return self._set_lock(call, True)
-
-    def unlock(self, call: Call) -> Reply:
-        return self._set_lock(call, False)
-
-    def _set_lock(self, call: Call, is_locked: bool) -> Reply:
-        repo = self._desk.writable(call)
-        issue = self._desk.issue(repo, call.names["number"])
-        issue["locked"] = is_locked
-        self._touched(call, repo, issue)
-        return Reply(None, 204)
-
-    def events(self, call: Call) -> Reply:
-        self._desk.issue(self._desk.repo(call), call.names["number"])
-        return Reply([])
+        issue |= {"state": "open", "state_reason": "reopened", "closed_at": None, "closed_by": None}
+    else:
+        default = None if issue["is_pull"] else "completed"
+        close_issue(issue, login, now, reason or default)
 
 
-def select(issues: list[Record], query: Mapping[str, str]) -> list[Record]:
-    """The issues that a query asks for, in its order. Raises Failed."""
+def list_issue_labels(call: GithubCall) -> Reply:
+    repo = call.repo()
+    labels = _show_labels(call, repo, repo.issue(call.params["number"]))
+    return call.page(labels, lambda label: label)
+
+
+def add_issue_labels(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    return _set_labels(call, repo, issue, [*issue["labels"], *_sent_labels(call)])
+
+
+def set_issue_labels(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    return _set_labels(call, repo, issue, _sent_labels(call))
+
+
+def remove_issue_label(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    name = call.params["name"].lower()
+    labels = [label for label in issue["labels"] if label.lower() != name]
+    if len(labels) == len(issue["labels"]):
+        raise GithubError(404, "Label does not exist")
+    return _set_labels(call, repo, issue, labels)
+
+
+def add_assignees(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    logins = names_field(call.body, "assignees", "Issue")
+    repo.hub.check_users(logins, "Issue", "assignees")
+    issue["assignees"] = list(dict.fromkeys([*issue["assignees"], *logins]))
+    _save(repo, issue)
+    return Reply(show_issue(repo, issue), 201)
+
+
+def remove_assignees(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    logins = names_field(call.body, "assignees", "Issue")
+    issue["assignees"] = [login for login in issue["assignees"] if login not in logins]
+    _save(repo, issue)
+    return Reply(show_issue(repo, issue))
+
+
+def lock_issue(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    reason = call.body.get("lock_reason")
+    if reason is not None and reason not in _LOCK_REASONS:
+        choices = ", ".join(_LOCK_REASONS)
+        raise invalid("Issue", "lock_reason", "invalid", f"lock_reason must be one of: {choices}")
+    issue |= {"locked": True, "lock_reason": reason}
+    _save(repo, issue)
+    return Reply(None, 204)
+
+
+def unlock_issue(call: GithubCall) -> Reply:
+    repo, issue = _writable_issue(call)
+    issue |= {"locked": False, "lock_reason": None}
+    _save(repo, issue)
+    return Reply(None, 204)
+
+
+def _writable_issue(call: GithubCall) -> tuple[Repo, Record]:
+    repo = call.writable_repo()
+    return repo, repo.issue(call.params["number"])
+
+
+def _save(repo: Repo, issue: Record) -> None:
+    issue["updated_at"] = repo.hub.tick()
+    repo.put_issue(issue)
+
+
+def _sent_labels(call: GithubCall) -> list[str]:
+    """Return the labels of a body, which may be a list without an object around it."""
+    body = call.json
+    labels = body if isinstance(body, list) else call.body.get("labels")
+    return names_field({"labels": labels}, "labels", "Label")
+
+
+def _set_labels(call: GithubCall, repo: Repo, issue: Record, labels: list[str]) -> Reply:
+    issue["labels"] = repo.ensure_labels(labels)
+    _save(repo, issue)
+    return Reply(_show_labels(call, repo, issue))
+
+
+def _show_labels(call: GithubCall, repo: Repo, issue: Record) -> list[Record]:
+    labels = (repo.label(name) for name in issue["labels"])
+    return [show_label(repo, label) for label in labels if label]
+
+
+def filter_issues(issues: list[Record], query: Mapping[str, str]) -> list[Record]:
+    """Return the issues that the parameters of a list ask for, in its order."""
     state = query.get("state", "open")
-    if state not in ("open", "closed", "all"):
+    if state not in (*_STATES, "all"):
         raise invalid("Issue", "state")
-    labels = [one.strip().lower() for one in query.get("labels", "").split(",") if one.strip()]
-    found = [
-        one
-        for one in issues
-        if state in ("all", one["state"])
-        and set(labels) <= {name.lower() for name in one["labels"]}
-        and _is_assigned(one, query.get("assignee"))
-        and query.get("creator", one["user"]).lower() == one["user"].lower()
-        and one["updated_at"] >= _moment(query.get("since"))
+    labels = {label.strip().lower() for label in query.get("labels", "").split(",")} - {""}
+    since = _parse_time(query.get("since"))
+    matches = [
+        issue
+        for issue in issues
+        if state in ("all", issue["state"])
+        and labels <= {name.lower() for name in issue["labels"]}
+        and _is_assigned(issue, query.get("assignee"))
+        and query.get("creator", issue["user"]).lower() == issue["user"].lower()
+        and issue["updated_at"] >= since
     ]
-    name = {"updated": "updated_at"}.get(query.get("sort", ""), "created_at")
-    is_down = query.get("direction", "desc") != "asc"
-    return sorted(found, key=lambda one: (one[name], one["number"]), reverse=is_down)
+    key = "updated_at" if query.get("sort") == "updated" else "created_at"
+    is_descending = query.get("direction", "desc") != "asc"
+    matches.sort(key=lambda issue: (issue[key], issue["number"]), reverse=is_descending)
+    return matches
 
 
-def _is_assigned(issue: Record, wanted: str | None) -> bool:
-    if wanted is None:
-        return True
-    if wanted == "none":
-        return not issue["assignees"]
-    if wanted == "*":
-        return bool(issue["assignees"])
-    return wanted.lower() in [one.lower() for one in issue["assignees"]]
+def _is_assigned(issue: Record, login: str | None) -> bool:
+    match login:
+        case None:
+            return True
+        case "none":
+            return not issue["assignees"]
+        case "*":
+            return bool(issue["assignees"])
+    return login.lower() in [assignee.lower() for assignee in issue["assignees"]]
 
 
-def _moment(text: str | None) -> float:
+def _parse_time(text: str | None) -> float:
     if not text:
         return 0.0
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise invalid("Issue", "since") from error
-    return found.timestamp() if found.tzinfo else 0.0
+    return time.timestamp() if time.tzinfo else 0.0
+
+
+ROUTES: Routes = {
+    "GET /repos/{owner}/{repo}/issues": list_issues,
+    "POST /repos/{owner}/{repo}/issues": create_issue,
+    "GET /repos/{owner}/{repo}/issues/{number}": get_issue,
+    "PATCH /repos/{owner}/{repo}/issues/{number}": edit_issue,
+    "GET /repos/{owner}/{repo}/issues/{number}/labels": list_issue_labels,
+    "POST /repos/{owner}/{repo}/issues/{number}/labels": add_issue_labels,
+    "PUT /repos/{owner}/{repo}/issues/{number}/labels": set_issue_labels,
+    "DELETE /repos/{owner}/{repo}/issues/{number}/labels/{name}": remove_issue_label,
+    "POST /repos/{owner}/{repo}/issues/{number}/assignees": add_assignees,
+    "DELETE /repos/{owner}/{repo}/issues/{number}/assignees": remove_assignees,
+    "PUT /repos/{owner}/{repo}/issues/{number}/lock": lock_issue,
+    "DELETE /repos/{owner}/{repo}/issues/{number}/lock": unlock_issue,
+}

@@ -1,229 +1,166 @@
-"""Branches, references, commits, trees and blobs, as far as clients ask for them."""
+"""Branches, tags, references and commits, and the objects of the git database."""
 
 from __future__ import annotations
 
-import base64
 import re
 
-from paddock_services.forge import views
-from paddock_services.forge.desk import Desk, Record
-from paddock_services.forge.diff import file_changes
-from paddock_services.forge.git import changed, tree_names
-from paddock_services.forge.wire import Call, Failed, Reply, Router, not_found, paged, text
+from paddock.world.kit import Reply
+from paddock_services.forge.call import GithubCall, Routes, required_text
+from paddock_services.forge.diff import diff_files
+from paddock_services.forge.errors import GithubError, not_found
+from paddock_services.forge.git import changed_paths, tree_names
+from paddock_services.forge.hub import Record, Repo
+from paddock_services.forge.views import (
+    show_commit,
+    show_file_diff,
+    show_ref,
+)
 
 _REF = re.compile(r"refs/(?:heads|tags)/[^\s~^:?*\[\\\x00-\x1f]{1,200}")
 
 
-class Refs:
-    """What names lead to which commits, and what is in those."""
+def list_branches(call: GithubCall) -> Reply:
+    return _list_refs(call, "refs/heads/")
 
-    def __init__(self, desk: Desk, router: Router) -> None:
-        self._desk = desk
-        base = "/repos/{owner}/{repo}"
-        router.add("GET", f"{base}/branches", self.branches)
-        router.add("GET", f"{base}/branches/{{name*}}", self.branch)
-        router.add("GET", f"{base}/tags", self.tags)
-        router.add("GET", f"{base}/commits", self.commits)
-        router.add("GET", f"{base}/commits/{{ref*}}", self.commit)
-        router.add("GET", f"{base}/compare/{{range*}}", self.compare)
-        router.add("GET", f"{base}/git/refs", self.refs)
-        router.add("POST", f"{base}/git/refs", self.create)
-        router.add("GET", f"{base}/git/refs/{{ref*}}", self.ref)
-        router.add("GET", f"{base}/git/ref/{{ref*}}", self.ref)
-        router.add("GET", f"{base}/git/matching-refs/{{ref*}}", self.matching)
-        router.add("PATCH", f"{base}/git/refs/{{ref*}}", self.move)
-        router.add("DELETE", f"{base}/git/refs/{{ref*}}", self.delete)
-        router.add("GET", f"{base}/git/commits/{{sha}}", self.git_commit)
-        router.add("GET", f"{base}/git/trees/{{sha*}}", self.tree)
-        router.add("GET", f"{base}/git/blobs/{{sha}}", self.blob)
 
-    def branches(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._desk.git.refs(repo["id"], "refs/heads/")
-        return paged(call, found, lambda one: self._short(call, repo, *one))
+def list_tags(call: GithubCall) -> Reply:
+    return _list_refs(call, "refs/tags/")
 
-    def _short(self, call: Call, repo: Record, ref: str, sha: str) -> Record:
-        name = ref.split("/", 2)[2]
-        url = f"{views.repo_url(call, repo)}/commits/{sha}"
-        return {"name": name, "commit": {"sha": sha, "url": url}, "protected": False}
 
-    def tags(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._desk.git.refs(repo["id"], "refs/tags/")
-        return paged(call, found, lambda one: self._short(call, repo, *one))
+def _list_refs(call: GithubCall, prefix: str) -> Reply:
+    repo = call.repo()
 
-    def branch(self, call: Call) -> Reply:
-        repo, name = self._desk.repo(call), call.names["name"]
-        sha = self._desk.git.ref(repo["id"], f"refs/heads/{name}")
-        if sha is None:
-            raise Failed(404, "Branch not found")
-        full = views.commit(call, repo, self._commit(repo, sha))
-        url = f"{views.repo_url(call, repo)}/branches/{name}"
-        links = {"self": url, "html": f"{call.html}/{repo['full_name']}/tree/{name}"}
-        return Reply({"name": name, "commit": full, "protected": False, "_links": links,
-                      "protection_url": f"{url}/protection"})  # fmt: skip
+    def show(ref: tuple[str, str]) -> Record:
+        name, sha = ref
+        commit = {"sha": sha, "url": f"{repo.url}/commits/{sha}"}
+        return {"name": name.removeprefix(prefix), "commit": commit, "protected": False}
 
-    def _commit(self, repo: Record, name: str) -> Record:
-        sha = self._desk.git.resolve(repo["id"], name)
-        found = self._desk.git.get(repo["id"], sha) if sha else None
-        if found is None:
-            raise Failed(422, f"No commit found for SHA: {name[:200]}")
-        return found
+    return call.page(repo.git.refs(prefix), show)
 
-    def commits(self, call: Call) -> Reply:
-        repo, git = self._desk.repo(call), self._desk.git
-        name = call.query.get("sha") or repo["default_branch"]
-        sha = git.resolve(repo["id"], name)
-        if sha is None:
-            if call.query.get("sha"):
-                raise not_found()
-            raise Failed(409, "Git Repository is empty.")
-        found = git.history(repo["id"], sha)
-        path = call.query.get("path")
+
+def get_branch(call: GithubCall) -> Reply:
+    repo, name = call.repo(), call.params["name"]
+    sha = repo.git.branch(name)
+    if sha is None:
+        raise GithubError(404, "Branch not found")
+    commit = show_commit(repo, _commit(repo, sha))
+    return Reply({"name": name, "commit": commit, "protected": False})
+
+
+def list_commits(call: GithubCall) -> Reply:
+    repo, start = call.repo(), call.query.get("sha")
+    sha = repo.git.resolve(start or repo.default_branch)
+    if sha is None and start:
+        raise not_found()
+    if sha is None:
+        raise GithubError(409, "Git Repository is empty.")
+    commits = repo.git.history(sha)
+    path = call.query.get("path")
+    if path:
+        commits = [commit for commit in commits if _touches(repo, commit, path)]
+    return call.page(commits, lambda commit: show_commit(repo, commit))
+
+
+def get_commit(call: GithubCall) -> Reply:
+    repo = call.repo()
+    commit = _commit(repo, call.params["ref"])
+    diffs = diff_files(repo.git, *_before_and_after(repo, commit))
+    additions = sum(diff.additions for diff in diffs)
+    deletions = sum(diff.deletions for diff in diffs)
+    shown = show_commit(repo, commit)
+    shown["stats"] = {
+        "additions": additions,
+        "deletions": deletions,
+        "total": additions + deletions,
+    }
+    shown["files"] = [show_file_diff(repo, diff, commit["sha"]) for diff in diffs]
+    return Reply(shown)
+
+
+def get_ref(call: GithubCall) -> Reply:
+    repo, name = call.repo(), f"refs/{call.params['ref']}"
+    sha = repo.git.ref(name)
+    if sha is None:
+        raise not_found()
+    return Reply(show_ref(repo, name, sha))
+
+
+def create_ref(call: GithubCall) -> Reply:
+    repo = call.writable_repo()
+    name = required_text(call.body, "ref", "Reference")
+    sha = required_text(call.body, "sha", "Reference")
+    if not _REF.fullmatch(name) or ".." in name or name.endswith(("/", ".lock", ".")):
+        raise GithubError(422, f"{name[:200]} is not a valid ref name.")
+    if repo.git.get_commit(sha) is None:
+        raise GithubError(422, "Object does not exist")
+    if repo.git.ref(name) is not None:
+        raise GithubError(422, "Reference already exists")
+    call.hub.tick()
+    repo.git.set_ref(name, sha)
+    return Reply(show_ref(repo, name, sha), 201)
+
+
+def delete_ref(call: GithubCall) -> Reply:
+    repo, name = call.writable_repo(), f"refs/{call.params['ref']}"
+    if name == f"refs/heads/{repo.default_branch}":
+        raise GithubError(422, "Cannot delete the default branch")
+    if not repo.git.delete_ref(name):
+        raise GithubError(422, "Reference does not exist")
+    call.hub.tick()
+    return Reply(None, 204)
+
+
+def get_tree(call: GithubCall) -> Reply:
+    repo, name = call.repo(), call.params["sha"]
+    sha = repo.git.resolve(name)
+    files = repo.git.files(sha) if sha else repo.git.tree_files(name)
+    if files is None:
+        raise not_found()
+    trees = tree_names(files)
+    git = f"{repo.url}/git"
+    entries: list[Record] = []
+    for path, tree in trees.items():
         if path:
-            found = [one for one in found if self._touches(repo, one, path)]
-        return paged(call, found, lambda one: views.commit(call, repo, one))
+            entry = {"path": path, "mode": "040000", "type": "tree", "sha": tree}
+            entries.append({**entry, "url": f"{git}/trees/{tree}"})
+    for path, blob in files.items():
+        entry = {"path": path, "mode": "100644", "type": "blob", "sha": blob}
+        size = repo.git.blob_size(blob)
+        entries.append({**entry, "size": size, "url": f"{git}/blobs/{blob}"})
+    if "recursive" not in call.query:
+        entries = [entry for entry in entries if "/" not in entry["path"]]
+    entries.sort(key=lambda entry: str(entry["path"]))
+    url = f"{git}/trees/{trees['']}"
+    return Reply({"sha": trees[""], "url": url, "tree": entries, "truncated": False})
 
-    def _touches(self, repo: Record, commit: Record, path: str) -> bool:
-        git = self._desk.git
-        before = git.files(repo["id"], commit["parents"][0]) if commit["parents"] else {}
-        paths = changed(before, git.files(repo["id"], commit["sha"]))
-        return any(one == path or one.startswith(f"{path.rstrip('/')}/") for one in paths)
 
-    def commit(self, call: Call) -> Reply:
-        repo, git = self._desk.repo(call), self._desk.git
-        one = self._commit(repo, call.names["ref"])
-        before = git.files(repo["id"], one["parents"][0]) if one["parents"] else {}
-        files = file_changes(call, repo, git, before, git.files(repo["id"], one["sha"]), one["sha"])
-        stats = {name: sum(file[name] for file in files) for name in ("additions", "deletions")}
-        stats["total"] = sum(stats.values())
-        return Reply({**views.commit(call, repo, one), "stats": stats, "files": files})
+def _commit(repo: Repo, name: str) -> Record:
+    sha = repo.git.resolve(name)
+    commit = repo.git.get_commit(sha) if sha else None
+    if commit is None:
+        raise GithubError(422, f"No commit found for SHA: {name[:200]}")
+    return commit
 
-    def compare(self, call: Call) -> Reply:
-        repo, git = self._desk.repo(call), self._desk.git
-        base_name, _, head_name = call.names["range"].partition("...")
-        base, head = self._commit(repo, base_name), self._commit(repo, head_name)
-        root = git.merge_base(repo["id"], base["sha"], head["sha"])
-        if root is None:
-            raise not_found()
-        ahead = git.between(repo["id"], base["sha"], head["sha"])
-        behind = git.between(repo["id"], head["sha"], base["sha"])
-        status = (
-            ("diverged" if behind else "ahead") if ahead else "behind" if behind else "identical"
-        )
-        files = file_changes(call, repo, git, git.files(repo["id"], root),
-                             git.files(repo["id"], head["sha"]), head["sha"])  # fmt: skip
-        return Reply(
-            {
-                "url": f"{views.repo_url(call, repo)}/compare/{call.names['range']}",
-                "base_commit": views.commit(call, repo, base),
-                "merge_base_commit": views.commit(call, repo, self._commit(repo, root)),
-                "status": status,
-                "ahead_by": len(ahead),
-                "behind_by": len(behind),
-                "total_commits": len(ahead),
-                "commits": [views.commit(call, repo, one) for one in ahead],
-                "files": files,
-            }
-        )
 
-    def refs(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._desk.git.refs(repo["id"])
-        return paged(call, found, lambda one: views.ref(call, repo, *one))
+def _before_and_after(repo: Repo, commit: Record) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the files of a commit's first parent, and of the commit."""
+    parent = commit["parents"][0] if commit["parents"] else None
+    return repo.git.files(parent), repo.git.files(commit["sha"])
 
-    def matching(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._desk.git.refs(repo["id"], f"refs/{call.names['ref']}")
-        return paged(call, found, lambda one: views.ref(call, repo, *one))
 
-    def ref(self, call: Call) -> Reply:
-        repo, name = self._desk.repo(call), f"refs/{call.names['ref']}"
-        sha = self._desk.git.ref(repo["id"], name)
-        if sha is None:
-            raise not_found()
-        return Reply(views.ref(call, repo, name, sha))
+def _touches(repo: Repo, commit: Record, path: str) -> bool:
+    changed = changed_paths(*_before_and_after(repo, commit))
+    return any(file == path or file.startswith(f"{path.rstrip('/')}/") for file in changed)
 
-    def create(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        name = text(body, "ref", "Reference", required=True) or ""
-        sha = text(body, "sha", "Reference", required=True) or ""
-        if not _REF.fullmatch(name) or ".." in name or name.endswith(("/", ".lock", ".")):
-            raise Failed(422, f"{name[:200]} is not a valid ref name.")
-        if self._desk.git.get(repo["id"], sha) is None:
-            raise Failed(422, "Object does not exist")
-        if self._desk.git.ref(repo["id"], name) is not None:
-            raise Failed(422, "Reference already exists")
-        self._desk.tick()
-        self._desk.git.set_ref(repo["id"], name, sha)
-        return Reply(views.ref(call, repo, name, sha), 201)
 
-    def move(self, call: Call) -> Reply:
-        repo, body, git = self._desk.writable(call), call.body(), self._desk.git
-        name = f"refs/{call.names['ref']}"
-        old, sha = git.ref(repo["id"], name), text(body, "sha", "Reference", required=True) or ""
-        if old is None:
-            raise Failed(422, "Reference does not exist")
-        if git.get(repo["id"], sha) is None:
-            raise Failed(422, "Object does not exist")
-        if body.get("force") is not True and git.merge_base(repo["id"], old, sha) != old:
-            raise Failed(422, "Update is not a fast forward")
-        self._desk.tick()
-        git.set_ref(repo["id"], name, sha)
-        return Reply(views.ref(call, repo, name, sha))
-
-    def delete(self, call: Call) -> Reply:
-        repo, name = self._desk.writable(call), f"refs/{call.names['ref']}"
-        if name == f"refs/heads/{repo['default_branch']}":
-            raise Failed(422, "Cannot delete the default branch")
-        if not self._desk.git.delete_ref(repo["id"], name):
-            raise Failed(422, "Reference does not exist")
-        self._desk.tick()
-        return Reply(None, 204)
-
-    def git_commit(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._desk.git.get(repo["id"], call.names["sha"])
-        if found is None:
-            raise not_found()
-        return Reply(views.git_commit(call, repo, found))
-
-    def tree(self, call: Call) -> Reply:
-        repo, git, name = self._desk.repo(call), self._desk.git, call.names["sha"]
-        commit = git.resolve(repo["id"], name)
-        files = git.files(repo["id"], commit) if commit else git.tree(name)
-        if files is None:
-            raise not_found()
-        trees, is_recursive = tree_names(files), "recursive" in call.query
-        url = f"{views.repo_url(call, repo)}/git"
-        entries: list[Record] = [
-            {
-                "path": path,
-                "mode": "040000",
-                "type": "tree",
-                "sha": sha,
-                "url": f"{url}/trees/{sha}",
-            }
-            for path, sha in trees.items()
-            if path and (is_recursive or "/" not in path)
-        ]
-        entries += [
-            {"path": path, "mode": "100644", "type": "blob", "sha": sha, "size": git.size(sha),
-             "url": f"{url}/blobs/{sha}"}
-            for path, sha in files.items()
-            if is_recursive or "/" not in path
-        ]  # fmt: skip
-        entries.sort(key=lambda one: str(one["path"]))
-        whole = trees[""]
-        shown = {"sha": whole, "url": f"{url}/trees/{whole}", "tree": entries, "truncated": False}
-        return Reply(shown)
-
-    def blob(self, call: Call) -> Reply:
-        repo, sha = self._desk.repo(call), call.names["sha"]
-        data = self._desk.git.read(sha)
-        if data is None:
-            raise not_found()
-        encoded = base64.encodebytes(data).decode()
-        url = f"{views.repo_url(call, repo)}/git/blobs/{sha}"
-        return Reply({"sha": sha, "node_id": views.node_id("Blob", sha), "size": len(data),
-                      "url": url, "content": encoded, "encoding": "base64"})  # fmt: skip
+ROUTES: Routes = {
+    "GET /repos/{owner}/{repo}/branches": list_branches,
+    "GET /repos/{owner}/{repo}/branches/{name:path}": get_branch,
+    "GET /repos/{owner}/{repo}/tags": list_tags,
+    "GET /repos/{owner}/{repo}/commits": list_commits,
+    "GET /repos/{owner}/{repo}/commits/{ref:path}": get_commit,
+    "POST /repos/{owner}/{repo}/git/refs": create_ref,
+    "GET /repos/{owner}/{repo}/git/ref/{ref:path}": get_ref,
+    "DELETE /repos/{owner}/{repo}/git/refs/{ref:path}": delete_ref,
+    "GET /repos/{owner}/{repo}/git/trees/{sha:path}": get_tree,
+}

@@ -1,172 +1,121 @@
-"""People and repositories."""
+"""Users and repositories."""
 
 from __future__ import annotations
 
-import re
-
-from paddock_services.forge import views
-from paddock_services.forge.desk import Desk, Record
+from paddock.world.kit import Reply
+from paddock_services.forge.call import GithubCall, Routes, required_text, text_field
+from paddock_services.forge.errors import invalid, not_found
 from paddock_services.forge.git import NewCommit
-from paddock_services.forge.wire import (
-    Call,
-    Failed,
-    Reply,
-    Router,
-    invalid,
-    not_found,
-    paged,
-    text,
-)
+from paddock_services.forge.hub import Record, Repo
+from paddock_services.forge.views import show_repo, show_user, timestamp
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38})(?:\[bot\])?")
+_RECORDS = ("issues", "pulls", "comments", "reviews", "review_comments", "labels", "refs",
+            "commits")  # fmt: skip
 
 
-class Repos:
-    """Who I am, who others are, and which repositories there are."""
+def get_me(call: GithubCall) -> Reply:
+    return Reply(_show_profile(call, call.login))
 
-    def __init__(self, desk: Desk, router: Router) -> None:
-        self._desk = desk
-        router.add("GET", "/user", self.me)
-        router.add("GET", "/users/{login}", self.user)
-        router.add("GET", "/orgs/{login}", self.user)
-        router.add("GET", "/user/repos", self.mine)
-        router.add("POST", "/user/repos", self.create)
-        router.add("POST", "/orgs/{org}/repos", self.create)
-        router.add("GET", "/users/{login}/repos", self.theirs)
-        router.add("GET", "/orgs/{login}/repos", self.theirs)
-        router.add("GET", "/repos/{owner}/{repo}", self.get)
-        router.add("PATCH", "/repos/{owner}/{repo}", self.edit)
-        router.add("DELETE", "/repos/{owner}/{repo}", self.delete)
-        router.add("GET", "/repos/{owner}/{repo}/assignees", self.assignees)
-        router.add("GET", "/repos/{owner}/{repo}/collaborators", self.assignees)
 
-    def show(self, call: Call, repo: Record) -> Record:
-        return views.repo(call, repo, self._desk.open_issues(repo))
+def get_user(call: GithubCall) -> Reply:
+    login = call.params["login"]
+    if not call.hub.user(login) and not _owned(call, login) and login != call.user:
+        raise not_found()
+    return Reply(_show_profile(call, login))
 
-    def me(self, call: Call) -> Reply:
-        return Reply(self._person(call, call.login))
 
-    def user(self, call: Call) -> Reply:
-        login = call.names["login"]
-        known = self._desk.store.get("users", login.lower())
-        is_owner = any(one["full_name"].lower().startswith(f"{login.lower()}/")
-                       for one in self._desk.store.find("repos"))  # fmt: skip
-        if known is None and not is_owner and login != call.me:
-            raise not_found()
-        return Reply(self._person(call, login))
+def list_my_repos(call: GithubCall) -> Reply:
+    return _list(call, call.hub.visible_repos(call.login))
 
-    def _person(self, call: Call, login: str) -> Record:
-        known = self._desk.store.get("users", login.lower()) or {}
-        return {
-            **views.user(call, login, known),
-            "name": known.get("name", login),
-            "email": known.get("email"),
-            "bio": known.get("bio"),
-            "company": known.get("company"),
-            "public_repos": len(self._owned(call, login)),
-            "followers": 0,
-            "following": 0,
-            "created_at": views.stamp(self._desk.context.start),
-            "updated_at": views.stamp(self._desk.context.start),
-        }
 
-    def _owned(self, call: Call, login: str) -> list[Record]:
-        return [
-            one
-            for one in self._desk.store.find("repos")
-            if one["full_name"].lower().startswith(f"{login.lower()}/")
-            and (call.me is not None or not one["private"])
-        ]
+def list_user_repos(call: GithubCall) -> Reply:
+    return _list(call, _owned(call, call.params["login"]))
 
-    def mine(self, call: Call) -> Reply:
-        assert call.login
-        return paged(call, self._desk.store.find("repos"), lambda one: self.show(call, one))
 
-    def theirs(self, call: Call) -> Reply:
-        found = self._owned(call, call.names["login"])
-        return paged(call, found, lambda one: self.show(call, one))
+def create_repo(call: GithubCall) -> Reply:
+    owner = call.params.get("org", call.login)
+    name = required_text(call.body, "name", "Repository")
+    description = text_field(call.body, "description", "Repository")
+    is_private = call.body.get("private") is True
+    repo = call.hub.create_repo(f"{owner}/{name}", private=is_private, description=description)
+    if call.body.get("auto_init") is True:
+        files = {"README.md": repo.git.write_blob(f"# {name}\n".encode())}
+        author = call.hub.commit_author(call.login)
+        new = NewCommit(files, "Initial commit", (), author, repo.record["created_at"])
+        repo.git.commit(repo.default_branch, new)
+    return Reply(show_repo(repo), 201)
 
-    def create(self, call: Call) -> Reply:
-        owner, body = call.names.get("org", call.login), call.body()
-        assert call.login
-        name = text(body, "name", "Repository", required=True) or ""
-        if not NAME.fullmatch(name) or not LOGIN.fullmatch(owner):
-            raise invalid("Repository", "name")
-        if self._desk.store.has("repos", f"{owner}/{name}".lower()):
-            raise invalid("Repository", "name", "custom", "name already exists on this account")
-        repo = self._desk.make_repo(
-            f"{owner}/{name}",
-            private=body.get("private") is True,
-            description=text(body, "description", "Repository"),
-        )
-        if body.get("auto_init") is True:
-            self._start(repo, name, call.login)
-        return Reply(self.show(call, repo), 201)
 
-    def _start(self, repo: Record, name: str, login: str) -> None:
-        git = self._desk.git
-        files = {"README.md": git.write(f"# {name}\n".encode())}
-        person = self._desk.person(login)
-        new = NewCommit(files, "Initial commit", (), person, repo["created_at"])
-        sha = git.commit(repo["id"], new)
-        git.set_ref(repo["id"], f"refs/heads/{repo['default_branch']}", sha)
+def get_repo(call: GithubCall) -> Reply:
+    return Reply(show_repo(call.repo()))
 
-    def get(self, call: Call) -> Reply:
-        return Reply(self.show(call, self._desk.repo(call)))
 
-    def edit(self, call: Call) -> Reply:
-        repo, body = self._desk.repo(call), call.body()
-        assert call.login
-        branch = text(body, "default_branch", "Repository")
-        if branch and self._desk.git.ref(repo["id"], f"refs/heads/{branch}") is None:
+def edit_repo(call: GithubCall) -> Reply:
+    """Change a repository. An archived one can be changed, or it would stay archived for ever."""
+    repo, body = call.repo(), call.body
+    assert call.login
+    branch = text_field(body, "default_branch", "Repository")
+    if branch:
+        if repo.git.branch(branch) is None:
             raise invalid("Repository", "default_branch")
-        owner, _, name = repo["full_name"].partition("/")
-        name = text(body, "name", "Repository") or name
-        if not NAME.fullmatch(name):
-            raise invalid("Repository", "name")
-        old, new = repo["full_name"].lower(), f"{owner}/{name}"
-        if new.lower() != old and self._desk.store.has("repos", new.lower()):
-            raise invalid("Repository", "name", "already_exists")
-        for field in ("description", "homepage"):
-            if field in body:
-                repo[field] = text(body, field, "Repository")
-        for flag in ("private", "archived"):
-            if isinstance(body.get(flag), bool):
-                repo[flag] = body[flag]
-        repo |= {"full_name": new, "default_branch": branch or repo["default_branch"]}
-        repo["updated_at"] = self._desk.tick()
-        if new.lower() != old:
-            self._desk.store.delete("repos", old)
-        self._desk.store.put("repos", new.lower(), repo)
-        return Reply(self.show(call, repo))
-
-    def delete(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        assert call.login
-        store = self._desk.store
-        self._desk.tick()
-        for kind in ("issues", "pulls", "comments", "reviews", "labels", "refs", "commits"):
-            for id in [
-                one
-                for one in store.ids(kind)
-                if (store.get(kind, one) or {}).get("repo") == repo["id"]
-            ]:
-                store.delete(kind, id)
-        store.delete("repos", repo["full_name"].lower())
-        return Reply(None, 204)
-
-    def assignees(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        owner = repo["full_name"].partition("/")[0]
-        logins = [one["login"] for one in self._desk.store.find("users")]
-        found = list(dict.fromkeys([owner, *logins, *([call.me] if call.me else [])]))
-        return paged(call, found, lambda login: views.user(call, login))
+        repo.record["default_branch"] = branch
+    if "description" in body:
+        repo.record["description"] = text_field(body, "description", "Repository")
+    for flag in ("private", "archived"):
+        if isinstance(body.get(flag), bool):
+            repo.record[flag] = body[flag]
+    repo.record["updated_at"] = call.hub.tick()
+    repo.save()
+    return Reply(show_repo(repo))
 
 
-def check_full_name(full_name: object) -> str:
-    """Raises Failed for what is no owner/name."""
-    owner, slash, name = str(full_name).partition("/")
-    if not slash or not LOGIN.fullmatch(owner) or not NAME.fullmatch(name):
-        raise Failed(422, f"{full_name!r} is no owner/name")
-    return f"{owner}/{name}"
+def delete_repo(call: GithubCall) -> Reply:
+    repo = call.repo()
+    assert call.login
+    call.hub.tick()
+    for kind in _RECORDS:
+        for id in call.store.ids(kind):
+            record = call.store.get(kind, id)
+            if record is not None and record["repo"] == repo.id:
+                call.store.delete(kind, id)
+    call.store.delete("repos", repo.full_name.lower())
+    return Reply(None, 204)
+
+
+def _owned(call: GithubCall, login: str) -> list[Repo]:
+    repos = call.hub.visible_repos(call.user)
+    return [repo for repo in repos if repo.owner.lower() == login.lower()]
+
+
+def _list(call: GithubCall, repos: list[Repo]) -> Reply:
+    return call.page(repos, show_repo)
+
+
+def _show_profile(call: GithubCall, login: str) -> Record:
+    user = call.hub.user(login)
+    created = timestamp(call.hub.context.start)
+    return {
+        **show_user(call.hub, login),
+        "name": user.get("name", login),
+        "email": user.get("email"),
+        "public_repos": len(_owned(call, login)),
+        "followers": 0,
+        "following": 0,
+        "created_at": created,
+        "updated_at": created,
+    }
+
+
+ROUTES: Routes = {
+    "GET /user": get_me,
+    "GET /user/repos": list_my_repos,
+    "POST /user/repos": create_repo,
+    "GET /users/{login}": get_user,
+    "GET /users/{login}/repos": list_user_repos,
+    "GET /orgs/{login}": get_user,
+    "GET /orgs/{login}/repos": list_user_repos,
+    "POST /orgs/{org}/repos": create_repo,
+    "GET /repos/{owner}/{repo}": get_repo,
+    "PATCH /repos/{owner}/{repo}": edit_repo,
+    "DELETE /repos/{owner}/{repo}": delete_repo,
+}

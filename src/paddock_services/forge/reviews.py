@@ -1,172 +1,201 @@
-"""Reviews of pull requests, and comments on their lines."""
+"""Reviews of pull requests, and comments on lines of their diff."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from paddock_services.forge import views
-from paddock_services.forge.desk import Desk, Record
-from paddock_services.forge.wire import (
-    Call,
-    Failed,
-    Reply,
-    Router,
-    invalid,
-    not_found,
-    paged,
-    text,
-)
+from paddock.world.kit import Reply
+from paddock_services.forge.call import GithubCall, Routes, required_text, text_field
+from paddock_services.forge.diff import DiffLine, FileDiff, diff_lines
+from paddock_services.forge.errors import GithubError, invalid
+from paddock_services.forge.hub import Record, Repo
+from paddock_services.forge.pulls import head_sha, pull_diffs
+from paddock_services.forge.views import show_user, timestamp
 
 _STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
-_PENDING = "PENDING"
+_MAX_COMMENTS = 100  # in one review
+_REVIEW = "PullRequestReview"
+_COMMENT = "PullRequestReviewComment"
+_THREAD = "pull_request_review_thread"
 
 
-class Reviews:
-    """What reviewers say. A comment on a line is kept beside them, marked as one."""
+def list_reviews(call: GithubCall) -> Reply:
+    repo, pull = _pull(call)
+    reviews = call.store.find("reviews", {"repo": repo.id, "number": pull["number"]})
+    return call.page(reviews, lambda review: _show_review(call, repo, review))
 
-    def __init__(self, desk: Desk, router: Router) -> None:
-        self._desk = desk
-        base = "/repos/{owner}/{repo}/pulls/{number}"
-        router.add("GET", f"{base}/reviews", self.listed)
-        router.add("POST", f"{base}/reviews", self.create)
-        router.add("GET", f"{base}/reviews/{{id}}", self.get)
-        router.add("POST", f"{base}/reviews/{{id}}/events", self.submit)
-        router.add("PUT", f"{base}/reviews/{{id}}/dismissals", self.dismiss)
-        router.add("GET", f"{base}/comments", self.comments)
-        router.add("POST", f"{base}/comments", self.comment)
 
-    def _show(self, call: Call, repo: Record, one: Record) -> Record:
-        url = f"{views.repo_url(call, repo)}/pulls/{one['number']}"
-        html = f"{call.html}/{repo['full_name']}/pull/{one['number']}"
-        shown = {
-            "id": one["id"],
-            "node_id": views.node_id("PullRequestReview", one["id"]),
-            "user": views.user(call, one["user"]),
-            "body": one["body"],
-            "commit_id": one["commit"],
-            "pull_request_url": url,
-            "author_association": "MEMBER",
-        }
-        if not one["is_comment"]:
-            html = f"{html}#pullrequestreview-{one['id']}"
-            return {**shown, "state": one["state"], "html_url": html,
-                    "submitted_at": views.stamp(one["at"])}  # fmt: skip
-        return {
-            **shown,
-            "url": f"{views.repo_url(call, repo)}/pulls/comments/{one['id']}",
-            "html_url": f"{html}#discussion_r{one['id']}",
-            "path": one["path"],
-            "line": one["line"],
-            "original_line": one["line"],
-            "position": one["line"],
-            "original_position": one["line"],
-            "original_commit_id": one["commit"],
-            "diff_hunk": "",
-            "side": "RIGHT",
-            "created_at": views.stamp(one["at"]),
-            "updated_at": views.stamp(one["at"]),
-        }
+def create_review(call: GithubCall) -> Reply:
+    """Create a review with its comments, or nothing at all. It has no pending state."""
+    repo, pull = _writable_pull(call)
+    issue = repo.issue(pull["number"])
+    body = text_field(call.body, "body", _REVIEW) or ""
+    state = _review_state(call, issue)
+    if state == "CHANGES_REQUESTED" and not body:
+        raise invalid(_REVIEW, "body", "missing_field")
+    comments = call.body.get("comments") or []
+    if not isinstance(comments, list) or len(comments) > _MAX_COMMENTS:
+        raise invalid(_REVIEW, "comments")
+    review = _put(call, repo, pull, "reviews", {"body": body, "state": state})
+    diffs = pull_diffs(repo, pull)
+    for comment in comments:
+        if not isinstance(comment, dict):
+            raise invalid(_REVIEW, "comments")
+        _put(call, repo, pull, "review_comments", _read_comment(comment, diffs))
+    repo.put_issue({**issue, "updated_at": review["time"]})
+    return Reply(_show_review(call, repo, review))
 
-    def _find(self, call: Call, *, is_comment: bool) -> list[Record]:
-        repo = self._desk.repo(call)
-        pull = self._desk.pull(repo, call.names["number"])
-        where = {"repo": repo["id"], "number": pull["number"], "is_comment": is_comment}
-        return self._desk.store.find("reviews", where)
 
-    def _one(self, call: Call) -> Record:
-        found = self._find(call, is_comment=False)
-        for one in found:
-            if str(one["id"]) == call.names["id"]:
-                return one
-        raise not_found()
+def list_review_comments(call: GithubCall) -> Reply:
+    repo, pull = _pull(call)
+    where = {"repo": repo.id, "number": pull["number"]}
+    comments = call.store.find("review_comments", where)
+    return call.page(comments, lambda comment: _show_comment(call, repo, comment))
 
-    def listed(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._find(call, is_comment=False)
-        return paged(call, found, lambda one: self._show(call, repo, one))
 
-    def get(self, call: Call) -> Reply:
-        return Reply(self._show(call, self._desk.repo(call), self._one(call)))
+def create_review_comment(call: GithubCall) -> Reply:
+    repo, pull = _writable_pull(call)
+    required_text(call.body, "commit_id", _COMMENT)
+    fields = _read_comment(call.body, pull_diffs(repo, pull))
+    comment = _put(call, repo, pull, "review_comments", fields)
+    return Reply(_show_comment(call, repo, comment), 201)
 
-    def create(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        issue = self._desk.issue(repo, call.names["number"])
-        state = self._state(body.get("event"), issue, call.login)
-        said = text(body, "body", "PullRequestReview") or ""
-        if state == "CHANGES_REQUESTED" and not said:
-            raise invalid("PullRequestReview", "body", "missing_field")
-        review = self._put(call, repo, {"body": said, "state": state, "is_comment": False})
-        for one in body.get("comments") or ():
-            if isinstance(one, dict):
-                self._put_comment(call, repo, one)
-        self._desk.put_issue(repo, {**issue, "updated_at": review["at"]})
-        return Reply(self._show(call, repo, review))
 
-    def _state(self, event: Any, issue: Record, login: str) -> str:
-        if event in (None, ""):
-            return _PENDING
-        if event not in _STATES:
-            raise invalid("PullRequestReview", "event")
-        if issue["user"] == login and event == "APPROVE":
-            raise Failed(422, "Review Can not approve your own pull request")
-        if issue["user"] == login and event == "REQUEST_CHANGES":
-            raise Failed(422, "Review Can not request changes on your own pull request")
-        return _STATES[event]
+def _pull(call: GithubCall) -> tuple[Repo, Record]:
+    repo = call.repo()
+    return repo, repo.pull(call.params["number"])
 
-    def _put(self, call: Call, repo: Record, fields: Record) -> Record:
-        pull = self._desk.pull(repo, call.names["number"])
-        branch = self._desk.git.ref(repo["id"], f"refs/heads/{pull['head']}")
-        review = {
-            "id": self._desk.new_id(),
-            "repo": repo["id"],
-            "number": pull["number"],
-            "user": call.login,
-            "commit": branch or pull["head_sha"],
-            "at": self._desk.tick(),
-            **fields,
-        }
-        self._desk.store.put("reviews", str(review["id"]), review)
-        return review
 
-    def submit(self, call: Call) -> Reply:
-        repo, body = self._desk.writable(call), call.body()
-        review = self._one(call)
-        if review["state"] != _PENDING or body.get("event") not in _STATES:
-            raise invalid("PullRequestReview", "event")
-        issue = self._desk.issue(repo, review["number"])
-        review["state"] = self._state(body["event"], issue, call.login)
-        review["body"] = text(body, "body", "PullRequestReview") or review["body"]
-        review["at"] = self._desk.tick()
-        self._desk.store.put("reviews", str(review["id"]), review)
-        return Reply(self._show(call, repo, review))
+def _writable_pull(call: GithubCall) -> tuple[Repo, Record]:
+    repo = call.writable_repo()
+    return repo, repo.pull(call.params["number"])
 
-    def dismiss(self, call: Call) -> Reply:
-        repo = self._desk.writable(call)
-        review = self._one(call)
-        text(call.body(), "message", "PullRequestReview", required=True)
-        self._desk.tick()
-        review["state"] = "DISMISSED"
-        self._desk.store.put("reviews", str(review["id"]), review)
-        return Reply(self._show(call, repo, review))
 
-    def comments(self, call: Call) -> Reply:
-        repo = self._desk.repo(call)
-        found = self._find(call, is_comment=True)
-        return paged(call, found, lambda one: self._show(call, repo, one))
+def _review_state(call: GithubCall, issue: Record) -> str:
+    event = call.body.get("event")
+    if not isinstance(event, str) or event not in _STATES:
+        raise invalid(_REVIEW, "event")
+    if issue["user"] == call.login and event != "COMMENT":
+        verb = "approve" if event == "APPROVE" else "request changes on"
+        raise GithubError(422, f"Review Can not {verb} your own pull request")
+    return _STATES[event]
 
-    def comment(self, call: Call) -> Reply:
-        repo = self._desk.writable(call)
-        self._desk.pull(repo, call.names["number"])
-        return Reply(self._show(call, repo, self._put_comment(call, repo, call.body())), 201)
 
-    def _put_comment(self, call: Call, repo: Record, body: Record) -> Record:
-        line = body.get("line", body.get("position"))
-        if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
-            raise invalid("PullRequestReviewComment", "line")
-        fields = {
-            "body": text(body, "body", "PullRequestReviewComment", required=True),
-            "path": text(body, "path", "PullRequestReviewComment", required=True),
-            "line": line,
-            "is_comment": True,
-        }
-        return self._put(call, repo, fields)
+def _put(call: GithubCall, repo: Repo, pull: Record, kind: str, fields: Record) -> Record:
+    record = {
+        "id": call.hub.new_id(),
+        "repo": repo.id,
+        "number": pull["number"],
+        "user": call.login,
+        "commit": head_sha(repo, pull),
+        "time": call.hub.tick(),
+        **fields,
+    }
+    call.store.put(kind, str(record["id"]), record)
+    return record
+
+
+def _read_comment(body: Mapping[str, Any], diffs: list[FileDiff]) -> Record:
+    """Read a comment and check that it is on a line of the diff."""
+    text = required_text(body, "body", _COMMENT)
+    path = required_text(body, "path", _COMMENT)
+    diff = next((diff for diff in diffs if diff.path == path), None)
+    if diff is None:
+        raise _outside("path")
+    fields: Record = {"body": text, "path": path, "side": None, "line": None, "position": None,
+                      "start_line": None, "diff_hunk": ""}  # fmt: skip
+    if body.get("subject_type") == "file":
+        return fields
+    lines = diff_lines(diff.patch or "")
+    if body.get("line") is None and body.get("position") is not None:
+        line = next((line for line in lines if line.position == body["position"]), None)
+        side = "LEFT" if line is not None and line.right is None else "RIGHT"
+        if line is None:
+            raise _outside("position")
+    else:
+        side = body.get("side") or "RIGHT"
+        line = _find_line(lines, side, body.get("line"))
+        if line is None:
+            raise _outside("line")
+    _check_start(body, lines, line, side)
+    hunk = (diff.patch or "").split("\n")[line.hunk : line.position + 1]
+    return fields | {
+        "side": side,
+        "line": line.left if side == "LEFT" else line.right,
+        "position": line.position,
+        "start_line": body.get("start_line"),
+        "diff_hunk": "\n".join(hunk),
+    }
+
+
+def _find_line(lines: list[DiffLine], side: Any, number: Any) -> DiffLine | None:
+    if side not in ("LEFT", "RIGHT"):
+        raise invalid(_COMMENT, "side")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise invalid(_COMMENT, "line")
+    for line in lines:
+        if number == (line.left if side == "LEFT" else line.right):
+            return line
+    return None
+
+
+def _check_start(body: Mapping[str, Any], lines: list[DiffLine], end: DiffLine, side: str) -> None:
+    """Check the first line of a comment on several lines."""
+    if body.get("start_line") is None:
+        return
+    start = _find_line(lines, body.get("start_side") or side, body["start_line"])
+    if start is None or start.hunk != end.hunk:
+        raise _outside("start_line", "must be part of the same hunk as the line.")
+    if start.position >= end.position:
+        raise _outside("start_line", "must precede the end line.")
+
+
+def _outside(field: str, problem: str = "must be part of the diff") -> GithubError:
+    name = f"{_THREAD}.{field}"
+    return invalid(_COMMENT, name, "custom", f"{name} {problem}")
+
+
+def _show_review(call: GithubCall, repo: Repo, review: Record) -> Record:
+    page = f"{repo.page}/pull/{review['number']}"
+    return {
+        "id": review["id"],
+        "user": show_user(repo.hub, review["user"]),
+        "body": review["body"],
+        "state": review["state"],
+        "commit_id": review["commit"],
+        "html_url": f"{page}#pullrequestreview-{review['id']}",
+        "pull_request_url": f"{repo.url}/pulls/{review['number']}",
+        "author_association": "MEMBER",
+        "submitted_at": timestamp(review["time"]),
+    }
+
+
+def _show_comment(call: GithubCall, repo: Repo, comment: Record) -> Record:
+    pulls = f"{repo.url}/pulls"
+    page = f"{repo.page}/pull/{comment['number']}"
+    position = ("path", "side", "line", "start_line", "position", "diff_hunk")
+    return {
+        "id": comment["id"],
+        "url": f"{pulls}/comments/{comment['id']}",
+        "html_url": f"{page}#discussion_r{comment['id']}",
+        "pull_request_url": f"{pulls}/{comment['number']}",
+        "user": show_user(repo.hub, comment["user"]),
+        "body": comment["body"],
+        **{name: comment[name] for name in position},
+        "original_line": comment["line"],
+        "original_position": comment["position"],
+        "commit_id": comment["commit"],
+        "original_commit_id": comment["commit"],
+        "author_association": "MEMBER",
+        "created_at": timestamp(comment["time"]),
+        "updated_at": timestamp(comment["time"]),
+    }
+
+
+ROUTES: Routes = {
+    "GET /repos/{owner}/{repo}/pulls/{number}/reviews": list_reviews,
+    "POST /repos/{owner}/{repo}/pulls/{number}/reviews": create_review,
+    "GET /repos/{owner}/{repo}/pulls/{number}/comments": list_review_comments,
+    "POST /repos/{owner}/{repo}/pulls/{number}/comments": create_review_comment,
+}

@@ -1,39 +1,41 @@
-"""A forge as agents know it: repositories, issues, pulls, files; GitHub's REST interface."""
+"""The forge as a service: its options, its seed, its invariants and its application."""
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
-from paddock.world.service import ASGIApp, Receive, Scope, Seed, Send, Service
-from paddock_services.forge.comments import Comments, Labels
-from paddock_services.forge.contents import Contents
-from paddock_services.forge.desk import Desk
-from paddock_services.forge.issues import Issues
-from paddock_services.forge.planting import plant
-from paddock_services.forge.pulls import Pulls
-from paddock_services.forge.refs import Refs
-from paddock_services.forge.repos import LOGIN, Repos
-from paddock_services.forge.reviews import Reviews
-from paddock_services.forge.search import Search
-from paddock_services.forge.wire import (
-    MAX_BODY,
+from paddock.world.kit import (
+    Api,
     Call,
-    Failed,
+    MalformedRequest,
     Reply,
-    Router,
-    is_fresh,
-    read_query,
-    tag_of,
+    RequestError,
+    Route,
+    UnknownPath,
 )
+from paddock.world.service import ASGIApp, Seed, Service
+from paddock_services.forge import comments, contents, issues, pulls, refs, repos, reviews, search
+from paddock_services.forge.call import ENTERPRISE, GithubCall, Handler
+from paddock_services.forge.errors import GithubError, not_found
+from paddock_services.forge.hub import LOGIN, Hub
+from paddock_services.forge.seed import fill_hub
 
-_ENTERPRISE = "/api/v3"  # where self-hosted ones have their interface
+ROUTES = {
+    **repos.ROUTES,
+    **issues.ROUTES,
+    **comments.ROUTES,
+    **pulls.ROUTES,
+    **reviews.ROUTES,
+    **contents.ROUTES,
+    **refs.ROUTES,
+    **search.ROUTES,
+}
+_RATE_LIMIT = 5_000
 _HOUR_S = 3_600
 
 
@@ -47,189 +49,116 @@ class Forge(Service):
         "rate_limit": "requests that may be made; 5000 if it is not said",
     }
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.desk = Desk(context)
-        self.router = Router()
-        self.repos = Repos(self.desk, self.router)
-        self.issues = Issues(self.desk, self.router)
-        self.comments = Comments(self.desk, self.router)
-        self.pulls = Pulls(self.desk, self.issues, self.router)
-        Labels(self.desk, self.router)
-        Reviews(self.desk, self.router)
-        Contents(self.desk, self.router)
-        Refs(self.desk, self.router)
-        Search(self.desk, self.issues, self.repos, self.router)
-        self.router.add("GET", "/rate_limit", self._rate)
-        self._used = 0
-
-    @property
-    def user(self) -> str:
-        return str(self.context.options.get("user", "agent"))
-
-    @property
-    def limit(self) -> int:
-        return int(self.context.options.get("rate_limit", 5_000))
-
     def check(self) -> None:
         options = self.context.options
-        if not LOGIN.fullmatch(self.user):
-            raise InvalidInput(f"forge: {self.user!r} is no login")
+        user, limit = str(options.get("user", "agent")), options.get("rate_limit", _RATE_LIMIT)
+        if not LOGIN.fullmatch(user):
+            raise InvalidInput(f"forge: {user!r} is no login")
         if not isinstance(options.get("token", ""), str):
             raise InvalidInput("forge: token is a text")
-        limit = options.get("rate_limit", 5_000)
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise InvalidInput("forge: rate_limit is a number from 1 on")
 
     def seed(self, data: Seed) -> None:
         with self.context.store.transaction():
-            plant(self, data)
+            fill_hub(Hub(self.context), data)
 
     def invariants(self) -> list[str]:
-        """What the forge promises about its records."""
         store, broken = self.context.store, []
-        names = {one["id"]: one["full_name"] for one in store.find("repos")}
-        seen: set[tuple[int, int]] = set()
+        names = {repo["id"]: repo["full_name"] for repo in store.find("repos")}
         states: dict[tuple[int, int], str] = {}
         for issue in store.find("issues"):
             key = issue["repo"], issue["number"]
-            states[key] = issue["state"]
-            if key in seen:
+            if key in states:
                 broken.append(f"{names.get(key[0])} has number {key[1]} twice")
-            seen.add(key)
+            states[key] = issue["state"]
         for pull in store.find("pulls"):
             key = pull["repo"], pull["number"]
             if pull["merged_at"] is not None and states.get(key) != "closed":
                 broken.append(f"{names.get(key[0])}#{key[1]} is merged, but not closed")
         for ref in store.find("refs"):
-            if self.desk.git.get(ref["repo"], ref["sha"]) is None:
+            if not store.has("commits", f"{ref['repo']}:{ref['sha']}"):
                 broken.append(f"{names.get(ref['repo'])} has {ref['ref']} at no commit")
         return broken
 
     def app(self) -> ASGIApp:
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            call = _call(scope)
-            try:
-                call = replace(call, raw=await _body(receive))
-                reply = self.answer(call)
-            except Failed as failed:
-                reply = Reply(failed.body(), failed.status)
-            await self._send(send, call, reply)
+        return GithubApi(self.context)
 
-        return app
 
-    def answer(self, call: Call) -> Reply:
-        """All of it happens, or nothing. Raises Failed."""
-        call = replace(call, me=self._who(call), query=read_query(call.query["?"]))
-        if call.path != "/rate_limit":
+class GithubApi(Api):
+    """Credentials, errors and headers as GitHub has them."""
+
+    max_body = 50 << 20  # a file of 35 MB as base64
+
+    def __init__(self, context: Context) -> None:
+        routes = [Route("GET", "/rate_limit", self._show_rate_limit)]
+        for name, handler in ROUTES.items():
+            method, path = name.split(" ")
+            routes.append(Route(method, path, partial(_handle, context, handler)))
+        super().__init__(context.store, routes)
+        options = context.options
+        self._context = context
+        self._token = options.get("token")
+        self._login = str(options.get("user", "agent"))
+        self._limit = int(options.get("rate_limit", _RATE_LIMIT))
+        self._used = 0
+
+    def route_path(self, path: str) -> str:
+        return path.removeprefix(ENTERPRISE)
+
+    def authenticate(self, call: Call) -> str | None:
+        login = self._find_login(call)
+        if self.route_path(call.path) != "/rate_limit":
             self._used += 1
-        if self._used > self.limit:
-            raise Failed(403, f"API rate limit exceeded for {call.me or 'you'}.")
-        method = "GET" if call.method == "HEAD" else call.method
-        handler, names = self.router.find(method, call.path)
-        with self.context.store.transaction():
-            return handler(replace(call, names=names))
+        if self._used > self._limit:
+            raise GithubError(403, f"API rate limit exceeded for {login or 'you'}.")
+        return login
 
-    def _who(self, call: Call) -> str | None:
-        given = call.headers.get("authorization", "")
-        if not given:
-            return None
-        scheme, _, token = given.partition(" ")
-        token = token.strip()
-        if scheme.lower() == "basic":
-            token = _password(token)
-        wanted = self.context.options.get("token")
-        if not token or (wanted is not None and token != wanted):
-            raise Failed(401, "Bad credentials")
-        return self.user
+    def refuse(self, call: Call, error: RequestError) -> Reply:
+        match error:
+            case UnknownPath():
+                refusal = not_found()  # GitHub does not say which methods a path has
+            case MalformedRequest():
+                refusal = GithubError(400, "Problems parsing JSON")
+            case _:
+                refusal = GithubError(error.status, "Request body is too large")
+        return refusal.reply
 
-    def _rate(self, call: Call) -> Reply:
-        core = {"limit": self.limit, "used": self._used, "remaining": self._left(),
-                "reset": self._reset(), "resource": "core"}  # fmt: skip
-        search = {"limit": 30, "used": 0, "remaining": 30, "reset": self._reset()}
-        return Reply({"resources": {"core": core, "search": search}, "rate": core})
-
-    def _left(self) -> int:
-        return max(0, self.limit - self._used)
-
-    def _reset(self) -> int:
-        return int(self.context.now()) + _HOUR_S
-
-    async def _send(self, send: Send, call: Call, reply: Reply) -> None:
+    def finish(self, call: Call, reply: Reply) -> Reply:
+        """Add the headers of GitHub."""
         headers = {
-            "content-type": "application/json; charset=utf-8",
             "x-github-media-type": "github.v3; format=json",
             "x-github-api-version-selected": "2022-11-28",
-            "x-ratelimit-limit": str(self.limit),
-            "x-ratelimit-remaining": str(self._left()),
-            "x-ratelimit-used": str(min(self._used, self.limit)),
-            "x-ratelimit-reset": str(self._reset()),
-            "x-ratelimit-resource": "core",
+            **{f"x-ratelimit-{name}": str(value) for name, value in self._rate_limit().items()},
             **reply.headers,
         }
-        body, status = _bytes(reply.body), reply.status
-        if call.method in ("GET", "HEAD") and status == 200:
-            headers["etag"] = tag_of(body)
-            if is_fresh(call.headers.get("if-none-match", ""), headers["etag"]):
-                status, body = 304, b""
-        if status in (204, 304):
-            del headers["content-type"]
-        else:
-            headers["content-length"] = str(len(body))
-        raw = [(name.encode(), _clean(value)) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        shown = b"" if call.method == "HEAD" else body
-        await send({"type": "http.response.body", "body": shown})
+        return replace(reply, headers=headers)
+
+    def _find_login(self, call: Call) -> str | None:
+        """Return who has the token of a request; nobody where there is none."""
+        authorization = call.headers.get("authorization", "")
+        if not authorization:
+            return None
+        basic = call.basic_credentials
+        token = basic[1] if basic else authorization.partition(" ")[2].strip()
+        if not token or self._token not in (None, token):
+            raise GithubError(401, "Bad credentials")
+        return self._login
+
+    def _rate_limit(self) -> dict[str, int | str]:
+        return {
+            "limit": self._limit,
+            "used": min(self._used, self._limit),
+            "remaining": max(0, self._limit - self._used),
+            "reset": int(self._context.now()) + _HOUR_S,
+            "resource": "core",
+        }
+
+    def _show_rate_limit(self, call: Call) -> Reply:
+        core = self._rate_limit()
+        search = {**core, "limit": 30, "used": 0, "remaining": 30, "resource": "search"}
+        return Reply({"resources": {"core": core, "search": search}, "rate": core})
 
 
-def _call(scope: Mapping[str, Any]) -> Call:
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1")
-               for name, value in scope["headers"]}  # fmt: skip
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
-    host = headers.get("host") or str(scope["server"][0])
-    prefix = _ENTERPRISE if path.startswith(_ENTERPRISE + "/") else ""
-    origin = f"{scope['scheme']}://{host}"
-    return Call(
-        scope["method"].upper(),
-        path.removeprefix(prefix),
-        {"?": scope["query_string"].decode("latin-1")},
-        headers,
-        b"",
-        origin + prefix,
-        f"{scope['scheme']}://{host.removeprefix('api.')}",
-    )
-
-
-async def _body(receive: Receive) -> bytes:
-    """Raises Failed for one that is too large."""
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            break
-        size += len(message.get("body", b""))
-        if size > MAX_BODY:
-            raise Failed(413, "Request body is too large")
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            break
-    return b"".join(parts)
-
-
-def _bytes(body: Any) -> bytes:
-    if body is None:
-        return b""
-    if isinstance(body, bytes):
-        return body
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def _clean(value: str) -> bytes:
-    return value.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
-
-
-def _password(token: str) -> str:
-    try:
-        return base64.b64decode(token, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
+def _handle(context: Context, handler: Handler, call: Call) -> Reply:
+    return handler(GithubCall(context, call))

@@ -1,187 +1,198 @@
-"""What the forge shows of its records: URLs, people, times."""
+"""Records as the API shows them."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from paddock_services.forge.wire import Call
-
-Record = dict[str, Any]
-_REPO_LINKS = (
-    "archive", "assignees", "blobs", "branches", "collaborators", "comments", "commits", "compare",
-    "contents", "contributors", "deployments", "downloads", "events", "forks", "git_commits",
-    "git_refs", "git_tags", "hooks", "issue_comment", "issue_events", "issues", "keys", "labels",
-    "languages", "merges", "milestones", "notifications", "pulls", "releases", "stargazers",
-    "statuses", "subscribers", "subscription", "tags", "teams", "trees",
-)  # fmt: skip
-_LINK_PATHS = {"git_commits": "git/commits", "git_refs": "git/refs", "git_tags": "git/tags",
-               "blobs": "git/blobs", "trees": "git/trees", "issue_comment": "issues/comments",
-               "issue_events": "issues/events"}  # fmt: skip
+from paddock.world.kit import iso_timestamp
+from paddock_services.forge.diff import FileDiff
+from paddock_services.forge.hub import Hub, Record, Repo
 
 
-def stamp(moment: float | None) -> str | None:
-    if moment is None:
+def timestamp(time: float | None) -> str | None:
+    if time is None:
         return None
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return iso_timestamp(time)
 
 
-def node_id(kind: str, id: object) -> str:
-    return base64.b64encode(f"0{len(kind)}:{kind}{id}".encode()).decode()
-
-
-def user(call: Call, login: str, known: Record | None = None) -> Record:
-    """Somebody. Who is not in the store has an id that follows from the name."""
-    hashed = hashlib.sha256(login.lower().encode()).digest()
-    id = int.from_bytes(hashed[:3], "big") + 1_000
-    url = f"{call.api}/users/{quote(login)}"
-    shown = {
-        "login": login,
+def show_user(hub: Hub, login: str) -> Record:
+    """Show a user. Somebody who is not in the store has an id that is derived from the login."""
+    user = hub.user(login)
+    digest = hashlib.sha256(login.lower().encode()).digest()
+    id = user.get("id") or int.from_bytes(digest[:3], "big") + 1_000
+    return {
+        "login": user.get("login", login),
         "id": id,
-        "node_id": node_id("User", id),
         "avatar_url": f"https://avatars.githubusercontent.com/u/{id}?v=4",
-        "gravatar_id": "",
-        "url": url,
-        "html_url": f"{call.html}/{quote(login)}",
-        "repos_url": f"{url}/repos",
-        "type": "User",
+        "url": f"{hub.urls.api}/users/{quote(login)}",
+        "html_url": f"{hub.urls.page}/{quote(login)}",
+        "type": user.get("type", "User"),
         "site_admin": False,
     }
-    return shown | {k: v for k, v in (known or {}).items() if k in ("login", "id", "type")}
 
 
-def repo_url(call: Call, repo: Record) -> str:
-    return f"{call.api}/repos/{quote(repo['full_name'])}"
+def show_users(hub: Hub, logins: list[str]) -> list[Record]:
+    return [show_user(hub, login) for login in logins]
 
 
-def repo(call: Call, one: Record, open_issues: int) -> Record:
-    url, html = repo_url(call, one), f"{call.html}/{one['full_name']}"
-    owner, _, name = one["full_name"].partition("/")
-    links = {f"{link}_url": f"{url}/{_LINK_PATHS.get(link, link)}" for link in _REPO_LINKS}
+def show_repo(repo: Repo) -> Record:
+    record = repo.record
+    open_issues = repo.count_open_issues()
+    permissions = ("admin", "maintain", "push", "triage", "pull")
     return {
-        "id": one["id"],
-        "node_id": node_id("Repository", one["id"]),
-        "name": name,
-        "full_name": one["full_name"],
-        "private": one["private"],
-        "visibility": "private" if one["private"] else "public",
-        "owner": user(call, owner),
-        "html_url": html,
-        "description": one.get("description"),
+        "id": repo.id,
+        "name": repo.full_name.partition("/")[2],
+        "full_name": repo.full_name,
+        "private": repo.is_private,
+        "visibility": "private" if repo.is_private else "public",
+        "owner": show_user(repo.hub, repo.owner),
+        "url": repo.url,
+        "html_url": repo.page,
+        "clone_url": f"{repo.page}.git",
+        "description": record["description"],
         "fork": False,
-        "url": url,
-        **links,
-        "clone_url": f"{html}.git",
-        "git_url": html.replace("https://", "git://") + ".git",
-        "ssh_url": f"git@{call.html.split('//')[-1]}:{one['full_name']}.git",
-        "homepage": one.get("homepage"),
         "language": None,
-        "topics": one.get("topics", []),
-        "archived": one.get("archived", False),
+        "topics": [],
+        "archived": record.get("archived", False),
         "disabled": False,
         "has_issues": True,
-        "default_branch": one["default_branch"],
-        "size": 1,
+        "default_branch": repo.default_branch,
         "stargazers_count": 0,
         "watchers_count": 0,
-        "watchers": 0,
         "forks_count": 0,
-        "forks": 0,
         "open_issues_count": open_issues,
         "open_issues": open_issues,
-        "created_at": stamp(one["created_at"]),
-        "updated_at": stamp(one["updated_at"]),
-        "pushed_at": stamp(one["updated_at"]),
-        "permissions": {"admin": True, "maintain": True, "push": True, "triage": True,
-                        "pull": True},
-    }  # fmt: skip
-
-
-def label(call: Call, repo: Record, one: Record) -> Record:
-    return {
-        "id": one["id"],
-        "node_id": node_id("Label", one["id"]),
-        "url": f"{repo_url(call, repo)}/labels/{quote(one['name'], safe='')}",
-        "name": one["name"],
-        "color": one["color"],
-        "default": one.get("default", False),
-        "description": one.get("description"),
+        "created_at": timestamp(record["created_at"]),
+        "updated_at": timestamp(record["updated_at"]),
+        "pushed_at": timestamp(record["updated_at"]),
+        "permissions": dict.fromkeys(permissions, True),
     }
 
 
-def comment(call: Call, repo: Record, one: Record) -> Record:
-    url = repo_url(call, repo)
-    return {
-        "id": one["id"],
-        "node_id": node_id("IssueComment", one["id"]),
-        "url": f"{url}/issues/comments/{one['id']}",
-        "html_url": f"{call.html}/{repo['full_name']}/issues/{one['number']}"
-        f"#issuecomment-{one['id']}",
-        "issue_url": f"{url}/issues/{one['number']}",
-        "body": one["body"],
-        "user": user(call, one["user"]),
+def show_label(repo: Repo, label: Record) -> Record:
+    shown = {name: value for name, value in label.items() if name != "repo"}
+    url = f"{repo.url}/labels/{quote(label['name'], safe='')}"
+    return {**shown, "url": url}
+
+
+def show_issue(repo: Repo, issue: Record) -> Record:
+    number, closed_by = issue["number"], issue["closed_by"]
+    url = f"{repo.url}/issues/{number}"
+    html = f"{repo.page}/{'pull' if issue['is_pull'] else 'issues'}/{number}"
+    labels = (repo.label(name) for name in issue["labels"])
+    assignees = show_users(repo.hub, issue["assignees"])
+    comments = repo.hub.store.count("comments", {"repo": repo.id, "number": number})
+    shown = {
+        "id": issue["id"],
+        "number": number,
+        "url": url,
+        "repository_url": repo.url,
+        "comments_url": f"{url}/comments",
+        "html_url": html,
+        "title": issue["title"],
+        "body": issue["body"],
+        "state": issue["state"],
+        "state_reason": issue["state_reason"],
+        "user": show_user(repo.hub, issue["user"]),
+        "labels": [show_label(repo, label) for label in labels if label],
+        "assignee": assignees[0] if assignees else None,
+        "assignees": assignees,
+        "milestone": None,
+        "locked": issue["locked"],
+        "active_lock_reason": issue["lock_reason"],
+        "comments": comments,
         "author_association": "MEMBER",
-        "created_at": stamp(one["created_at"]),
-        "updated_at": stamp(one["updated_at"]),
+        "created_at": timestamp(issue["created_at"]),
+        "updated_at": timestamp(issue["updated_at"]),
+        "closed_at": timestamp(issue["closed_at"]),
+        "closed_by": show_user(repo.hub, closed_by) if closed_by else None,
+    }
+    if issue["is_pull"]:
+        shown["pull_request"] = {
+            "url": f"{repo.url}/pulls/{number}",
+            "html_url": html,
+            "merged_at": timestamp(repo.pull(number)["merged_at"]),
+        }
+    return shown
+
+
+def show_comment(repo: Repo, comment: Record) -> Record:
+    issue = f"issues/{comment['number']}"
+    return {
+        "id": comment["id"],
+        "url": f"{repo.url}/issues/comments/{comment['id']}",
+        "html_url": f"{repo.page}/{issue}#issuecomment-{comment['id']}",
+        "issue_url": f"{repo.url}/{issue}",
+        "body": comment["body"],
+        "user": show_user(repo.hub, comment["user"]),
+        "author_association": "MEMBER",
+        "created_at": timestamp(comment["created_at"]),
+        "updated_at": timestamp(comment["updated_at"]),
     }
 
 
-def git_commit(call: Call, repo: Record, one: Record) -> Record:
-    """A commit as git has it."""
-    url = repo_url(call, repo)
-    person = {**one["author"], "date": stamp(one["moment"])}
+def show_git_commit(repo: Repo, commit: Record) -> Record:
+    """Show a commit as the git database has it."""
+    git = f"{repo.url}/git"
+    author = {**commit["author"], "date": timestamp(commit["time"])}
     return {
-        "sha": one["sha"],
-        "node_id": node_id("Commit", one["sha"]),
-        "url": f"{url}/git/commits/{one['sha']}",
-        "html_url": f"{call.html}/{repo['full_name']}/commit/{one['sha']}",
-        "author": person,
-        "committer": person,
-        "message": one["message"],
-        "tree": {"sha": one["tree"], "url": f"{url}/git/trees/{one['tree']}"},
-        "parents": [
-            {
-                "sha": parent,
-                "url": f"{url}/git/commits/{parent}",
-                "html_url": f"{call.html}/{repo['full_name']}/commit/{parent}",
-            }
-            for parent in one["parents"]
-        ],
-        "verification": {"verified": False, "reason": "unsigned", "signature": None,
-                         "payload": None},
-    }  # fmt: skip
+        "sha": commit["sha"],
+        "url": f"{git}/commits/{commit['sha']}",
+        "html_url": f"{repo.page}/commit/{commit['sha']}",
+        "author": author,
+        "committer": author,
+        "message": commit["message"],
+        "tree": {"sha": commit["tree"], "url": f"{git}/trees/{commit['tree']}"},
+        "parents": [{"sha": sha, "url": f"{git}/commits/{sha}"} for sha in commit["parents"]],
+    }
 
 
-def commit(call: Call, repo: Record, one: Record) -> Record:
-    """A commit as the forge lists it."""
-    url, inner = repo_url(call, repo), git_commit(call, repo, one)
-    parents = [
-        {**parent, "url": parent["url"].replace("/git/commits/", "/commits/")}
-        for parent in inner["parents"]
-    ]
-    who = user(call, one["author"]["name"])
+def show_commit(repo: Repo, commit: Record) -> Record:
+    """Show a commit as lists of commits have it."""
+    commits = f"{repo.url}/commits"
+    inner = show_git_commit(repo, commit)
+    author = show_user(repo.hub, commit["author"]["name"])
     return {
-        "sha": one["sha"],
-        "node_id": inner["node_id"],
-        "url": f"{url}/commits/{one['sha']}",
+        "sha": commit["sha"],
+        "url": f"{commits}/{commit['sha']}",
         "html_url": inner["html_url"],
-        "comments_url": f"{url}/commits/{one['sha']}/comments",
-        "commit": {name: inner[name] for name in ("author", "committer", "message", "tree", "url",
-                                                  "verification")} | {"comment_count": 0},
-        "author": who,
-        "committer": who,
-        "parents": parents,
-    }  # fmt: skip
+        "commit": inner,
+        "author": author,
+        "committer": author,
+        "parents": [{"sha": sha, "url": f"{commits}/{sha}"} for sha in commit["parents"]],
+    }
 
 
-def ref(call: Call, repo: Record, name: str, sha: str) -> Record:
-    url = repo_url(call, repo)
+def show_ref(repo: Repo, name: str, sha: str) -> Record:
+    git = f"{repo.url}/git"
     return {
         "ref": name,
-        "node_id": node_id("Ref", name),
-        "url": f"{url}/git/{quote(name)}",
-        "object": {"type": "commit", "sha": sha, "url": f"{url}/git/commits/{sha}"},
+        "url": f"{git}/{quote(name)}",
+        "object": {"type": "commit", "sha": sha, "url": f"{git}/commits/{sha}"},
     }
+
+
+def show_file_diff(repo: Repo, diff: FileDiff, sha: str) -> Record:
+    """Show the change of a file in the commit or head `sha`."""
+    if diff.before is None:
+        status = "added"
+    elif diff.after is None:
+        status = "removed"
+    else:
+        status = "modified"
+    shown: dict[str, Any] = {
+        "sha": diff.after or diff.before,
+        "filename": diff.path,
+        "status": status,
+        "additions": diff.additions,
+        "deletions": diff.deletions,
+        "changes": diff.additions + diff.deletions,
+        "blob_url": f"{repo.page}/blob/{sha}/{quote(diff.path)}",
+        "raw_url": f"{repo.page}/raw/{sha}/{quote(diff.path)}",
+        "contents_url": f"{repo.url}/contents/{quote(diff.path)}?ref={sha}",
+    }
+    if diff.patch is not None:
+        shown["patch"] = diff.patch
+    return shown

@@ -1,5 +1,8 @@
-"""Reads a letter as it comes over SMTP. Python's own parser is slow on letters that are made to be;
-such a letter is kept as it came, and not taken apart."""
+"""Reads a message as it comes over SMTP.
+
+Python's parser takes very long for messages that are made to be hard: deeply nested parts, long
+parameters, strange character sets. Such a message is stored as it came and not taken apart.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses
 
-from paddock_services.mail.outbox import MAX_HEADERS, MAX_VALUE, Attachment, Letter
+from paddock_services.mail.outbox import MAX_HEADER, MAX_HEADERS, Attachment, MailMessage
 
 _MAX_LINES = 400_000
 _MAX_PARTS = 100
@@ -22,27 +25,20 @@ _STRUCTURED = re.compile(rb"(?im)^content-(?:type|disposition)[ \t]*:")
 _END_OF_FIELD = re.compile(rb"\r?\n(?![ \t])")
 # Of the other codecs some take the square of the length, and some are no character sets.
 _CHARSETS = re.compile(r"(utf-(8|16|32)|ascii|iso8859|cp\d|koi8|mac|gb|big5|shift_ji|euc_|iso2022)")
+_PARSER_ERRORS = (MessageError, RecursionError, ValueError, LookupError, TypeError, AttributeError)
 
 
-def read_letter(raw: bytes, sender: str, recipients: list[str]) -> Letter:
-    """The letter of an envelope. Who is in the envelope and in no header got a blind copy."""
-    if not _is_tame(raw):
-        return Letter(sender, recipients, raw=raw, more={"unread": True})
-    try:
-        return _read(message_from_bytes(raw), raw, sender, recipients)
-    except (
-        MessageError,
-        RecursionError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        IndexError,
-    ):
-        return Letter(sender, recipients, raw=raw, more={"unread": True})
+def read_message(raw: bytes, sender: str, recipients: list[str]) -> MailMessage:
+    """Return a message with its envelope. A recipient in no header got a blind copy."""
+    if _is_easy(raw):
+        try:
+            return _read(message_from_bytes(raw), raw, sender, recipients)
+        except _PARSER_ERRORS:
+            pass
+    return MailMessage(sender, recipients, raw=raw, extra={"unread": True})
 
 
-def _is_tame(raw: bytes) -> bool:
+def _is_easy(raw: bytes) -> bool:
     if raw.count(b"\n") > _MAX_LINES or raw.lower().count(b"boundary") > _MAX_BOUNDARIES:
         return False
     blank = raw.find(b"\r\n\r\n", 0, _MAX_HEADER_BLOCK)
@@ -50,26 +46,25 @@ def _is_tame(raw: bytes) -> bool:
         return False
     for count, field in enumerate(_STRUCTURED.finditer(raw)):
         start = field.end()
-        if count > _MAX_PARTS or not (
-            _END_OF_FIELD.search(raw, start, start + _MAX_STRUCTURED)
-            or len(raw) - start < _MAX_STRUCTURED
-        ):
+        has_end = _END_OF_FIELD.search(raw, start, start + _MAX_STRUCTURED)
+        if count > _MAX_PARTS or not (has_end or len(raw) - start < _MAX_STRUCTURED):
             return False
     return True
 
 
-def _read(message: Message, raw: bytes, sender: str, recipients: list[str]) -> Letter:
-    headers = [(name, _text_of(value)) for name, value in message.raw_items()][:MAX_HEADERS]
+def _read(message: Message, raw: bytes, sender: str, recipients: list[str]) -> MailMessage:
+    headers = [(name, _header_text(value)) for name, value in message.raw_items()][:MAX_HEADERS]
     to, cc = _addresses(headers, "to"), _addresses(headers, "cc")
     named = {address.lower() for address in (*to, *cc)}
-    known = {address.lower(): address for address in recipients}
-    text, html, attachments = _parts(message)
-    return Letter(
+    envelope = {address.lower() for address in recipients}
+    subjects = [value for name, value in headers if name.lower() == "subject"]
+    text, html, attachments = _read_parts(message)
+    return MailMessage(
         sender,
-        [one for one in to if one.lower() in known],
-        [one for one in cc if one.lower() in known],
-        [one for one in recipients if one.lower() not in named],
-        next((value for name, value in headers if name.lower() == "subject"), ""),
+        [address for address in to if address.lower() in envelope],
+        [address for address in cc if address.lower() in envelope],
+        [address for address in recipients if address.lower() not in named],
+        subjects[0] if subjects else "",
         text,
         html,
         headers,
@@ -78,40 +73,40 @@ def _read(message: Message, raw: bytes, sender: str, recipients: list[str]) -> L
     )
 
 
-def _parts(message: Message) -> tuple[str, str, list[Attachment]]:
-    text, html, attachments = "", "", []
+def _read_parts(message: Message) -> tuple[str, str, list[Attachment]]:
+    """Return the first text, the first HTML text, and everything else as attachments."""
+    texts: dict[str, str] = {}
+    attachments = []
     for part in message.walk():
         if part.is_multipart():
             continue
         content, kind = part.get_payload(decode=True), part.get_content_type()
         data = content if isinstance(content, bytes) else b""
         is_file = part.get_content_disposition() == "attachment" or part.get_filename()
-        if kind == "text/plain" and not is_file and not text:
-            text = _decoded(data, str(part.get_content_charset() or "utf-8"))
-        elif kind == "text/html" and not is_file and not html:
-            html = _decoded(data, str(part.get_content_charset() or "utf-8"))
+        if kind in ("text/plain", "text/html") and not is_file and not texts.get(kind):
+            texts[kind] = _decode(data, str(part.get_content_charset() or "utf-8"))
         else:
-            name = _text_of(part.get_filename() or "attachment")
-            attachments.append(Attachment(name, _text_of(kind), data))
-    return text, html, attachments
+            name = _header_text(part.get_filename() or "attachment")
+            attachments.append(Attachment(name, _header_text(kind), data))
+    return texts.get("text/plain", ""), texts.get("text/html", ""), attachments
 
 
-def _text_of(value: object) -> str:
-    """A header in characters, whatever it was encoded in."""
+def _header_text(value: object) -> str:
+    """Return a header in characters, whatever it is encoded in."""
     # What is not ASCII stands in Python's text as halves of characters; mostly it is UTF-8.
-    raw = str(value)[:MAX_VALUE].encode("utf-8", "surrogateescape")
+    raw = str(value)[:MAX_HEADER].encode("utf-8", "surrogateescape")
     text = re.sub(r"\r?\n", "", raw.decode("utf-8", "replace"))
     try:
         parts = decode_header(text)
     except (MessageError, ValueError):  # base64 that is none
         return text
     return "".join(
-        part if isinstance(part, str) else _decoded(part, charset or "utf-8")
+        part if isinstance(part, str) else _decode(part, charset or "utf-8")
         for part, charset in parts
     )
 
 
-def _decoded(data: bytes, charset: str) -> str:
+def _decode(data: bytes, charset: str) -> str:
     try:
         name = codecs.lookup(charset).name
     except (LookupError, ValueError):

@@ -1,37 +1,36 @@
-"""The outbox: every letter that was taken, in the store. Nothing leaves it."""
+"""The outbox: every message that was accepted, in the store. Nothing leaves it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from paddock.world.context import Context
-from paddock.world.services.untrusted import TooLarge
+from paddock.world.kit import TooLarge, iso_timestamp
 
-OUTBOX = "messages"
+MESSAGES = "messages"
 MAX_MESSAGE = 16 << 20  # bytes on the wire
-MAX_TEXT = 512 << 10  # characters of a text in the document; the raw letter has all of it
-MAX_VALUE = 16 << 10  # characters of one header
 MAX_HEADERS = 200
-_MAX_KEPT = 4 << 10  # of them
-_MAX_MORE = 1 << 20  # characters of JSON
+MAX_HEADER = 16 << 10  # characters of one header that are read
+_MAX_STORED_HEADER = 4 << 10
+_MAX_TEXT = 512 << 10  # characters of a text in the document; the blob has all of it
+_MAX_EXTRA = 1 << 20  # characters of JSON
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A file in a letter."""
+    """A file in a message."""
 
     filename: str
     content_type: str
     data: bytes
 
 
-class Letter(msgspec.Struct, frozen=True):
-    """What somebody wants to send."""
+class MailMessage(msgspec.Struct, frozen=True):
+    """A message that somebody wants to send."""
 
     sender: str
     to: Sequence[str] = ()
@@ -43,7 +42,7 @@ class Letter(msgspec.Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     attachments: Sequence[Attachment] = ()
     raw: bytes = b""  # as it came
-    more: dict[str, Any] = {}  # what only its way in knows
+    extra: dict[str, Any] = {}  # fields that only one protocol or provider has
 
     @property
     def recipients(self) -> list[str]:
@@ -51,50 +50,51 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 class Outbox:
-    """Letters of one world."""
+    """The messages of one world, and the addresses that take none."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._bounce = [str(one).lower() for one in context.options.get("bounce", ())]
+        self._refused = [str(pattern).lower() for pattern in context.options.get("bounce", ())]
 
-    def bounces(self, address: str) -> bool:
-        """Whether mail to this address is refused."""
-        return any(fnmatchcase(address.lower(), pattern) for pattern in self._bounce)
+    def refuses(self, address: str) -> bool:
+        """Return whether mail to this address bounces."""
+        return any(fnmatchcase(address.lower(), pattern) for pattern in self._refused)
 
-    def keep(self, letter: Letter, via: str) -> dict[str, Any]:
-        """Puts a letter into the outbox, inside a transaction. Raises TooLarge."""
-        if len(json.dumps(letter.more, ensure_ascii=False)) > _MAX_MORE:
-            raise TooLarge("the data beside a letter")
+    def put(self, message: MailMessage, via: str) -> dict[str, Any]:
+        """Store a message and return its document. Raises TooLarge."""
+        if len(json.dumps(message.extra, ensure_ascii=False)) > _MAX_EXTRA:
+            raise TooLarge("the data beside the message is too long")
         context, store = self.context, self.context.store
-        at = datetime.fromtimestamp(context.tick(), UTC).isoformat().replace("+00:00", "Z")
-        id = context.new_id("msg_", 20)
-        given = next((v for n, v in letter.headers if n.lower() == "message-id"), "")
+        at, id = iso_timestamp(context.tick()), context.new_id("msg_", 20)
+        ids = [value for name, value in message.headers if name.lower() == "message-id"]
         document = {
-            "id": id, "message_id": given or f"<{id}@{context.host}>", "via": via, "at": at,
-            "from": letter.sender, "to": list(letter.to), "cc": list(letter.cc),
-            "bcc": list(letter.bcc), "subject": letter.subject[:MAX_VALUE],
-            "text": letter.text[:MAX_TEXT], "html": letter.html[:MAX_TEXT],
-            "headers": [[n[:255], v[:_MAX_KEPT]] for n, v in letter.headers[:MAX_HEADERS]],
-            "attachments": [self._attached(one) for one in letter.attachments],
-            "bounced": [one for one in letter.recipients if self.bounces(one)],
-            "raw": store.put_blob(letter.raw), **letter.more,
+            "id": id, "message_id": ids[0] if ids else f"<{id}@{context.host}>",
+            "via": via, "at": at, "from": message.sender, "to": list(message.to),
+            "cc": list(message.cc), "bcc": list(message.bcc),
+            "subject": message.subject[:MAX_HEADER], "text": message.text[:_MAX_TEXT],
+            "html": message.html[:_MAX_TEXT],
+            "headers": [[name[:255], value[:_MAX_STORED_HEADER]]
+                        for name, value in message.headers[:MAX_HEADERS]],
+            "attachments": [self._put_attachment(file) for file in message.attachments],
+            "bounced": [address for address in message.recipients if self.refuses(address)],
+            "raw": store.put_blob(message.raw), **message.extra,
         }  # fmt: skip
-        store.put(OUTBOX, id, document)
+        store.put(MESSAGES, id, document)
         return document
 
-    def bounced(self) -> list[dict[str, Any]]:
-        """Addresses that mail came back from, newest first."""
-        found = [
-            {"email": address, "created": letter["at"]}
-            for letter in self.context.store.find(OUTBOX, newest_first=True)
-            for address in letter["bounced"]
-        ]
-        return list({one["email"]: one for one in reversed(found)}.values())[::-1]
+    def bounces(self) -> list[dict[str, Any]]:
+        """Return the addresses that mail came back from, the latest first."""
+        bounces = {
+            address: {"email": address, "created": message["at"]}
+            for message in self.context.store.find(MESSAGES)
+            for address in message["bounced"]
+        }
+        return sorted(bounces.values(), key=lambda bounce: bounce["created"], reverse=True)
 
-    def _attached(self, attachment: Attachment) -> dict[str, Any]:
+    def _put_attachment(self, file: Attachment) -> dict[str, Any]:
         return {
-            "filename": attachment.filename[:255],
-            "content_type": attachment.content_type[:255],
-            "size": len(attachment.data),
-            "blob": self.context.store.put_blob(attachment.data),
+            "filename": file.filename[:255],
+            "content_type": file.content_type[:255],
+            "size": len(file.data),
+            "blob": self.context.store.put_blob(file.data),
         }

@@ -1,48 +1,79 @@
-"""Postmark's send API: one message, or a batch."""
+"""Postmark's messages, which come one by one or in a batch."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from paddock_services.mail.fields import BadField, addresses_in, bytes_of, list_at, text_at
-from paddock_services.mail.outbox import Attachment, Letter
+import msgspec
+from msgspec import Meta
+
+from paddock.world.kit import ApiError
+from paddock_services.mail.fields import FieldError, read_addresses, read_base64, read_fields
+from paddock_services.mail.outbox import MAX_HEADERS, Attachment, MailMessage
 
 MAX_BATCH = 500
 _MAX_RECIPIENTS = 50  # of each of To, Cc and Bcc
+_EXTRA = ("Tag", "ReplyTo", "Metadata", "MessageStream")
 
 
-def letter_in(body: Any, raw: bytes) -> Letter:
-    """The letter of one message. Raises BadField."""
+class PostmarkError(ApiError):
+    """An error with one of Postmark's codes."""
+
+    def __init__(self, code: int, message: str, status: int = 422) -> None:
+        super().__init__(status, {"ErrorCode": code, "Message": message})
+
+
+class _Header(msgspec.Struct):
+    Name: str = ""
+    Value: str = ""
+
+
+class _File(msgspec.Struct):
+    Name: Annotated[str, Meta(min_length=1)]
+    Content: str = ""
+    ContentType: str = "application/octet-stream"
+
+
+class _Fields(msgspec.Struct):
+    From: str | None = None
+    To: str | None = None
+    Cc: str | None = None
+    Bcc: str | None = None
+    Subject: str | None = None
+    TextBody: str | None = None
+    HtmlBody: str | None = None
+    Headers: Annotated[list[_Header], Meta(max_length=MAX_HEADERS)] | None = None
+    Attachments: Annotated[list[_File], Meta(max_length=100)] | None = None
+
+
+def read_message(body: Any, raw: bytes) -> MailMessage:
+    """Return a message of a request. Raises PostmarkError."""
     if not isinstance(body, dict):
-        raise BadField("", "Invalid JSON", 402)
-    sender = addresses_in(text_at(body, "From"), "From", 1)
+        raise PostmarkError(402, "Invalid JSON")
+    try:
+        return _read_message(body, raw)
+    except FieldError as error:
+        raise PostmarkError(300, error.message) from error
+
+
+def _read_message(body: dict[str, Any], raw: bytes) -> MailMessage:
+    fields = read_fields(body, _Fields)
+    sender = read_addresses(fields.From, "From", 1)
     if not sender:
-        raise BadField("From", "Invalid 'From' address: ''.")
-    to, cc, bcc = (addresses_in(text_at(body, name), name, _MAX_RECIPIENTS)
-                   for name in ("To", "Cc", "Bcc"))  # fmt: skip
+        raise FieldError("From", "Invalid 'From' address: ''.")
+    to, cc, bcc = (
+        read_addresses(getattr(fields, name), name, _MAX_RECIPIENTS) for name in ("To", "Cc", "Bcc")
+    )
     if not (to or cc or bcc):
-        raise BadField("To", "Zero recipients specified")
-    text, html = text_at(body, "TextBody"), text_at(body, "HtmlBody")
+        raise FieldError("To", "Zero recipients specified")
+    text, html = fields.TextBody or "", fields.HtmlBody or ""
     if not text and not html:
-        raise BadField("TextBody", "Provide either email TextBody or HtmlBody or both.")
-    more = {name: body[name] for name in ("Tag", "ReplyTo", "Metadata", "MessageStream")
-            if body.get(name)}  # fmt: skip
-    return Letter(sender[0], to, cc, bcc, text_at(body, "Subject"), text, html, _headers(body),
-                  _attachments(body), raw, more)  # fmt: skip
-
-
-def _headers(body: dict[str, Any]) -> list[tuple[str, str]]:
-    found = list_at(body, "Headers", 200)
-    return [(text_at(one, "Name", "Headers"), text_at(one, "Value", "Headers")) for one in found]
-
-
-def _attachments(body: dict[str, Any]) -> list[Attachment]:
-    found = []
-    for file in list_at(body, "Attachments", 100):
-        name = text_at(file, "Name", "Attachments")
-        if not name:
-            raise BadField("Attachments", "An attachment has no Name.")
-        data = bytes_of(text_at(file, "Content", "Attachments"), "Attachments")
-        kind = text_at(file, "ContentType", "Attachments") or "application/octet-stream"
-        found.append(Attachment(name, kind, data))
-    return found
+        raise FieldError("TextBody", "Provide either email TextBody or HtmlBody or both.")
+    headers = [(header.Name, header.Value) for header in fields.Headers or ()]
+    files = [
+        Attachment(file.Name, file.ContentType, read_base64(file.Content, "Attachments"))
+        for file in fields.Attachments or ()
+    ]
+    extra = {name: body[name] for name in _EXTRA if body.get(name)}
+    subject = fields.Subject or ""
+    return MailMessage(sender[0], to, cc, bcc, subject, text, html, headers, files, raw, extra)

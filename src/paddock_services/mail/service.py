@@ -1,4 +1,4 @@
-"""The mail service: SMTP on its ports, providers' APIs on the others, one outbox behind both."""
+"""The mail as a service: SMTP on its ports, providers' APIs on the others."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from paddock.model.errors import InvalidInput
+from paddock.world.kit import is_email_address
 from paddock.world.service import ASGIApp, Seed, Stream, StreamService
-from paddock.world.services.untrusted import is_address
-from paddock_services.mail.mime import read_letter
-from paddock_services.mail.outbox import OUTBOX, Letter, Outbox
-from paddock_services.mail.session import Envelope, Rules, Session
+from paddock_services.mail.api import MailApi
+from paddock_services.mail.mime import read_message
+from paddock_services.mail.outbox import MESSAGES, MailMessage, Outbox
+from paddock_services.mail.session import Envelope, ServerRules, Session
 
 IDLE_S = 300.0  # what RFC 5321 asks servers to wait for the next command
 _WRITE_S = 60.0
@@ -31,15 +32,13 @@ class Mail(StreamService):
 
     def check(self) -> None:
         bounce = self.context.options.get("bounce", [])
-        if not isinstance(bounce, list) or not all(isinstance(one, str) for one in bounce):
+        if not isinstance(bounce, list) or not all(isinstance(item, str) for item in bounce):
             raise InvalidInput("mail: bounce is a list of patterns such as '*@bad.example'")
         if not isinstance(self.context.options.get("require_auth", False), bool):
             raise InvalidInput("mail: require_auth is true or false")
 
     def app(self) -> ASGIApp:
-        from paddock_services.mail.web import make_app
-
-        return make_app(Outbox(self.context))
+        return MailApi(Outbox(self.context))
 
     async def speak(self, stream: Stream) -> None:
         session = Session(self._rules(), is_secure=self.context.port == _IMPLICIT_TLS)
@@ -48,7 +47,7 @@ class Mail(StreamService):
             try:
                 data = await asyncio.wait_for(stream.read(_CHUNK), IDLE_S)
             except TimeoutError:
-                await _write(stream, session.too_slow())
+                await _write(stream, session.timed_out())
                 return
             if not data:
                 return
@@ -58,37 +57,36 @@ class Mail(StreamService):
                 session.secured()
 
     def seed(self, data: Seed) -> None:
-        """Letters that have been sent before the run."""
-        unknown = sorted(set(data) - {OUTBOX})
+        """Fill the outbox with messages that were sent before the run."""
+        unknown = sorted(set(data) - {MESSAGES})
         if unknown:
-            raise InvalidInput(f"mail has no {unknown[0]}; it has {OUTBOX}")
+            raise InvalidInput(f"mail has no {unknown[0]}; it has {MESSAGES}")
         outbox = Outbox(self.context)
         with self.context.store.transaction():
-            for letter in data.get(OUTBOX, ()):
-                outbox.keep(_seeded(letter), "seed")
+            for message in data.get(MESSAGES, ()):
+                outbox.put(_read_seed(message), "seed")
 
     def invariants(self) -> list[str]:
-        store = self.context.store
-        broken = []
-        for letter in store.find(OUTBOX):
-            if not (letter["to"] or letter["cc"] or letter["bcc"]):
-                broken.append(f"letter {letter['id']} is for nobody")
-            for file in letter["attachments"]:
+        store, broken = self.context.store, []
+        for message in store.find(MESSAGES):
+            if not (message["to"] or message["cc"] or message["bcc"]):
+                broken.append(f"letter {message['id']} is for nobody")
+            for file in message["attachments"]:
                 if store.blob(file["blob"]) is None:
-                    broken.append(f"letter {letter['id']} has lost {file['filename']}")
+                    broken.append(f"letter {message['id']} has lost {file['filename']}")
         return broken
 
-    def _rules(self) -> Rules:
+    def _rules(self) -> ServerRules:
         outbox = Outbox(self.context)
 
         def accept(envelope: Envelope, raw: bytes) -> str:
-            letter = read_letter(raw, envelope.sender, envelope.recipients)
-            letter.more.update(login=envelope.user, tls=envelope.is_secure)
+            message = read_message(raw, envelope.sender, envelope.recipients)
+            message.extra.update(login=envelope.user, tls=envelope.is_secure)
             with self.context.store.transaction():
-                return str(outbox.keep(letter, "smtp")["id"])
+                return str(outbox.put(message, "smtp")["id"])
 
         needs_login = bool(self.context.options.get("require_auth"))
-        return Rules(self.context.host, outbox.bounces, accept, needs_login)
+        return ServerRules(self.context.host, outbox.refuses, accept, needs_login)
 
 
 async def _write(stream: Stream, data: bytes) -> None:
@@ -96,13 +94,15 @@ async def _write(stream: Stream, data: bytes) -> None:
         await asyncio.wait_for(stream.write(data), _WRITE_S)
 
 
-def _seeded(given: Mapping[str, Any]) -> Letter:
-    people = {}
-    for name in ("to", "cc", "bcc"):
-        value = given.get(name) or []
-        people[name] = [value] if isinstance(value, str) else [str(one) for one in value]
-        wrong = [one for one in people[name] if not is_address(one)]
-        if wrong:
-            raise InvalidInput(f"mail: {wrong[0]!r} in the seed is no address")
-    texts = {name: str(given.get(name) or "") for name in ("subject", "text", "html")}
-    return Letter(str(given.get("from") or ""), **people, **texts)  # type: ignore[arg-type]
+def _read_seed(data: Mapping[str, Any]) -> MailMessage:
+    to, cc, bcc = (_read_addresses(data.get(name)) for name in ("to", "cc", "bcc"))
+    subject, text, html = (str(data.get(name) or "") for name in ("subject", "text", "html"))
+    return MailMessage(str(data.get("from") or ""), to, cc, bcc, subject, text, html)
+
+
+def _read_addresses(value: Any) -> list[str]:
+    addresses = [value] if isinstance(value, str) else [str(item) for item in value or ()]
+    for address in addresses:
+        if not is_email_address(address):
+            raise InvalidInput(f"mail: {address!r} in the seed is no address")
+    return addresses

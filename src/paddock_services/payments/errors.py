@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddock.world.kit import ApiError
+
 _DOCS = "https://stripe.com/docs/error-codes/"
-_LOGS = "https://dashboard.stripe.com/test/logs/"
 
 
-class Refusal(Exception):
-    """An answer that is an error. What the request had written is taken back."""
-
-    is_kept = False  # whether an idempotency key remembers it
+class Refusal(ApiError):
+    """An answer that is an error. What the request had written is undone."""
 
     def __init__(
         self,
@@ -21,48 +20,35 @@ class Refusal(Exception):
         type: str = "invalid_request_error",
         code: str | None = None,
         param: str | None = None,
-        **more: Any,
+        **details: Any,
     ) -> None:
-        super().__init__(message)
-        self.status = status
-        named = {"code": code, "param": param, **more}
+        optional = {"code": code, "param": param, **details}
         self.error: dict[str, Any] = {"message": message, "type": type}
-        self.error |= {name: value for name, value in named.items() if value is not None}
+        self.error |= {name: value for name, value in optional.items() if value is not None}
         if code is not None:
             self.error["doc_url"] = _DOCS + code.replace("_", "-")
-
-    def body(self, request_id: str, at: int) -> dict[str, Any]:
-        return {"error": {**self.error, "request_log_url": f"{_LOGS}{request_id}?t={at}"}}
+        super().__init__(status, {"error": self.error})
 
 
 class Conflict(Refusal):
-    """The request makes sense, but not in the state that things are in."""
-
-    is_kept = True
+    """The request makes sense, but not in the present state. An idempotency key remembers it."""
 
 
 class Declined(Refusal):
     """The bank said no. What was written stays: the failed attempt is part of the history."""
 
-    is_kept = True
-
-    def __init__(self, message: str, *, code: str, **more: Any) -> None:
-        super().__init__(message, status=402, type="card_error", code=code, **more)
+    def __init__(self, message: str, *, code: str, **details: Any) -> None:
+        super().__init__(message, status=402, type="card_error", code=code, **details)
 
 
 def missing(noun: str, id: str, param: str, status: int = 400) -> Refusal:
-    """There is no such thing. The status is 404 where the address itself names it."""
-    message = f"No such {noun}: '{id}'"
+    """Return the error for a thing that does not exist; its status is 404 where the path names
+    it."""
+    message = f"No such {noun}: '{id[:200]}'"
     return Refusal(message, status=status, code="resource_missing", param=param)
 
 
-def unknown_url(method: str, path: str) -> Refusal:
-    return Refusal(
-        f"Unrecognized request URL ({method}: {path[:500]}). "
-        "See https://stripe.com/docs for the addresses that exist.",
-        status=404,
-    )
-
-
-def unauthorized(message: str, **more: Any) -> Refusal:
-    return Refusal(message, status=401, **more)
+def missing_param(param: str) -> Refusal:
+    """Return the error for a parameter that is required."""
+    message = f"Missing required param: {param}."
+    return Refusal(message, code="parameter_missing", param=param)

@@ -3,60 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from paddock_services.payments.books import Books
+from paddock_services.payments.account import KEYS, Account, Document
+from paddock_services.payments.api import Operation, PaymentRequest
 from paddock_services.payments.errors import Refusal
-from paddock_services.payments.idempotency import KIND
-from paddock_services.payments.lists import PAGING, Keeps, answer
+from paddock_services.payments.lists import Test, list_documents
 from paddock_services.payments.params import Params
-from paddock_services.payments.routes import Asked, Route, route
 
 MAX_TYPES = 20
 
 
-def retrieve(books: Books, asked: Asked) -> dict[str, Any]:
-    return _with_key(books, books.at_address("events", asked.id))
+def _retrieve(account: Account, request: PaymentRequest) -> Document:
+    return _with_key(account, account.fetch("events", request.id))
 
 
-def listed(books: Books, asked: Asked) -> dict[str, Any]:
-    found = answer(books, asked, "events", {}, _of_type(asked.params))
-    found["data"] = [_with_key(books, one) for one in found["data"]]
-    return found
+def _list(account: Account, request: PaymentRequest) -> Document:
+    page = list_documents(account, request, "events", {}, _of_type(request.params))
+    page["data"] = [_with_key(account, event) for event in page["data"]]
+    return page
 
 
-def _of_type(params: Params) -> Keeps | None:
-    type, types = params.filled("type"), params.texts("types")
+def _of_type(params: Params) -> Test | None:
+    type, types = params.id("type"), params.texts("types")
     if type and types:
         raise Refusal("You may only specify one of these parameters: type, types.")
     if len(types) > MAX_TYPES:
         raise Refusal(f"At most {MAX_TYPES} types can be given.", param="types")
-    wanted = types or ([type] if type else [])
+    wanted = [type] if type else types
     if not wanted:
         return None
     # `charge.*` means all that happens to charges.
-    texts = "|".join(re.escape(one).replace(r"\*", "[a-z_.]*") for one in wanted)
-    pattern = re.compile(texts)
-
-    def keeps(event: Mapping[str, Any]) -> bool:
-        return pattern.fullmatch(event["type"]) is not None
-
-    return keeps
+    pattern = re.compile("|".join(re.escape(one).replace(r"\*", "[a-z_.]*") for one in wanted))
+    return lambda event: pattern.fullmatch(event["type"]) is not None
 
 
-def _with_key(books: Books, event: dict[str, Any]) -> dict[str, Any]:
-    """The client's key is kept with the key alone: clients make up a new one for each request,
-    and else two runs of one program would never end in the same state."""
-    request = event.get("request") or {}
-    if request.get("id"):
-        kept = books.store.find(KIND, {"request": request["id"]}, limit=1)
-        event["request"] = {**request, "idempotency_key": kept[0]["id"] if kept else None}
+def _with_key(account: Account, event: Document) -> Document:
+    """Add the client's idempotency key. It is stored with the key alone: clients make up a new one
+    for each request, and else two runs of one program would never end in the same state."""
+    request_id = event["request"]["id"]
+    if request_id:
+        keys = account.store.find(KEYS, {"request": request_id}, limit=1)
+        event["request"]["idempotency_key"] = keys[0]["id"] if keys else None
     return event
 
 
-_LIST = {"created", "delivery_success", "type", "types"} | PAGING
-ROUTES: list[Route] = [
-    route("GET", "events", listed, _LIST),
-    route("GET", "events/{}", retrieve),
+OPERATIONS = [
+    Operation("GET", "events", _list),
+    Operation("GET", "events/{id}", _retrieve),
 ]

@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddock_services.payments.books import Books
+from paddock_services.payments.account import Account, Document, list_object
 from paddock_services.payments.errors import Refusal
-from paddock_services.payments.lists import list_object
+from paddock_services.payments.params import Params
 
 MAX_DEPTH = 4
 MAX_PATHS = 20
 _KINDS = {
-    "balance_transaction": "balance_transactions", "charge": "charges", "customer": "customers",
-    "default_payment_method": "payment_methods", "default_price": "prices",
-    "default_source": "sources", "invoice": "invoices", "latest_charge": "charges",
-    "payment_intent": "payment_intents", "payment_method": "payment_methods", "price": "prices",
+    "balance_transaction": "balance_transactions",
+    "charge": "charges",
+    "customer": "customers",
+    "default_payment_method": "payment_methods",
+    "default_price": "prices",
+    "invoice": "invoices",
+    "latest_charge": "charges",
+    "payment_intent": "payment_intents",
+    "payment_method": "payment_methods",
+    "price": "prices",
     "product": "products",
-}  # fmt: skip
-_SOURCES = {"ch": "charges", "re": "refunds", "card": "sources"}
-# Lists that are left out unless they are asked for: by kind of object, the field, and whose.
-_LISTS = {
-    ("charge", "refunds"): ("refunds", "charge", "/v1/charges/{}/refunds"),
-    ("customer", "sources"): ("sources", "customer", "/v1/customers/{}/sources"),
-    ("customer", "subscriptions"): (None, "customer", "/v1/customers/{}/subscriptions"),
-    ("customer", "tax_ids"): (None, "customer", "/v1/customers/{}/tax_ids"),
 }
-_AT_MOST = 10  # of a list inside an object
+_SOURCES = {"ch": "charges", "re": "refunds"}  # of a balance transaction, by prefix of the id
+_MAX_REFUNDS = 10  # of a charge that shows its refunds
 
 
-def expand(books: Books, answer: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """The answer with these fields expanded. Raises Refusal for one that cannot be."""
+def expand(account: Account, document: Document, params: Params) -> Document:
+    """Return the document with the fields that `expand` names. Raises Refusal."""
+    value = params.values["expand"]
+    paths = [value] if isinstance(value, str) else params.texts("expand")
     if len(paths) > MAX_PATHS:
         raise Refusal(f"You can expand at most {MAX_PATHS} properties.", param="expand")
     for path in paths:
@@ -38,52 +39,41 @@ def expand(books: Books, answer: dict[str, Any], paths: Sequence[str]) -> dict[s
         if len(parts) > MAX_DEPTH:
             message = f"You cannot expand more than {MAX_DEPTH} levels of a property: {path[:100]}"
             raise Refusal(message, param="expand")
-        _Expansion(books, path).into(answer, parts)
-    return answer
+        if path:
+            _expand(account, document, parts, path)
+    return document
 
 
-class _Expansion:
-    def __init__(self, books: Books, path: str) -> None:
-        self._books = books
-        self._path = path
+def _expand(account: Account, value: Any, parts: Sequence[str], path: str) -> None:
+    """Go down one part of the path."""
+    if isinstance(value, list):
+        for item in value:
+            _expand(account, item, parts, path)
+    if not isinstance(value, dict) or not parts or value.get("deleted"):
+        return
+    name, *rest = parts
+    if name == "refunds" and value.get("object") == "charge":
+        value[name] = _refunds(account, value["id"])
+    else:
+        value[name] = _resolve(account, value, name, path)
+    _expand(account, value[name], rest, path)
 
-    def into(self, value: Any, parts: Sequence[str]) -> None:
-        """Goes down one part of the path."""
-        if isinstance(value, list):
-            for one in value:
-                self.into(one, parts)
-            return
-        if not isinstance(value, dict) or not parts:
-            return
-        if value.get("deleted"):
-            return
-        name, *rest = parts
-        value[name] = found = self._at(value, name)
-        self.into(found, rest)
 
-    def _at(self, value: dict[str, Any], name: str) -> Any:
-        listed = _LISTS.get((str(value.get("object")), name))
-        if listed is not None and not isinstance(value.get(name), dict):
-            return self._list(value["id"], *listed)
-        if name not in value:
-            raise self._refusal()
-        found = value[name]
-        is_id_field = name in _KINDS or name in ("source", "review")
-        if isinstance(found, dict | list) or (found is None and is_id_field):
-            return found
-        kind = _KINDS.get(name)
-        if name == "source" and isinstance(found, str):
-            kind = _SOURCES.get(found.partition("_")[0])
-        if kind is None or not isinstance(found, str):
-            raise self._refusal()
-        return self._books.get(kind, found) or found
+def _resolve(account: Account, value: Document, name: str, path: str) -> Any:
+    field = value.get(name)
+    if isinstance(field, dict | list):
+        return field
+    kind = _KINDS.get(name)
+    if name == "source" and isinstance(field, str):
+        kind = _SOURCES.get(field.partition("_")[0])
+    if name not in value or kind is None:
+        raise Refusal(f"This property cannot be expanded ({path[:100]}).", param="expand")
+    return account.find(kind, field) or field if isinstance(field, str) else None
 
-    def _list(self, id: str, kind: str | None, field: str, url: str) -> dict[str, Any]:
-        if kind is None:
-            return list_object(url.format(id), [])
-        found = self._books.store.find(kind, {field: id}, limit=_AT_MOST + 1, newest_first=True)
-        return list_object(url.format(id), found[:_AT_MOST], len(found) > _AT_MOST)
 
-    def _refusal(self) -> Refusal:
-        message = f"This property cannot be expanded ({self._path[:100]})."
-        return Refusal(message, param="expand")
+def _refunds(account: Account, charge: str) -> Document:
+    refunds = account.store.find(
+        "refunds", {"charge": charge}, limit=_MAX_REFUNDS + 1, newest_first=True
+    )
+    has_more = len(refunds) > _MAX_REFUNDS
+    return list_object(f"/v1/refunds?charge={charge}", refunds[:_MAX_REFUNDS], has_more)

@@ -1,133 +1,108 @@
-"""Lists: pages, newest first, with filters by field and by time."""
+"""Operations that most collections have: retrieve by id, and list, newest first, with filters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from paddock_services.payments.books import NOUNS, Books
+from paddock.world.kit import InvalidCursor, compare, store_page
+from paddock_services.payments.account import NOUNS, Account, Document, list_object
+from paddock_services.payments.api import Function, PaymentRequest
 from paddock_services.payments.errors import Refusal, missing
 from paddock_services.payments.params import Params
-from paddock_services.payments.routes import Asked, Handler
 
-PAGING = frozenset({"limit", "starting_after", "ending_before"})
-MOST = 100
-_USUAL = 10
-_AT_ONCE = 200  # documents that are looked at together, where a filter needs a look
-_BOUNDS = ("gt", "gte", "lt", "lte")
-Where = Mapping[str, Any]
-Keeps = Callable[[Mapping[str, Any]], bool]
+MAX_LIMIT = 100
+_DEFAULT_LIMIT = 10
+_BOUNDS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+# Filters that name something: one that does not exist is an error, not an empty list.
+_REFERENCES = {"customer": "customers", "payment_intent": "payment_intents", "charge": "charges"}
+Test = Callable[[Mapping[str, Any]], bool]
 
 
-class Page(msgspec.Struct, frozen=True):
-    """What part of a list is wanted."""
+def retrieve(kind: str) -> Function:
+    """Return an operation that shows the document of a kind that the path names."""
 
-    limit: int = _USUAL
-    after: str | None = None
-    before: str | None = None
+    def operation(account: Account, request: PaymentRequest) -> msgspec.Raw:
+        return account.fetch_json(kind, request.id)
 
-
-def page_of(params: Params) -> Page:
-    limit = params.whole("limit")
-    if limit is not None and not 1 <= limit <= MOST:
-        message = f"This value must be between 1 and {MOST}."
-        raise Refusal(message, code="parameter_invalid_integer", param="limit")
-    after, before = params.filled("starting_after"), params.filled("ending_before")
-    if after and before:
-        message = "starting_after and ending_before cannot be given together."
-        raise Refusal(message, param="ending_before")
-    return Page(limit or _USUAL, after, before)
+    return operation
 
 
 def listing(
-    kind: str, *fields: str, keeps: Callable[[Params], Keeps | None] | None = None
-) -> Handler:
-    """A handler that lists a kind. `fields` are parameters that filter by the field of that name;
-    `keeps` makes a filter of other parameters."""
+    kind: str, *fields: str, test: Callable[[Params], Test | None] | None = None
+) -> Function:
+    """Return an operation that lists a kind. `fields` are parameters that filter by the field of
+    that name; `test` makes a filter of other parameters."""
 
-    def handler(books: Books, asked: Asked) -> dict[str, Any]:
-        params = asked.params
-        where = {name: params.filled(name) for name in fields if name in params}
+    def operation(account: Account, request: PaymentRequest) -> Document:
+        params = request.params
+        where = {name: params.id(name) for name in fields if name in params}
         for name, value in where.items():
-            _check_named(books, name, value)
-        extra = keeps(params) if keeps is not None else None
-        return answer(books, asked, kind, where, extra)
+            if name in _REFERENCES and value is not None:
+                account.reference(_REFERENCES[name], value, name)
+        return list_documents(account, request, kind, where, test(params) if test else None)
 
-    return handler
-
-
-def answer(
-    books: Books, asked: Asked, kind: str, where: Where, keeps: Keeps | None = None
-) -> dict[str, Any]:
-    """The list object for a request."""
-    between = _between(asked.params)
-    tests = [one for one in (keeps, between) if one is not None]
-    page = page_of(asked.params)
-    found, has_more = _found(books, kind, {**where, "deleted": None}, page, tests)
-    return list_object(asked.path, found, has_more)
+    return operation
 
 
-def list_object(path: str, data: list[Any], has_more: bool = False) -> dict[str, Any]:
-    return {"object": "list", "data": data, "has_more": has_more, "url": path}
-
-
-def _found(
-    books: Books, kind: str, where: Where, page: Page, tests: list[Keeps]
-) -> tuple[list[Any], bool]:
-    for cursor, name in ((page.after, "starting_after"), (page.before, "ending_before")):
-        if cursor is not None and not books.store.has(kind, cursor):
-            raise missing(NOUNS[kind], cursor[:200], name)
-    wanted = page.limit + 1
-    documents = _walk(books, kind, where, page, wanted if not tests else _AT_ONCE)
-    found: list[Any] = []
-    for document in documents:
-        if all(test(document) for test in tests):
-            found.append(document)
-            if len(found) == wanted:
-                break
-    data = found[: page.limit]
-    return (data[::-1] if page.before else data), len(found) > page.limit
-
-
-def _walk(
-    books: Books, kind: str, where: Where, page: Page, at_once: int
-) -> Iterator[dict[str, Any]]:
-    cursor, newest_first = page.before or page.after, page.before is None
-    while True:
-        part = books.store.find(kind, where, limit=at_once, after=cursor, newest_first=newest_first)
-        yield from part
-        if len(part) < at_once:
-            return
-        cursor = part[-1]["id"]
-
-
-def _between(params: Params) -> Keeps | None:
-    """`created=123` and `created[gte]=123`."""
-    if "created" not in params:
-        return None
-    if not isinstance(params.given["created"], dict):
-        exact = params.whole("created")
-        return lambda document: exact is None or document.get("created") == exact
-    table = params.table("created")
-    table.refuse_unknown(_BOUNDS)
-    above, least, below, most = (table.whole(name) for name in _BOUNDS)
-
-    def keeps(document: Mapping[str, Any]) -> bool:
-        created = document.get("created") or 0
-        return (
-            (above is None or created > above)
-            and (least is None or created >= least)
-            and (below is None or created < below)
-            and (most is None or created <= most)
+def list_documents(
+    account: Account,
+    request: PaymentRequest,
+    kind: str,
+    where: Mapping[str, Any],
+    test: Test | None = None,
+) -> Document:
+    """Return one page of a kind as a list object."""
+    params = request.params
+    after, before = params.id("starting_after"), params.id("ending_before")
+    if after and before:
+        message = "starting_after and ending_before cannot be given together."
+        raise Refusal(message, param="ending_before")
+    tests = [one for one in (test, _created(params)) if one is not None]
+    try:
+        page = store_page(
+            account.store,
+            kind,
+            read_limit(params),
+            where={**where, "deleted": None},
+            is_wanted=(lambda document: all(one(document) for one in tests)) if tests else None,
+            after=after,
+            before=before,
         )
+    except InvalidCursor as error:
+        param = "starting_after" if after else "ending_before"
+        raise missing(NOUNS[kind], str(error), param) from None
+    has_more = page.has_previous if before else page.has_next
+    return list_object(request.path, list(page.items), has_more)
 
-    return keeps
+
+def read_limit(params: Params) -> int:
+    """Return how many documents a page has."""
+    limit = params.integer("limit")
+    if limit is None:
+        return _DEFAULT_LIMIT
+    if not 1 <= limit <= MAX_LIMIT:
+        message = f"This value must be between 1 and {MAX_LIMIT}."
+        raise Refusal(message, code="parameter_invalid_integer", param="limit")
+    return limit
 
 
-def _check_named(books: Books, name: str, value: str | None) -> None:
-    """A filter that names something that is not there is an error, not an empty list."""
-    kind = {"customer": "customers", "payment_intent": "payment_intents", "charge": "charges"}
-    if name in kind and value is not None:
-        books.named(kind[name], value, name)
+def _created(params: Params) -> Test | None:
+    """Return a test for `created=123` or `created[gte]=123`."""
+    value = params.values.get("created")
+    if not value:
+        return None
+    if isinstance(value, dict):
+        table = params.table("created")
+        table.refuse_unknown(_BOUNDS)
+        bounds = [(_BOUNDS[name], table.integer(name)) for name in table.values]
+    else:
+        bounds = [("=", params.integer("created"))]
+
+    def test(document: Mapping[str, Any]) -> bool:
+        created = document.get("created") or 0
+        return all(limit is None or compare(created, sign, limit) for sign, limit in bounds)
+
+    return test

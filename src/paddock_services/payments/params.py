@@ -1,5 +1,5 @@
-"""The parameters of one request, read as what they ought to be. For a wrong one there is a Refusal
-that names it."""
+"""The parameters of one request, read as what they ought to be. A wrong one raises a Refusal that
+names it."""
 
 from __future__ import annotations
 
@@ -7,156 +7,175 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from paddock_services.payments.errors import Refusal
+from paddock.model.money import CURRENCIES
+from paddock_services.payments.errors import Refusal, missing_param
+from paddock_services.payments.money import check_amount
 
 MAX_TEXT = 5000
 MAX_METADATA = 50
 MAX_METADATA_KEY = 40
 MAX_METADATA_VALUE = 500
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s.]+")
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ADDRESS = ("city", "country", "line1", "line2", "postal_code", "state")
+_SHIPPING = ("carrier", "name", "phone", "tracking_number")
 Reader = Callable[["Params", str], Any]
 
 
 class Params:
-    """Of one request, or of one table in it; then `inside` is the table's name."""
+    """The parameters of a request, or of one table in it; then `table` is the table's name."""
 
-    __slots__ = ("_inside", "given")
+    __slots__ = ("_table", "values")
 
-    def __init__(self, given: Mapping[str, Any], inside: str = "") -> None:
-        self.given = given
-        self._inside = inside
+    def __init__(self, values: Mapping[str, Any], table: str = "") -> None:
+        self.values = values
+        self._table = table
 
     def __contains__(self, name: str) -> bool:
-        return name in self.given
+        return name in self.values
 
-    def full(self, name: str) -> str:
-        """The name as an error says it: `card[number]`."""
-        return f"{self._inside}[{name}]" if self._inside else name
+    def full_name(self, name: str) -> str:
+        """Return the name as an error says it: `card[number]`."""
+        return f"{self._table}[{name}]" if self._table else name
 
     def refuse_unknown(self, known: Collection[str]) -> None:
-        for name in self.given:
+        """Raise Refusal for a parameter that is not among these."""
+        for name in self.values:
             if name not in known:
-                full = self.full(name)[:200]
-                message = f"Received unknown parameter: {full}"
-                raise Refusal(message, code="parameter_unknown", param=full)
+                param = self.full_name(name)[:200]
+                message = f"Received unknown parameter: {param}"
+                raise Refusal(message, code="parameter_unknown", param=param)
 
-    def require(self, name: str) -> Any:
-        if name not in self.given:
-            raise lacking(self.full(name))
-        if self.given[name] == "":
-            raise self._empty(name)
-        return self.given[name]
+    def refuse_unsupported(self, *names: str) -> None:
+        """Raise Refusal for a parameter that has an effect at the provider and would have none
+        here."""
+        for name in names:
+            if name in self.values:
+                param = self.full_name(name)
+                raise Refusal(f"This stand-in does not support {param}.", param=param)
 
-    def text(self, name: str, most: int = MAX_TEXT) -> str | None:
-        """None when it is not given, or given as nothing."""
-        value = self.given.get(name)
+    def text(self, name: str, max_length: int = MAX_TEXT) -> str | None:
+        """Return a text, or None when it is left out or empty."""
+        value = self.values.get(name)
         if value is None or value == "":
             return None
+        param = self.full_name(name)
         if not isinstance(value, str):
-            raise Refusal("Invalid string: a single value is wanted", param=self.full(name))
-        if len(value) > most:
-            message = f"Invalid string: {value[:20]}...; must be at most {most} characters"
-            raise Refusal(message, code="parameter_invalid_string_long", param=self.full(name))
+            raise Refusal("Invalid string: a single value is wanted", param=param)
+        if len(value) > max_length:
+            message = f"Invalid string: {value[:20]}...; must be at most {max_length} characters"
+            raise Refusal(message, code="parameter_invalid_string_long", param=param)
         return value
 
-    def filled(self, name: str) -> str | None:
-        """Text that may be left out, but not be empty: an id that cannot be unset."""
-        if self.given.get(name) == "":
-            raise self._empty(name)
+    def id(self, name: str) -> str | None:
+        """Return a text that may be left out but not be empty, since it cannot be unset."""
+        if self.values.get(name) == "":
+            param = self.full_name(name)
+            message = f"You passed an empty string for '{param}', which cannot be unset."
+            raise Refusal(message, code="parameter_invalid_empty", param=param)
         return self.text(name)
 
-    def whole(self, name: str, *, least: int | None = None) -> int | None:
+    def required(self, name: str) -> str:
+        """Return a text that must be there."""
+        value = self.id(name)
+        if value is None:
+            raise missing_param(self.full_name(name))
+        return value
+
+    def integer(self, name: str, *, least: int | None = None) -> int | None:
+        """Return a whole number."""
         value = self.text(name)
         if value is None:
             return None
-        if not _WHOLE.fullmatch(value):
+        if not _INTEGER.fullmatch(value):
             message = f"Invalid integer: {value[:50]}"
-            raise Refusal(message, code="parameter_invalid_integer", param=self.full(name))
-        number = int(value)
-        if least is not None and number < least:
+        elif least is not None and int(value) < least:
             message = f"This value must be greater than or equal to {least}."
-            raise Refusal(message, code="parameter_invalid_integer", param=self.full(name))
-        return number
+        else:
+            return int(value)
+        raise Refusal(message, code="parameter_invalid_integer", param=self.full_name(name))
 
-    def flag(self, name: str) -> bool | None:
+    def boolean(self, name: str) -> bool | None:
+        """Return true or false."""
         value = self.text(name)
         if value is None:
             return None
         if value not in ("true", "false", "True", "False", "1", "0"):
-            raise Refusal(f"Invalid boolean: {value[:50]}", param=self.full(name))
+            raise Refusal(f"Invalid boolean: {value[:50]}", param=self.full_name(name))
         return value in ("true", "True", "1")
 
-    def one_of(self, name: str, choices: Collection[str]) -> str | None:
+    def choice(self, name: str, choices: Collection[str]) -> str | None:
+        """Return one of some texts."""
         value = self.text(name)
         if value is not None and value not in choices:
-            allowed = ", ".join(choices)
-            message = f"Invalid {self.full(name)}: must be one of {allowed}"
-            raise Refusal(message, param=self.full(name))
+            param = self.full_name(name)
+            raise Refusal(f"Invalid {param}: must be one of {', '.join(choices)}", param=param)
         return value
 
     def email(self, name: str) -> str | None:
+        """Return a mail address."""
         value = self.text(name, 512)
         if value is not None and not _EMAIL.fullmatch(value):
             message = f"Invalid email address: {value[:100]}"
-            raise Refusal(message, code="email_invalid", param=self.full(name))
+            raise Refusal(message, code="email_invalid", param=self.full_name(name))
         return value
 
     def table(self, name: str) -> Params:
-        """The parameters in brackets below a name. Nothing given is an empty table."""
-        value = self.given.get(name, "")
-        if value == "":
-            return Params({}, self.full(name))
+        """Return the parameters in brackets below a name, none if it is left out."""
+        value = self.values.get(name) or {}
         if not isinstance(value, dict):
-            raise Refusal("Invalid object", param=self.full(name))
-        return Params(value, self.full(name))
-
-    def items(self, name: str) -> list[Any]:
-        value = self.given.get(name, "")
-        if value == "":
-            return []
-        if not isinstance(value, list):
-            raise Refusal("Invalid array", param=self.full(name))
-        return value
+            raise Refusal("Invalid object", param=self.full_name(name))
+        return Params(value, self.full_name(name))
 
     def texts(self, name: str) -> list[str]:
-        found = self.items(name)
-        if not all(isinstance(one, str) for one in found):
-            raise Refusal("Invalid array: single values are wanted", param=self.full(name))
-        return found
-
-    def anything(self, name: str) -> Any:
-        """As it came: for what is kept and shown, and means nothing here."""
-        value = self.given.get(name)
-        return None if value == "" else value
+        """Return a list of texts."""
+        value = self.values.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise Refusal("Invalid array: single values are wanted", param=self.full_name(name))
+        return value
 
     def address(self, name: str) -> dict[str, Any] | None:
-        if not self.given.get(name):
+        """Return a postal address."""
+        if not self.values.get(name):
             return None
         table = self.table(name)
         table.refuse_unknown(_ADDRESS)
         return {part: table.text(part) for part in _ADDRESS}
 
     def shipping(self, name: str) -> dict[str, Any] | None:
-        if not self.given.get(name):
+        """Return a name and an address to send something to."""
+        if not self.values.get(name):
             return None
         table = self.table(name)
-        table.refuse_unknown(("address", "carrier", "name", "phone", "tracking_number"))
-        texts = {part: table.text(part) for part in ("carrier", "name", "phone", "tracking_number")}
-        return {"address": table.address("address"), **texts}
+        table.refuse_unknown(("address", *_SHIPPING))
+        return {"address": table.address("address"), **{n: table.text(n) for n in _SHIPPING}}
+
+    def currency(self) -> str:
+        """Return the currency of the request, which it must have."""
+        currency = self.required("currency").lower()
+        if currency not in CURRENCIES:
+            param = self.full_name("currency")
+            raise Refusal(f"Invalid currency: {currency[:20]}", param=param)
+        return currency
+
+    def amount(self, currency: str) -> int:
+        """Return an amount that can be charged, which the request must have."""
+        self.required("amount")
+        amount = self.integer("amount", least=1) or 0
+        check_amount(amount, currency)
+        return amount
 
     def metadata(self, old: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The old ones with the given ones over them. An empty value deletes its key, an empty
-        `metadata` all of them."""
-        if self.given.get("metadata") == "":
+        """Return the old metadata with the given ones over them. An empty value deletes its key,
+        and an empty `metadata` all keys."""
+        if self.values.get("metadata") == "":
             return {}
         merged = dict(old or {})
-        if "metadata" not in self.given:
-            return merged
         table = self.table("metadata")
-        for key in table.given:
-            self._check_metadata(key)
+        for key in table.values:
+            if not 0 < len(key) <= MAX_METADATA_KEY:
+                message = f"Metadata keys have 1 to {MAX_METADATA_KEY} characters; got {key[:60]!r}"
+                raise Refusal(message, param="metadata")
             value = table.text(key, MAX_METADATA_VALUE)
             merged.pop(key, None)
             if value is not None:
@@ -165,28 +184,9 @@ class Params:
             raise Refusal(f"Metadata has at most {MAX_METADATA} keys", param="metadata")
         return merged
 
-    def _check_metadata(self, key: str) -> None:
-        if not 0 < len(key) <= MAX_METADATA_KEY:
-            message = f"Metadata keys have 1 to {MAX_METADATA_KEY} characters; got {key[:60]!r}"
-            raise Refusal(message, param="metadata")
-
-    def _empty(self, name: str) -> Refusal:
-        full = self.full(name)
-        message = (
-            f"You passed an empty string for '{full}'. An empty value means to unset it, and "
-            f"'{full}' cannot be unset. Leave it out or give it a value."
-        )
-        return Refusal(message, code="parameter_invalid_empty", param=full)
-
-
-def lacking(param: str) -> Refusal:
-    message = f"Missing required param: {param}."
-    return Refusal(message, code="parameter_missing", param=param)
-
-
-def write_into(document: dict[str, Any], params: Params, readers: Mapping[str, Reader]) -> None:
-    """Sets the fields that were given; what was given empty becomes null."""
-    for name in params.given:
-        reader = readers.get(name)
-        if reader is not None:
-            document[name] = reader(params, name)
+    def write_into(self, document: dict[str, Any], readers: Mapping[str, Reader]) -> None:
+        """Set the fields that were given, and the metadata."""
+        for name in self.values:
+            if name in readers:
+                document[name] = readers[name](self, name)
+        document["metadata"] = self.metadata(document["metadata"])

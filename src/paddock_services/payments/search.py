@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import msgspec
-
-from paddock_services.payments.books import Books
+from paddock.world.kit import Term, compare, parse_terms
+from paddock_services.payments.account import Account, Document
+from paddock_services.payments.api import Function, PaymentRequest
 from paddock_services.payments.errors import Refusal
-from paddock_services.payments.lists import page_of
-from paddock_services.payments.routes import Asked, Handler, Route, route
+from paddock_services.payments.lists import Test, read_limit
 
 MAX_QUERY = 2000
 MAX_CLAUSES = 10
 MAX_SEARCHED = 10_000  # documents that one search looks at, the newest first: others wait for it
 _AT_ONCE = 500
-# A character of a quoted part can be read in one way only (with a backslash or without), so that a
-# query of backslashes is refused as fast as any other.
-_CLAUSE = re.compile(
-    r"""\s*(?P<negated>-)?(?P<field>[a-z_]+(?:\.[a-z0-9_]+)*)
-        (?:\[(?P<quote>["'])(?P<key>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\])?
-        \s*(?P<sign>:|~|>=|<=|>|<|=)\s*
-        (?:(?P<marks>["'])(?P<text>(?:\\.|(?!(?P=marks))[^\\])*)(?P=marks)|(?P<bare>[A-Za-z0-9_.@+-]+))
-        (?:\s+(?P<joint>AND|OR|and|or)\s|\s*$|\s+)""",
-    re.VERBOSE,
-)
-_FIELDS = {
+FIELDS = {
     "customers": ("created", "email", "metadata", "name", "phone"),
     "charges": ("amount", "billing_details", "created", "currency", "customer", "disputed",
                 "metadata", "payment_method_details", "refunded", "status"),
@@ -38,137 +27,95 @@ _FIELDS = {
 }  # fmt: skip
 
 
-class Clause(msgspec.Struct, frozen=True):
-    """One comparison."""
+def searching(kind: str) -> Function:
+    """Return an operation that searches a kind."""
 
-    field: tuple[str, ...]
-    sign: str
-    value: str | None  # None: `null`
-    is_negated: bool
-
-    def holds(self, document: Mapping[str, Any]) -> bool:
-        return self._compare(_at(document, self.field)) != self.is_negated
-
-    def _compare(self, found: Any) -> bool:
-        if self.value is None:
-            return found is None
-        if found is None:
-            return False
-        if isinstance(found, bool):
-            return self.value.lower() == str(found).lower()
-        if isinstance(found, int):
-            return _ordered(found, self.sign, _number(self.value))
-        text, wanted = str(found).casefold(), self.value.casefold()
-        return wanted in text if self.sign == "~" else wanted == text
-
-
-def searching(kind: str) -> Handler:
-    """A handler that searches a kind."""
-
-    def handler(books: Books, asked: Asked) -> dict[str, Any]:
-        asked.params.require("query")
-        test = parse(asked.params.text("query", MAX_QUERY) or "", _FIELDS[kind])
-        limit = page_of(asked.params).limit
-        after = asked.params.filled("page")
-        if after is not None and not books.store.has(kind, after):
+    def operation(account: Account, request: PaymentRequest) -> Document:
+        params = request.params
+        params.required("query")
+        test = parse_query(params.text("query", MAX_QUERY) or "", FIELDS[kind])
+        limit, after = read_limit(params), params.id("page")
+        if after is not None and not account.store.has(kind, after):
             raise Refusal("Invalid page: it must be a `next_page` of this search.", param="page")
-        found = _found(books, kind, test, after, limit + 1)
-        more = len(found) > limit
+        documents = _search(account, kind, test, after, limit + 1)
+        has_more = len(documents) > limit
         return {
-            "object": "search_result", "data": found[:limit], "has_more": more,
-            "next_page": found[limit - 1]["id"] if more else None, "url": asked.path,
-        }  # fmt: skip
+            "object": "search_result",
+            "data": documents[:limit],
+            "has_more": has_more,
+            "next_page": documents[limit - 1]["id"] if has_more else None,
+            "url": request.path,
+        }
 
-    return handler
+    return operation
 
 
-def parse(query: str, fields: tuple[str, ...]) -> Callable[[Mapping[str, Any]], bool]:
-    """A test for documents. Raises Refusal for a query that cannot be read."""
-    clauses: list[Clause] = []
+def parse_query(query: str, fields: Collection[str]) -> Test:
+    """Return a test for documents. Raises Refusal for a query that cannot be read."""
+    clauses: list[Term] = []
     joints: set[str] = set()
-    at = 0
-    while at < len(query):
-        match = _CLAUSE.match(query, at)
-        if match is None or len(clauses) == MAX_CLAUSES:
+    is_joined = True  # the next term may be a clause
+    for term in parse_terms(query):
+        if term.value.lower() in ("and", "or") and not term.field:
+            if is_joined:
+                raise _unreadable(query)
+            joints.add(term.value.lower())
+            is_joined = True
+            continue
+        if not term.field or (not term.is_quoted and ("'" in term.value or '"' in term.value)):
             raise _unreadable(query)
-        clauses.append(_clause(match, fields))
-        at = match.end()
-        if at < len(query):
-            joints.add((match["joint"] or "and").lower())
-        elif match["joint"]:
-            raise _unreadable(query)
-    if not clauses or len(joints) > 1:
-        raise _unreadable(query)  # AND and OR cannot be mixed
-    combine = any if joints == {"or"} else all
-    return lambda document: combine(clause.holds(document) for clause in clauses)
+        if term.field.split(".")[0] not in fields:
+            message = f"Field `{term.field[:60]}` is an unsupported search field."
+            raise Refusal(message, param="query")
+        if not is_joined:
+            joints.add("and")
+        clauses.append(term)
+        is_joined = False
+    # AND and OR cannot be mixed.
+    if is_joined or len(clauses) > MAX_CLAUSES or len(joints) > 1:
+        raise _unreadable(query)
+    combine: Callable[[Any], bool] = any if joints == {"or"} else all
+    return lambda document: combine(_holds(clause, document) for clause in clauses)
 
 
-def _clause(match: re.Match[str], fields: tuple[str, ...]) -> Clause:
-    path = tuple(match["field"].split("."))
-    if path[0] not in fields:
-        message = f"Field `{match['field'][:60]}` is an unsupported search field."
-        raise Refusal(message, param="query")
-    if match["key"] is not None:
-        path = (*path, _unescaped(match["key"]))
-    text, bare = match["text"], match["bare"]
-    value = _unescaped(text) if text is not None else (None if bare.lower() == "null" else bare)
-    return Clause(path, match["sign"], value, match["negated"] is not None)
+def _holds(clause: Term, document: Mapping[str, Any]) -> bool:
+    value: Any = document
+    keys = clause.field.split(".") if clause.key is None else [clause.field, clause.key]
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return _matches(clause, value) != clause.is_negated
 
 
-def _found(
-    books: Books,
-    kind: str,
-    test: Callable[[Mapping[str, Any]], bool],
-    after: str | None,
-    wanted: int,
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    looked_at = 0
-    while len(found) < wanted and looked_at < MAX_SEARCHED:
-        where = {"deleted": None}
-        part = books.store.find(kind, where, limit=_AT_ONCE, after=after, newest_first=True)
-        looked_at += len(part)
-        found += [one for one in part if test(one)]
+def _matches(clause: Term, value: Any) -> bool:
+    wanted = clause.value
+    if wanted.lower() == "null" and not clause.is_quoted:
+        return value is None
+    if value is None:
+        return False
+    if isinstance(value, int) and not isinstance(value, bool):
+        is_number = re.fullmatch(r"-?[0-9]{1,18}", wanted) is not None
+        return is_number and compare(value, clause.relation, int(wanted))
+    text = str(value).casefold()
+    return wanted.casefold() in text if clause.relation == "~" else wanted.casefold() == text
+
+
+def _search(
+    account: Account, kind: str, test: Test, after: str | None, limit: int
+) -> list[Document]:
+    documents: list[Document] = []
+    searched = 0
+    while len(documents) < limit and searched < MAX_SEARCHED:
+        part = account.store.find(
+            kind, {"deleted": None}, limit=_AT_ONCE, after=after, newest_first=True
+        )
+        searched += len(part)
+        documents += [document for document in part if test(document)]
         if len(part) < _AT_ONCE:
             break
         after = part[-1]["id"]
-    return found[:wanted]
-
-
-def _at(document: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        document = document.get(part) if isinstance(document, Mapping) else None
-    return document
-
-
-def _ordered(found: int, sign: str, wanted: int | None) -> bool:
-    if wanted is None:
-        return False
-    match sign:
-        case ">":
-            return found > wanted
-        case "<":
-            return found < wanted
-        case ">=":
-            return found >= wanted
-        case "<=":
-            return found <= wanted
-    return found == wanted
-
-
-def _number(text: str) -> int | None:
-    short = text[:19]
-    return int(short) if re.fullmatch(r"-?[0-9]{1,18}", short) else None
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
+    return documents[:limit]
 
 
 def _unreadable(query: str) -> Refusal:
     message = f"We were unable to parse your search query: {query[:200]}"
     return Refusal(message, param="query")
-
-
-_KNOWN = ("query", "limit", "page")
-ROUTES: list[Route] = [route("GET", f"{kind}/search", searching(kind), _KNOWN) for kind in _FIELDS]

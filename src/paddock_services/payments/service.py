@@ -11,31 +11,33 @@ from paddock.model.money import CURRENCIES
 from paddock.world.context import Context
 from paddock.world.service import ASGIApp, Seed, Service
 from paddock_services.payments import (
-    account,
+    balance,
     catalog,
     charges,
     customers,
     events,
-    intents,
-    invoice_items,
     invoices,
-    ledger,
+    payment_intents,
     payment_methods,
     refunds,
-    search,
-    sources,
 )
-from paddock_services.payments.application import Application
-from paddock_services.payments.books import Books
-from paddock_services.payments.idempotency import KIND
+from paddock_services.payments.account import KEYS, Account
+from paddock_services.payments.api import Operation, PaymentsApi
+from paddock_services.payments.invariants import broken_invariants
 from paddock_services.payments.overview import overview
-from paddock_services.payments.routes import Route, Router
-from paddock_services.payments.seeding import Seeding
-from paddock_services.payments.soundness import broken
+from paddock_services.payments.seed import Seeder
 
-_ROOMS = (account, catalog, charges, customers, events, intents, invoice_items, invoices, ledger,
-          payment_methods, refunds, search, sources)  # fmt: skip
-ROUTES: list[Route] = [one for room in _ROOMS for one in room.ROUTES]
+OPERATIONS: list[Operation] = [
+    *customers.OPERATIONS,
+    *payment_methods.OPERATIONS,
+    *payment_intents.OPERATIONS,
+    *charges.OPERATIONS,
+    *refunds.OPERATIONS,
+    *balance.OPERATIONS,
+    *catalog.OPERATIONS,
+    *invoices.OPERATIONS,
+    *events.OPERATIONS,
+]
 _INDEXES = {
     "charges": ("customer", "payment_intent", "payment_method"),
     "payment_intents": ("customer",),
@@ -45,7 +47,7 @@ _INDEXES = {
     "customers": ("email",),
     "invoiceitems": ("invoice", "customer"),
     "invoices": ("customer",),
-    KIND: ("request",),
+    KEYS: ("request",),
 }
 
 
@@ -62,7 +64,7 @@ class Payments(Service):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._books = Books(context)
+        self._account = Account(context)
 
     def check(self) -> None:
         options = self.context.options
@@ -76,19 +78,19 @@ class Payments(Service):
 
     def app(self) -> ASGIApp:
         self._index()
-        return Application(self._books, Router(ROUTES))
+        return PaymentsApi(self._account, OPERATIONS)
 
     def seed(self, data: Seed) -> None:
         self._index()
         leaves_out = bool(self.context.options.get("leave_out_unusable", False))
         with self.context.store.transaction():
-            Seeding(self._books, data, leaves_out=leaves_out).run()
+            Seeder(self._account, leaves_out=leaves_out).write(data)
 
     def invariants(self) -> list[str]:
-        return broken(self._books)
+        return broken_invariants(self._account)
 
     def show(self) -> dict[str, Any]:
-        return overview(self._books)
+        return overview(self._account)
 
     def _index(self) -> None:
         for kind, fields in _INDEXES.items():

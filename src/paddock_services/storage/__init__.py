@@ -1,4 +1,9 @@
-"""An S3-shaped storage. Half of it runs in a pen, which loads nothing of the other half."""
+"""An S3-shaped storage, in two halves.
+
+`service.py` is the half on the host: it seeds the store, and starts the other half in a pen.
+`application.py` runs in the pen: moto (`backend.py`) answers requests, and `persistence.py` writes
+each change to the store, as documents (`objects.py`). The pen loads nothing of the host's half.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""moto's S3, called without a server. Its time and its chance are the world's."""
+"""moto's S3, called without a server. Its time and its randomness are the world's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import msgspec
 
+from paddock.world.kit import Reply
+
 ACCOUNT, PARTITION = "123456789012", "aws"
 _URL = "https://s3.amazonaws.com"
+_NOT_PASSED_ON = ("date", "server", "connection", "content-length")
 
 
-class Call(msgspec.Struct, frozen=True):
+class S3Request(msgspec.Struct, frozen=True):
     """A request in path style, and what it is about."""
 
     method: str
@@ -24,27 +27,25 @@ class Call(msgspec.Struct, frozen=True):
     body: bytes = b""
     bucket: str = ""
     key: str = ""
-    words: Mapping[str, str] = {}  # of the query
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What moto says."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: bytes
+    params: Mapping[str, str] = {}  # of the query
 
 
 class Backend:
-    """One per process: moto keeps its state in globals."""
+    """moto in this process. There can be one: moto keeps its state in globals."""
 
     def __init__(self, seed: str) -> None:
-        _set_environment()
+        # moto asks botocore, which would look for credentials of its own.
+        os.environ.update(
+            AWS_ACCESS_KEY_ID="none",
+            AWS_SECRET_ACCESS_KEY="none",  # noqa: S106
+            AWS_EC2_METADATA_DISABLED="true",
+            AWS_DEFAULT_REGION="us-east-1",
+        )
         from moto.core.botocore_stubber import BotocoreStubber
 
         models: Any = importlib.import_module("moto.s3.models")
         models.utcnow = self._utcnow
-        models.os = _Os(models.random)
+        models.os = _SeededOs(models.random)
         self.models = models
         self._stub = BotocoreStubber()
         self._seed = seed
@@ -52,66 +53,61 @@ class Backend:
 
     @property
     def state(self) -> Any:
+        """Return moto's buckets and what belongs to them."""
         return self.models.s3_backends[ACCOUNT][PARTITION]
 
     def reset(self) -> None:
+        """Forget everything."""
         self.models.s3_backends.reset()
         self.models.s3_backends.bucket_accounts.clear()
 
-    def set_time(self, at: float) -> None:
-        """Ids that are made now follow from the time, which no two changes share."""
-        self._now = at
-        self.models.random.seed(f"{self._seed}/{at}")
+    def set_time(self, time: float) -> None:
+        """Set the clock. Ids that are made now follow from the time, which no two changes share."""
+        self._now = time
+        self.models.random.seed(f"{self._seed}/{time}")
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, request: S3Request) -> Reply:
+        """Return moto's answer."""
         from botocore.awsrequest import AWSPreparedRequest  # type: ignore[import-untyped]
         from botocore.compat import HTTPHeaders  # type: ignore[import-untyped]
 
         headers = HTTPHeaders()
-        for name, value in call.headers:
+        for name, value in request.headers:
             headers[name] = value
-        url = f"{_URL}{call.path}" + (f"?{call.query}" if call.query else "")
-        request = AWSPreparedRequest(call.method, url, headers, call.body, False)
-        answered = self._stub.process_request(request)
-        if answered is None:
-            return Answer(404, [], b"")
-        status, said, body = answered
-        raw = body.encode() if isinstance(body, str) else bytes(body or b"")
-        return Answer(int(status), _headers(said, raw, call.method), raw)
+        url = f"{_URL}{request.path}" + (f"?{request.query}" if request.query else "")
+        prepared = AWSPreparedRequest(request.method, url, headers, request.body, False)
+        answer = self._stub.process_request(prepared)
+        if answer is None:
+            return Reply(b"", 404)
+        status, answer_headers, body = answer
+        data = body.encode() if isinstance(body, str) else bytes(body or b"")
+        return Reply(data, int(status), _headers(answer_headers, request.method))
 
-    def time_of(self, at: float) -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(at, datetime.UTC).replace(tzinfo=None)
+    def datetime_of(self, time: float) -> datetime.datetime:
+        """Return a time as moto keeps it: in UTC, without saying so."""
+        return datetime.datetime.fromtimestamp(time, datetime.UTC).replace(tzinfo=None)
 
     def _utcnow(self) -> datetime.datetime:
-        return self.time_of(self._now)
+        return self.datetime_of(self._now)
 
 
-def _headers(said: Mapping[str, Any], body: bytes, method: str) -> list[tuple[str, str]]:
-    found = [(str(name), str(value)) for name, value in said.items()]
-    found = [(n, v) for n, v in found if n.lower() not in ("date", "server", "connection")]
-    has_length = any(name.lower() == "content-length" for name, _ in found)
-    if method != "HEAD":
-        found = [(n, v) for n, v in found if n.lower() != "content-length"]
-        found.append(("content-length", str(len(body))))
-    elif not has_length:
-        found.append(("content-length", "0"))
-    return found
+def _headers(headers: Mapping[str, Any], method: str) -> dict[str, str]:
+    """Return the headers to pass on. The answer to HEAD has the length of the object."""
+    named = {str(name).lower(): str(value) for name, value in headers.items()}
+    kept = {name: value for name, value in named.items() if name not in _NOT_PASSED_ON}
+    if method == "HEAD":
+        kept["content-length"] = named.get("content-length", "0")
+    return kept
 
 
-def _set_environment() -> None:
-    # moto asks botocore, which would look for credentials of its own.
-    os.environ.update(AWS_ACCESS_KEY_ID="none", AWS_SECRET_ACCESS_KEY="none",  # noqa: S106
-                      AWS_EC2_METADATA_DISABLED="true", AWS_DEFAULT_REGION="us-east-1")  # fmt: skip
+class _SeededOs:
+    """The module `os` for moto, with seeded randomness: upload ids are made of it."""
 
-
-class _Os:
-    """`os` for moto, but with its chance: upload ids are made of it."""
-
-    def __init__(self, chance: Any) -> None:
-        self._chance = chance
+    def __init__(self, randomness: Any) -> None:
+        self._randomness = randomness
 
     def urandom(self, size: int) -> bytes:
-        return bytes(self._chance.randbytes(size))
+        return bytes(self._randomness.randbytes(size))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)

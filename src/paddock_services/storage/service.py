@@ -7,6 +7,7 @@ import json
 import mimetypes
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -36,12 +37,12 @@ class Storage(App):
     }
 
     def __init__(self, context: Context) -> None:
-        words = {"ready_s": _READY_S, **context.options}
-        super().__init__(_with_options(context, words))
+        options = {"ready_s": _READY_S, **context.options}
+        super().__init__(replace(context, options=options))
 
     @property
     def target(self) -> str:
-        return "paddock_services.storage.inside:build"
+        return "paddock_services.storage.application:build"
 
     @property
     def project(self) -> Path | None:
@@ -63,46 +64,47 @@ class Storage(App):
         self.kept()
 
     def read_seed(self, words: Any) -> Seed:
-        """Buckets, written out or in a file of JSON; they are no lists of documents."""
+        """Return the buckets, which may be in a file of JSON. They are no lists of documents."""
         if isinstance(words, Mapping):
             return cast("Seed", words)
         try:
-            found = json.loads(read_bounded(self.context.path(str(words)), MAX_OBJECT))
+            buckets = json.loads(read_bounded(self.context.path(str(words)), MAX_OBJECT))
         except ValueError as error:
             raise InvalidInput(f"{words} is no JSON: {error}") from None
-        if not isinstance(found, Mapping):
+        if not isinstance(buckets, Mapping):
             raise InvalidInput(f"{words}: expected {{buckets: {{name: {{key: text}}}}}}")
-        return cast("Seed", found)
+        return cast("Seed", buckets)
 
     def seed(self, data: Seed) -> None:
-        """`{buckets: {name: {key: text | {file: path}}}}`"""
+        """Write `{buckets: {name: {key: text | {file: path}}}}` to the store."""
         store = self.context.store
+        region = str(self.context.options.get("region", "us-east-1"))
         with store.transaction():
             for bucket, objects in _buckets(data):
-                at = self.context.tick()
-                region = str(self.context.options.get("region", "us-east-1"))
-                store.put("bucket", bucket, {"name": bucket, "created": at, "region": region})
+                created = self.context.tick()
+                store.put("bucket", bucket, {"name": bucket, "created": created, "region": region})
                 for key, content in objects.items():
                     self._seed_object(bucket, str(key), self._content(bucket, key, content))
 
     def invariants(self) -> list[str]:
-        """No object without its bucket and its bytes."""
+        """Return the objects that lack their bucket or their bytes."""
         store = self.context.store
         broken = []
-        for found in store.find("object"):
-            if not store.has("bucket", found["bucket"]):
-                broken.append(f"{found['key']} lies in {found['bucket']}, which is not there")
-            if found.get("blob") and store.blob(found["blob"]) is None:
-                broken.append(f"the bytes of {found['bucket']}/{found['key']} are lost")
+        for document in store.find("object"):
+            bucket, key = document["bucket"], document["key"]
+            if not store.has("bucket", bucket):
+                broken.append(f"{key} lies in {bucket}, which is not there")
+            if document.get("blob") and store.blob(document["blob"]) is None:
+                broken.append(f"the bytes of {bucket}/{key} are lost")
         return broken
 
     def _seed_object(self, bucket: str, key: str, data: bytes) -> None:
-        kind = mimetypes.guess_type(key)[0] or "binary/octet-stream"
+        content_type = mimetypes.guess_type(key)[0] or "binary/octet-stream"
         store = self.context.store
         document = {
             "bucket": bucket, "key": key, "bytes": len(data), "blob": store.put_blob(data),
             "etag": hashlib.md5(data, usedforsecurity=False).hexdigest(), "version": None,
-            "modified": self.context.tick(), "metadata": {"content-type": kind},
+            "modified": self.context.tick(), "metadata": {"content-type": content_type},
             "storage_class": "STANDARD",
         }  # fmt: skip
         store.put("object", f"{bucket}/{key}", document)
@@ -129,9 +131,3 @@ def _buckets(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         if not isinstance(objects or {}, Mapping):
             raise InvalidInput(f"seed: {name}: expected keys with their content")
         yield name, objects or {}
-
-
-def _with_options(context: Context, options: Mapping[str, Any]) -> Context:
-    from dataclasses import replace
-
-    return replace(context, options=options)

@@ -16,8 +16,8 @@ import pytest
 
 import paddock
 from cases import for_each
+from paddock.cli.agent_run import split_command
 from paddock.cli.command_list import COMMANDS, overview
-from paddock.cli.commands.run import split_command
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.main import main
 from paddock.cli.parser import CommandParser, parser_of

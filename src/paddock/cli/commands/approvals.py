@@ -8,22 +8,25 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import first_or_late
+from paddock.cli.output import confirm, first_or_late, say, say_json, say_list, say_none, warn
 from paddock.cli.parser import CommandParser
 from paddock.cli.policy_file import read_policy
 from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.sizes import parse_duration
 
 if TYPE_CHECKING:
-    from paddock.gate.approvals import Approval, Approvals
+    from paddock.gate.approvals.questions import Approval, Approvals
+    from paddock.model.action import Action
+    from paddock.policy.decide import Policy
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     return first_or_late(lambda: _COMMANDS[options.action or "list"](options))
 
 
@@ -34,10 +37,8 @@ def make_parser() -> CommandParser:
     _list_options(commands.add_parser("list", help="questions that wait (the default)"))
     show = commands.add_parser("show", help="one question, with everything in it")
     approve = commands.add_parser("approve", help="yes, this once")
-    approve.add_argument(
-        "--always", action="store_true", help="also propose a rule for calls like this one"
-    )
-    approve.add_argument("--yes", action="store_true", help="do not ask about the rule")
+    approve.add_flag("--always", "also propose a rule for calls like this one")
+    approve.add_flag("--yes", "do not ask about the rule")
     approve.add_argument("--file", type=Path, help="the paddock file, for --always")
     deny = commands.add_parser("deny", help="no")
     edit = commands.add_parser("edit", help="yes, with other arguments; rules decide on it again")
@@ -46,23 +47,25 @@ def make_parser() -> CommandParser:
                      help="change one field, as in body.amount=100; again for more")  # fmt: skip
     how.add_argument("--arguments", metavar="JSON", help="all arguments as one object")
     how.add_argument("--editor", action="store_true", help="change them in $EDITOR")
-    for one in (show, approve, deny, edit):
-        one.add_argument("id", metavar="ID", help="an id, or the beginning of one")
-    for one in (approve, deny, edit):
-        one.add_argument("--reason", default="", help="kept with the answer")
-        one.add_argument("--by", metavar="NAME", help="who answers (default: your login name)")
+    for subparser in (show, approve, deny, edit):
+        subparser.add_argument("id", metavar="ID", help="an id, or the beginning of one")
+    for subparser in (approve, deny, edit):
+        subparser.add_argument("--reason", default="", help="kept with the answer")
+        subparser.add_argument(
+            "--by", metavar="NAME", help="who answers (default: your login name)"
+        )
     stats = commands.add_parser("stats", help="how often each rule asks, and what is answered")
     stats.add_argument("--agent", metavar="A", help="of one agent")
     stats.add_argument("--since", metavar="TIME", help="only the last 7d, 24h, ...")
     proposals = commands.add_parser("proposals", help="rules that were proposed, for review")
     proposals.add_argument("--agent", metavar="A", help="of one agent")
     proposals.add_argument("--discard", metavar="ID", help="remove one")
-    for one in (show, approve, deny, edit, stats, proposals):
-        one.add_argument("--json", action="store_true", help="for programs")
+    for subparser in (show, approve, deny, edit, stats, proposals):
+        subparser.add_json("for programs")
     return parser
 
 
-def _list_options(parser: argparse.ArgumentParser, *, is_top: bool = False) -> None:
+def _list_options(parser: CommandParser, *, is_top: bool = False) -> None:
     # Below, nothing is set by itself: it would undo what was given before the word `list`.
     unset: Any = None if is_top else argparse.SUPPRESS
     off: Any = False if is_top else argparse.SUPPRESS
@@ -73,101 +76,92 @@ def _list_options(parser: argparse.ArgumentParser, *, is_top: bool = False) -> N
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_none
-    from paddock.cli.render.approvals import approvals_table, watch
-    from paddock.gate.approvals import PENDING
+    from paddock.cli.render.approvals import approval_json, approvals_table, watch
+    from paddock.gate.approvals.questions import PENDING
 
     approvals = _approvals()
     if options.watch:
         return watch(approvals, run=options.run, is_json=options.json)
-    found = approvals.all(state=None if options.all else PENDING, run=options.run)
-    if options.json:
-        print(json.dumps([_as_json(one) for one in found]))
-    elif found:
-        say(approvals_table(found))
-    else:
-        say_none("no questions" if options.all else "no questions wait; --all has answered ones")
+    questions = approvals.all(state=None if options.all else PENDING, run=options.run)
+    nothing = "no questions" if options.all else "no questions wait; --all has answered ones"
+    say_list(questions, approval_json, approvals_table, is_json=options.json, nothing=nothing)
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say
-    from paddock.cli.render.approvals import approval_text
+    from paddock.cli.render.approvals import approval_json, approval_text
 
     approvals = _approvals()
     approvals.sweep()
-    found = approvals.get(options.id)
-    say(json.dumps(_as_json(found)) if options.json else approval_text(found))
+    question = approvals.get(options.id)
+    if options.json:
+        say_json(approval_json(question))
+    else:
+        say(approval_text(question))
     return 0
 
 
 def _approve(options: argparse.Namespace) -> int:
     approvals = _approvals()
+    by = _by(options)
     if not options.always:
-        answered = approvals.approve(options.id, _by(options), options.reason)
-        return _say(answered, _as_json(answered), options)
+        return _say(approvals.approve(options.id, by, options.reason), options)
     from paddock.gate.approvals.proposals import Proposals, sketch
 
-    asked = approvals.get(options.id)
-    policy = read_policy(options.file) if options.file else approvals.policy_of(asked)
-    refused: PaddockError | None = None
+    question = approvals.get(options.id)
+    policy = read_policy(options.file) if options.file else approvals.policy_of(question)
+    refusal: PaddockError | None = None
     try:
-        shown = sketch(asked, _by(options), policy).as_yaml()
+        rule = sketch(question, by, policy).as_yaml()
     except PaddockError as error:
-        shown, refused = "", error
-    if shown and not options.json:
-        print(shown, end="", flush=True)
-    if shown and not (options.json or options.yes) and not _is_agreed():
-        print("paddock: nothing was answered", file=sys.stderr)
+        refusal = error
+    else:
+        if not options.json:
+            print(rule, end="", flush=True)
+            if not options.yes and not _is_agreed():
+                warn("nothing was answered")
+                return ExitCode.FAILED
+    answered = approvals.approve(question.approval_id, by, options.reason)
+    if refusal is not None:
+        _say(answered, options)
+        warn(f"approved this once; no rule is proposed: {refusal}")
         return ExitCode.FAILED
-    answered = approvals.approve(asked.approval_id, _by(options), options.reason)
-    if refused is not None:
-        _say(answered, _as_json(answered), options)
-        print(f"paddock: approved this once; no rule is proposed: {refused}", file=sys.stderr)
-        return ExitCode.FAILED
-    proposal = Proposals(approvals.store).add(answered, _by(options), policy)
-    return _say(answered, {**_as_json(answered), "proposal": proposal.as_yaml()}, options)
+    proposal = Proposals(approvals.store).add(answered, by, policy)
+    return _say(answered, options, proposal=proposal.as_yaml())
 
 
 def _is_agreed() -> bool:
     """Return whether the person at the terminal wants the rule that is shown; yes where there is
-    none."""
+    no terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    print("Approve this call, and keep this rule for review? [y/N] ", end="", file=sys.stderr,
-          flush=True)  # fmt: skip
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    question = "Approve this call, and keep this rule for review? [y/N] "
+    return confirm(question, is_on_stderr=True)
 
 
 def _deny(options: argparse.Namespace) -> int:
-    answered = _approvals().deny(options.id, _by(options), options.reason)
-    return _say(answered, _as_json(answered), options)
+    return _say(_approvals().deny(options.id, _by(options), options.reason), options)
 
 
 def _edit(options: argparse.Namespace) -> int:
-    from paddock.cli.commands.approval_edit import check_edit
-    from paddock.gate.approvals.argument_edits import change_lines
+    from paddock.gate.approvals.argument_edits import change_lines, parse_arguments, with_changes
 
     approvals = _approvals()
-    asked = approvals.get(options.id)
-    shown = asked.content.get("arguments") or {}
-    arguments = _edited(shown, options)
-    checked = approvals.checking(lambda one, edited: check_edit(approvals, one, edited))
-    answered = checked.edit(asked.approval_id, _by(options), arguments, options.reason)
-    _say(answered, _as_json(answered), options)
-    if not options.json:
-        print("".join(f"  {line}\n" for line in change_lines(shown, arguments)), end="")
-    return 0
-
-
-def _edited(shown: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    from paddock.gate.approvals.argument_edits import parse_arguments, with_changes
-
+    question = approvals.get(options.id)
+    shown = question.content.get("arguments") or {}
     if options.set:
-        return with_changes(shown, options.set)
-    if options.arguments is not None:
-        return parse_arguments(options.arguments)
-    return _in_editor(shown)
+        arguments = with_changes(shown, options.set)
+    elif options.arguments is not None:
+        arguments = parse_arguments(options.arguments)
+    else:
+        arguments = _in_editor(shown)
+    checked = approvals.checking(lambda approval, edited: check_edit(approvals, approval, edited))
+    answered = checked.edit(question.approval_id, _by(options), arguments, options.reason)
+    _say(answered, options)
+    if not options.json:
+        for line in change_lines(shown, arguments):
+            print(f"  {line}")
+    return 0
 
 
 def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
@@ -189,44 +183,72 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
     return edited
 
 
+def check_edit(approvals: Approvals, approval: Approval, arguments: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for an edit that could not be carried out, or that the terms of the run
+    would block. The run, which is another process, decides on it again in any case."""
+    from paddock.gate.approvals.argument_edits import check_decision, check_fields
+    from paddock.gate.approvals.proposals import asked_action
+    from paddock.gate.ledger import Accounts
+
+    action = asked_action(approval)
+    policy = approvals.policy_of(approval)
+    check_fields(action.kind, action.arguments, arguments)
+    edited = _rebuilt(action, arguments, policy)
+    if policy is not None:
+        accounts = Accounts(approvals.store, policy.agent, approval.run)
+        check_decision(policy, accounts, action, edited)
+
+
+def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None) -> Action:
+    """Return the edited action as its door would build it again."""
+    from msgspec.structs import replace
+
+    from paddock.gate.approvals.argument_edits import check_editable
+    from paddock.model.action import Kind
+
+    if action.kind is Kind.MODEL:
+        raise InvalidInput("A request to a model cannot be edited.")
+    if action.kind is not Kind.HTTP:
+        check_editable(action)
+        return replace(action, arguments=arguments)
+    from paddock.doors.network.requests import rebuilt, recorded_proposal
+
+    network = None if policy is None else policy.network
+    proposal = recorded_proposal(action, () if network is None else network.graphql)
+    return rebuilt(proposal, action, arguments)
+
+
 def _stats(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_none
     from paddock.cli.render.approvals import statistics_json, statistics_table
     from paddock.gate.approvals.statistics import rule_statistics
-    from paddock.model.sizes import parse_duration
 
     window_s = parse_duration(options.since, "--since") if options.since else None
-    found = rule_statistics(_approvals(), agent=options.agent, window_s=window_s)
-    if options.json:
-        print(json.dumps(statistics_json(found)))
-    elif found:
-        say(statistics_table(found))
-    else:
-        say_none("no rule has asked yet")
+    statistics = rule_statistics(_approvals(), agent=options.agent, window_s=window_s)
+    nothing = "no rule has asked yet"
+    say_list(statistics, statistics_json, statistics_table, is_json=options.json, nothing=nothing)
     return 0
 
 
 def _proposals(options: argparse.Namespace) -> int:
-    from paddock.cli.output import say_none
-    from paddock.cli.render.approvals import proposals_json
+    from paddock.cli.render.approvals import proposal_json
     from paddock.gate.approvals.proposals import Proposals
 
     proposals = Proposals(_approvals().store)
     if options.discard:
         proposals.discard(options.discard)
         return 0
-    found = proposals.all(options.agent)
+    rules = proposals.all(options.agent)
     if options.json:
-        print(json.dumps(proposals_json(found)))
-    elif found:
-        print("\n".join(one.as_yaml() for one in found), end="")
+        say_json([proposal_json(rule) for rule in rules])
+    elif rules:
+        print("\n".join(rule.as_yaml() for rule in rules), end="")
     else:
         say_none("no rules are proposed")
     return 0
 
 
 def _approvals() -> Approvals:
-    from paddock.gate.approvals import Approvals
+    from paddock.gate.approvals.questions import Approvals
     from paddock.gate.run_gate import gate_store
     from paddock.state.home import Home
 
@@ -239,15 +261,14 @@ def _by(options: argparse.Namespace) -> str:
     return options.by or login_name()
 
 
-def _say(answered: Approval, said: dict[str, Any], options: argparse.Namespace) -> int:
-    print(json.dumps(said) if options.json else f"{answered.state} {answered.approval_id}")
-    return 0
-
-
-def _as_json(approval: Approval) -> dict[str, Any]:
+def _say(answered: Approval, options: argparse.Namespace, **more: str) -> int:
     from paddock.cli.render.approvals import approval_json
 
-    return approval_json(approval)
+    if options.json:
+        say_json({**approval_json(answered), **more})
+    else:
+        print(f"{answered.state} {answered.approval_id}")
+    return 0
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

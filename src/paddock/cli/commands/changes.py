@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import counts, say, say_json, sentences, warn
+from paddock.cli.parser import CommandParser
+from paddock.model.errors import NotFound, PaddockError
+from paddock.model.plain import plain
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,141 +19,136 @@ if TYPE_CHECKING:
 _MAX_LINE = 2000  # of a patch on a terminal
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import say, say_json, sentences
-
-    options = make_parser().parse_intermixed_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_intermixed_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.run.changes import changes_of_run
 
         directory = find_journal(options.run, is_quiet=options.json)
-        with changes_of_run(directory, options.step) as found:
+        with changes_of_run(directory, options.step) as changes:
             if options.json:
-                say_json(as_json(found))
+                say_json(as_json(changes))
                 return 0
             if options.diff:
-                return _write_patch(found)
-            say("\n".join(change_lines(found)))
+                return _write_patch(changes)
+            say("\n".join(change_lines(changes)))
     return 0
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
-
     parser = CommandParser(prog="paddock changes", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--step", type=step, metavar="K", help="as it was before this step")
-    parser.add_argument("--diff", action="store_true", help="as a patch that git apply takes")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_run()
+    parser.add_step("as it was before this step")
+    parser.add_flag("--diff", "as a patch that git apply takes")
+    parser.add_json()
     return parser
 
 
-def change_lines(found: RunChanges) -> list[str]:
+def change_lines(changes: RunChanges) -> list[str]:
     """Return a line for each change, with what is to be said of it, and the counts."""
-    from paddock.cli.output import counts
-    from paddock.model.plain import plain
     from paddock.state.tool_config import is_in_repository
 
-    lines = folded_lines(found, found.changed)
-    lines += [f"note: {plain(remark, 4096)}" for remark in found.remarks]
+    lines = folded_lines(changes, changes.changed)
+    lines += [f"note: {plain(remark, 4096)}" for remark in changes.remarks]
     kinds = [
-        one.change.kind
-        for one in found.changed
-        if is_counted(one) and not is_in_repository(one.change.path)
+        change.change.kind
+        for change in changes.changed
+        if is_counted(change) and not is_in_repository(change.change.path)
     ]
-    told = counts({kind: kinds.count(kind) for kind in kinds}, ("added", "modified", "deleted"))
-    return [*lines, told or ("no file changed" if found.changed else "nothing changed")]
+    summary = counts({kind: kinds.count(kind) for kind in kinds}, ("added", "modified", "deleted"))
+    return [*lines, summary or ("no file changed" if changes.changed else "nothing changed")]
 
 
-def folded_lines(found: RunChanges, changed: Sequence[ChangedPath]) -> list[str]:
+def folded_lines(changes: RunChanges, changed: Sequence[ChangedPath]) -> list[str]:
     """Return a line for each of the changes; what lies in a repository is one line."""
-    from paddock.model.plain import plain
     from paddock.state.tool_config import is_in_repository
 
-    inner = [one for one in changed if is_in_repository(one.change.path)]
-    outer = [one for one in changed if one not in inner] if inner else changed
-    lines = [f"{one.change.kind:8}  {plain(one.path, 4096)}{'/' if _is_directory(one) else ''}"
-             f"{_warning(one)}" for one in outer]  # fmt: skip
-    return [*lines, *_repository_lines(found, inner)]
+    inner = [change for change in changed if is_in_repository(change.change.path)]
+    outer = [change for change in changed if change not in inner] if inner else changed
+    return [*map(_change_line, outer), *_repository_lines(changes, inner)]
 
 
-def _repository_lines(found: RunChanges, inner: list[ChangedPath]) -> Iterator[str]:
-    """`modified  /srv/app/.git (14 files: 2 commits on main)`."""
-    from paddock.model.plain import plain
+def _change_line(changed: ChangedPath) -> str:
+    slash = "/" if _is_directory(changed) else ""
+    warning = changed.refusal or changed.conflict
+    remark = f"  ({warning})" if warning else ""
+    return f"{changed.change.kind:8}  {plain(changed.path, 4096)}{slash}{remark}"
+
+
+def _repository_lines(changes: RunChanges, inner: list[ChangedPath]) -> Iterator[str]:
+    """Yield `modified  /srv/app/.git (14 files: 2 commits on main)` for each repository."""
     from paddock.state.tool_config import repository_path
 
     repositories: dict[tuple[ChangedRoot, str], list[ChangedPath]] = {}
-    for one in inner:
-        repositories.setdefault((one.place, repository_path(one.change.path)), []).append(one)
-    for (place, path), changes in repositories.items():
-        files = sum(not _is_directory(one) for one in changes)
-        own = next((one.change.kind for one in changes if one.change.path == path), "modified")
-        told = _commits(found) if place == found.project and path == ".git" else ""
-        count = "1 file" if files == 1 else f"{files} files"
-        yield f"{own:8}  {plain(f'{place.target}/{path}', 4096)} ({count}{told})"
+    for changed in inner:
+        key = (changed.place, repository_path(changed.change.path))
+        repositories.setdefault(key, []).append(changed)
+    for (place, path), members in repositories.items():
+        kinds = {member.change.path: member.change.kind for member in members}
+        count = many(sum(not _is_directory(member) for member in members), "file")
+        is_project = place == changes.project and path == ".git"
+        commits = _commits_text(changes) if is_project else ""
+        where = plain(f"{place.target}/{path}", 4096)
+        yield f"{kinds.get(path, 'modified'):8}  {where} ({count}{commits})"
 
 
-def _commits(found: RunChanges) -> str:
+def _commits_text(changes: RunChanges) -> str:
     """Return what the agent committed on the branch that it was on, as far as that can be told."""
-    from paddock.model.errors import NotFound, PaddockError
-    from paddock.model.plain import plain
     from paddock.run.commits import commits_of
 
     try:
-        with commits_of(found) as made:
-            number = len(made.commits)
+        with commits_of(changes) as made:
+            count = many(len(made.commits), "commit")
             on = "" if made.branch is None else f" on {plain(made.branch, 100)}"
     except NotFound:
         return ": no new commit"
     except PaddockError:  # `apply --branch` says what is wrong with it
         return ""
-    count = "1 commit" if number == 1 else f"{number} commits"
-    return f": {count}{on}; as a branch: paddock apply {plain(found.run, 60)} --branch NAME"
+    return f": {count}{on}; as a branch: paddock apply {plain(changes.run, 60)} --branch NAME"
 
 
-def is_counted(one: ChangedPath) -> bool:
-    """Directories are listed and not counted, but for one of a source that is gone: it is gone as
-    one."""
-    is_gone = one.change.kind == "deleted" and one.place.source is not None
-    return is_gone or not _is_directory(one)
+def is_counted(change: ChangedPath) -> bool:
+    """Return whether a change counts. Directories are listed and not counted, but for a directory
+    of a source that is gone as a whole."""
+    is_gone = change.change.kind == "deleted" and change.place.source is not None
+    return is_gone or not _is_directory(change)
 
 
-def _is_directory(one: ChangedPath) -> bool:
+def _is_directory(change: ChangedPath) -> bool:
     from paddock.model.results import FileType
 
-    return one.change.type is FileType.DIR
+    return change.change.type is FileType.DIR
 
 
-def as_json(found: RunChanges) -> dict[str, Any]:
+def as_json(changes: RunChanges) -> dict[str, Any]:
     return {
-        "run": found.run,
-        "tree": found.tree,
-        "changes": [change_json(one) for one in found.changed],
-        "remarks": list(found.remarks),
+        "run": changes.run,
+        "tree": changes.tree,
+        "changes": [change_json(change) for change in changes.changed],
+        "remarks": list(changes.remarks),
     }
 
 
-def change_json(one: ChangedPath) -> dict[str, Any]:
-    change = one.change
-    about: dict[str, Any] = {"path": one.path, "kind": change.kind, "type": change.type.value}
-    about |= {"size_bytes": change.size, "source": one.place.source}
-    return about | {"conflict": one.conflict, "refusal": one.refusal}
+def change_json(changed: ChangedPath) -> dict[str, Any]:
+    change = changed.change
+    return {
+        "path": changed.path,
+        "kind": change.kind,
+        "type": change.type.value,
+        "size_bytes": change.size,
+        "source": changed.place.source,
+        "conflict": changed.conflict,
+        "refusal": changed.refusal,
+    }
 
 
-def _warning(one: ChangedPath) -> str:
-    said = one.refusal or one.conflict
-    return f"  ({said})" if said else ""
-
-
-def _write_patch(found: RunChanges) -> int:
+def _write_patch(changes: RunChanges) -> int:
     """Write the patch, byte for byte; on a terminal with what would act on it spelled out. What is
     not in it is said on the error output, so that the output is a patch and nothing else."""
-    from paddock.cli.output import say, warn
-    from paddock.model.plain import plain
     from paddock.run.patch import ProjectPatch
 
-    patch = ProjectPatch(found)
+    patch = ProjectPatch(changes)
     if sys.stdout.isatty():
         for line in b"".join(patch).split(b"\n"):
             say(plain(line.decode("utf-8", "replace").replace("\t", "    "), _MAX_LINE))
@@ -158,6 +157,6 @@ def _write_patch(found: RunChanges) -> int:
         for piece in patch:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
-    for remark in (*found.remarks, *patch.remarks):
+    for remark in (*changes.remarks, *patch.remarks):
         warn(plain(remark, 4096))
     return 0 if patch.is_whole else 1

@@ -6,14 +6,13 @@ import argparse
 import shutil
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import is_coloured, say, say_json, sentences, write_pieces
+from paddock.cli.parser import CommandParser
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
+def main(arguments: list[str]) -> int:
     parser = make_parser()
-    options = parser.parse_intermixed_args(words)
+    options = parser.parse_intermixed_args(arguments)
     if not options.others:
         parser.error(f"a second RUN is needed, to compare {options.first[:60]} with")
     with sentences():
@@ -27,17 +26,16 @@ def make_parser() -> CommandParser:
         description=__doc__,
         epilog="The first run is what the others are held against.",
     )
-    parser.add_argument("first", metavar="RUN", help=RUN_HELP)
+    parser.add_run("first")
     parser.add_argument("others", metavar="RUN", nargs="*", help="one or more runs")
-    parser.add_argument("--full", action="store_true", help="every step, and values in full")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_flag("--full", "every step, and values in full")
+    parser.add_json()
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page in one file as well")
     return parser
 
 
 def _compare(options: argparse.Namespace) -> None:
     from paddock.cli.journals import find_journal
-    from paddock.cli.output import is_coloured, say, say_json, write_pieces
     from paddock.cli.render.comparison import comparison_lines
     from paddock.run.compare.comparison import compare
 

@@ -107,12 +107,12 @@ complete -c paddock -f -k -a '(__paddock_words)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def main(words: list[str]) -> int:
-    if words[:1] == ["--words"]:  # what follows is another command line, whatever it looks like
-        for line in candidates(words[2:] if words[1:2] == ["--"] else words[1:]):
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--words"]:  # what follows is another command line, whatever it looks like
+        for line in candidates(arguments[2:] if arguments[1:2] == ["--"] else arguments[1:]):
             print(line)
         return 0
-    options = make_parser().parse_args(words)
+    options = make_parser().parse_args(arguments)
     print(SCRIPTS[options.shell].strip("\n"))
     return 0
 
@@ -128,15 +128,13 @@ def make_parser() -> CommandParser:
 
 def candidates(words: Sequence[str]) -> Iterator[str]:
     """Yield what may stand in place of the last of the words, which follow `paddock`."""
-    *before, current = _joined(words) or [""]
+    *before, current = _rejoin(words) or [""]
     if not before:
-        yield from _matching(current, ((one.name, one.what) for one in COMMANDS.values()))
+        yield from _match(current, ((command.name, command.what) for command in COMMANDS.values()))
         if current:
-            yield from _matching(current, _TOP_OPTIONS)
+            yield from _match(current, _TOP_OPTIONS)
     elif before[0] == "help" and before[1:] and before[1] in COMMANDS:
-        yield from _matching(
-            current, ((name, None) for name in parser_of(before[-1]).subcommands())
-        )
+        yield from _match(current, ((name, None) for name in parser_of(before[-1]).subcommands()))
     elif before[0] in COMMANDS:
         yield from _Line(parser_of(before[0]), before[1:]).candidates(current)
 
@@ -206,8 +204,8 @@ class _Line:
             del self._positionals[0]
 
     def _option(self, name: str) -> argparse.Action | None:
-        found = [one for one in self._parser._actions if name in one.option_strings]
-        return found[0] if found else None
+        actions = [action for action in self._parser._actions if name in action.option_strings]
+        return actions[0] if actions else None
 
     def _options(self, current: str) -> Iterator[str]:
         """Yield the options that may still be given; of one with two names the long one, unless the
@@ -220,10 +218,10 @@ class _Line:
 
 
 def _positionals(parser: CommandParser) -> list[argparse.Action]:
-    return [one for one in parser._actions if not one.option_strings]
+    return [action for action in parser._actions if not action.option_strings]
 
 
-def _joined(words: Sequence[str]) -> list[str]:
+def _rejoin(words: Sequence[str]) -> list[str]:
     """Put together what bash has taken apart: `--format`, `=` and `har` are an option and a value,
     as they are without the `=`."""
     joined: list[str] = []
@@ -239,10 +237,10 @@ def _joined(words: Sequence[str]) -> list[str]:
 def _values(action: argparse.Action, current: str) -> Iterator[str]:
     """Yield what an option or a positional may be, known from its choices or from its metavar."""
     if isinstance(action, argparse._SubParsersAction):
-        about = {one.dest: one.help for one in action._choices_actions}
-        yield from _matching(current, ((name, about.get(name)) for name in action.choices))
+        about = {choice.dest: choice.help for choice in action._choices_actions}
+        yield from _match(current, ((name, about.get(name)) for name in action.choices))
     elif action.choices is not None:
-        yield from _matching(current, ((str(one), None) for one in action.choices))
+        yield from _match(current, ((str(choice), None) for choice in action.choices))
     else:
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         for word in re.split(r"[|:\[]", metavar):
@@ -250,8 +248,8 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
                 yield from _KINDS[word](current)
 
 
-def _matching(current: str, found: Iterable[tuple[str, str | None]]) -> Iterator[str]:
-    for name, what in found:
+def _match(current: str, candidates: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+    for name, what in candidates:
         if name.startswith(current):
             yield _line(name, what)
 
@@ -271,15 +269,15 @@ def _directories(current: str) -> Iterator[str]:
 def _runs(current: str) -> Iterator[str]:
     """Yield the newest runs first. A journal's directory changes when its run begins a segment, so
     that its time is near enough."""
-    yield from _matching(current, [("last", "the newest run")])
-    yield from _stored("runs", current)
+    yield from _match(current, [("last", "the newest run")])
+    yield from _stored_names("runs", current)
 
 
 def _commands(current: str) -> Iterator[str]:
-    yield from _matching(current, ((one.name, one.what) for one in COMMANDS.values()))
+    yield from _match(current, ((command.name, command.what) for command in COMMANDS.values()))
 
 
-def _stored(kind: str, current: str, suffix: str = "") -> Iterator[str]:
+def _stored_names(kind: str, current: str, suffix: str = "") -> Iterator[str]:
     """Yield the names of what is stored of a kind in a directory of this home, newest first."""
     import time
 
@@ -287,16 +285,16 @@ def _stored(kind: str, current: str, suffix: str = "") -> Iterator[str]:
 
     try:
         with os.scandir(Home.locate().root / kind) as entries:
-            found = [
-                (one.stat().st_mtime, one.name.removesuffix(suffix))
-                for one in entries
-                if one.name.startswith(current)
-                and one.name.endswith(suffix)
-                and not one.name.startswith(".")
+            names = [
+                (entry.stat().st_mtime, entry.name.removesuffix(suffix))
+                for entry in entries
+                if entry.name.startswith(current)
+                and entry.name.endswith(suffix)
+                and not entry.name.startswith(".")
             ]
     except OSError:
         return
-    for at, name in sorted(found, reverse=True)[:_MAX_RUNS]:
+    for at, name in sorted(names, reverse=True)[:_MAX_RUNS]:
         yield _line(name, time.strftime("%Y-%m-%d %H:%M", time.localtime(at)))
 
 
@@ -308,10 +306,10 @@ def _snapshots(current: str) -> Iterator[str]:
     from paddock.state.snapshots.store import SnapshotStore
 
     directory = Home.locate().snapshots
-    found = SnapshotStore(directory).list() if directory.exists() else []
-    for one in reversed(found[-_MAX_RUNS:]):
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created_at))
-        yield from _matching(current, [(one.name or one.snapshot_id, made)])
+    snapshots = SnapshotStore(directory).list() if directory.exists() else []
+    for snapshot in reversed(snapshots[-_MAX_RUNS:]):
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created_at))
+        yield from _match(current, [(snapshot.name or snapshot.snapshot_id, made)])
 
 
 _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
@@ -322,10 +320,10 @@ _KINDS: dict[str, Callable[[str], Iterator[str]]] = {
     "PADDOCK.YAML": _files,
     "PATH": _files,
     "RUN": _runs,
-    "SANDBOX": lambda current: _stored("sandboxes", current),
+    "SANDBOX": lambda current: _stored_names("sandboxes", current),
     "SCENARIO": _files,
     "SNAPSHOT": _snapshots,
     "SOURCE": _files,
-    "TEMPLATE": lambda current: _stored("templates", current),
-    "VOLUME": lambda current: _stored("volumes", current, ".json"),
+    "TEMPLATE": lambda current: _stored_names("templates", current),
+    "VOLUME": lambda current: _stored_names("volumes", current, ".json"),
 }

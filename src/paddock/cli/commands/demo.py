@@ -8,22 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import is_coloured, say_json, sentences
 from paddock.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from paddock.cli.render.demo import Page
+    from paddock.cli.render.demo import DemoPage
     from paddock.demo.story import Story
 
 _PAUSE_S = 0.8
 _THINK_S = 0.6  # a person who answers at once is not seen
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import is_coloured, say_json, sentences
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
-        from paddock.cli.render.demo import Page
+        from paddock.cli.render.demo import DemoPage
         from paddock.demo.project import check_packages, lay_out
         from paddock.demo.story import Story
 
@@ -33,7 +32,7 @@ def main(words: list[str]) -> int:
         lay_out(directory, is_ours=options.keep is None)
         is_slow = sys.stdout.isatty() and not options.fast and not options.json
         pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
-        page = Page(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
+        page = DemoPage(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
         result = _play(Story(directory, page.moment, think_s), page, directory)
         result["took_s"] = round(time.monotonic() - began, 1)
         page.end(result)
@@ -42,7 +41,7 @@ def main(words: list[str]) -> int:
     return 0 if result["is_exact"] else ExitCode.FAILED
 
 
-def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
+def _play(story: Story, page: DemoPage, directory: Path) -> dict[str, Any]:
     """Play all chapters. Return what they came to, for programs."""
     from paddock.journal.log import RunLog
     from paddock.world.verdicts import judge_run
@@ -73,8 +72,8 @@ def _play(story: Story, page: Page, directory: Path) -> dict[str, Any]:
 
 
 def _directory(keep: Path | None) -> Path:
-    """Where the project lies. It stays: without it nothing could be forked later. Not in Paddock's
-    own home, because nothing of that is ever mounted."""
+    """Return the directory of the project. It stays: without it nothing could be forked later. It
+    is not in Paddock's own home, because nothing of that is ever mounted."""
     if keep is not None:
         return keep.absolute()
     from paddock.state.home import Home
@@ -90,6 +89,6 @@ def make_parser() -> CommandParser:
         epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="lay the project out here")
-    parser.add_argument("--fast", action="store_true", help="no pauses in a terminal")
-    parser.add_argument("--json", action="store_true", help="one JSON object, and no story")
+    parser.add_flag("--fast", "no pauses in a terminal")
+    parser.add_json("one JSON object, and no story")
     return parser

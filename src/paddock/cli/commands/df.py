@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import terminal_table
+from paddock.model.sizes import format_size
 
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock df", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object; sizes are bytes")
+    parser.add_json("one JSON object; sizes are bytes")
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
-    from paddock.cli.output import say, say_json, sentences, warn
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.sizes import format_size
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.run.disk_use import disk_use
     from paddock.run.garbage import find_garbage
     from paddock.state.home import Home
 
     home = Home.find()
     with sentences():
-        garbage = {found.part: found for found in find_garbage(home)}
+        unused = {garbage.part: garbage for garbage in find_garbage(home)}
         parts = disk_use(home)
-    total = sum(part.size_bytes for part in parts)
-    free = sum(found.size_bytes for found in garbage.values())
+    sizes = {name: garbage.size_bytes for name, garbage in unused.items()}
+    remarks = {name: garbage.remark for name, garbage in unused.items()}
+    total, free = sum(part.size_bytes for part in parts), sum(sizes.values())
     if options.json:
-        say_json({
-            "home": str(home.root), "total_bytes": total, "reclaimable_bytes": free,
-            "parts": [
-                {"part": part.part, "bytes": part.size_bytes, "count": part.count,
-                 "reclaimable_bytes": garbage[part.part].size_bytes if part.part in garbage else 0,
-                 "remark": garbage[part.part].remark if part.part in garbage else None}
-                for part in parts
-            ],
-        })  # fmt: skip
+        described = [
+            {"part": part.part, "bytes": part.size_bytes, "count": part.count,
+             "reclaimable_bytes": sizes.get(part.part, 0), "remark": remarks.get(part.part)}
+            for part in parts
+        ]  # fmt: skip
+        say_json({"home": str(home.root), "total_bytes": total, "reclaimable_bytes": free,
+                  "parts": described})  # fmt: skip
         return 0
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for part in parts:
-        if not part.size_bytes:
-            continue
-        found = garbage.get(part.part)
-        unused = format_size(found.size_bytes) if found and found.size_bytes else "-"
-        count = "-" if part.count is None else part.count
-        rows.append((part.part, format_size(part.size_bytes), count, unused, part.what))
+        if part.size_bytes:
+            size = sizes.get(part.part)
+            count = "-" if part.count is None else part.count
+            unused_size = format_size(size) if size else "-"
+            rows.append((part.part, format_size(part.size_bytes), count, unused_size, part.what))
     rows.append(("total", format_size(total), "-", format_size(free), str(home.root)))
-    say(table(("PART", "SIZE", "COUNT", "UNUSED", "WHAT"), rows, width=line_width()))
-    for found in garbage.values():
-        if found.remark:
-            warn(f"{found.part}: what is unused is not known: {found.remark}")
+    say(terminal_table(("PART", "SIZE", "COUNT", "UNUSED", "WHAT"), rows))
+    for name, remark in remarks.items():
+        if remark:
+            warn(f"{name}: what is unused is not known: {remark}")
     return 0

@@ -33,7 +33,7 @@ _OPEN = ("draft", "sending")
 
 
 class Sent(NamedTuple):
-    """What came of one draft."""
+    """The outcome of sending one draft."""
 
     draft: Draft
     run: str
@@ -41,41 +41,41 @@ class Sent(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         receipt = self.receipt
-        said = {**draft_as_json(self.draft), "sent_run": self.run}
-        said |= {"outcome": receipt.outcome.value, "result": as_json(receipt.result)}
-        return {**said, "error": receipt.error}
+        content = {**draft_as_json(self.draft), "sent_run": self.run}
+        content |= {"outcome": receipt.outcome.value, "result": as_json(receipt.result)}
+        return {**content, "error": receipt.error}
 
 
 def send_one(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
     sent = _send(drafts, drafts.get(options.id), options, by)
     if options.json:
         print(json.dumps(sent.as_json()))
-    return _told(sent, options)
+    return _report(sent, options)
 
 
 def send_all(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
-    """All of a run, in the order of their steps. Later ones may build on earlier ones: the first
-    that is not sent is the last that is tried."""
-    waiting = [one for one in drafts.all(run=options.all, state=None) if one.state in _OPEN]
+    """Send all drafts of a run, in the order of their steps. Later ones may build on earlier ones:
+    the first that is not sent is the last that is tried."""
+    waiting = [draft for draft in drafts.all(run=options.all, state=None) if draft.state in _OPEN]
     if not waiting:
         raise NotFound(f"run {options.all!r} has no drafts that wait",
                        hint="paddock drafts list shows them")  # fmt: skip
     done: list[Sent] = []
     try:
-        for one in sorted(waiting, key=lambda one: one.step):
-            done.append(_send(drafts, one, options, by))
-            if code := _told(done[-1], options):
+        for draft in sorted(waiting, key=lambda draft: draft.step):
+            done.append(_send(drafts, draft, options, by))
+            if code := _report(done[-1], options):
                 return code
     except BaseException:
-        print(f"paddock: {one.draft_id} was not sent, nor what comes after it", file=sys.stderr)
+        print(f"paddock: {draft.draft_id} was not sent, nor what comes after it", file=sys.stderr)
         raise
     finally:
         if options.json:
-            print(json.dumps([one.as_json() for one in done]))
+            print(json.dumps([sent.as_json() for sent in done]))
     return 0
 
 
-def _told(sent: Sent, options: argparse.Namespace) -> int:
+def _report(sent: Sent, options: argparse.Namespace) -> int:
     draft, receipt = sent.draft, sent.receipt
     if receipt.is_done:
         if not options.json:
@@ -84,11 +84,11 @@ def _told(sent: Sent, options: argparse.Namespace) -> int:
     is_draft = draft.state == "draft"
     then = "it is a draft again" if is_draft else f"it stays {draft.state}"
     why = plain(receipt.error or "")
-    said = f"{draft.draft_id} not sent, {then}: {receipt.outcome.value}: {why}"
+    message = f"{draft.draft_id} not sent, {then}: {receipt.outcome.value}: {why}"
     hint = (
         f"\n  hint: look there whether it was; then paddock drafts discard --stuck {draft.draft_id}"
     )
-    print(f"paddock: {said}{'' if is_draft else hint}", file=sys.stderr)
+    print(f"paddock: {message}{'' if is_draft else hint}", file=sys.stderr)
     return ExitCode.FAILED
 
 
@@ -154,8 +154,8 @@ def _gate(draft: Draft, policy: Policy, secrets: dict[str, str] | None = None) -
 def _policy(options: argparse.Namespace) -> Policy:
     path, stage = options.file, options.stage
     if stage is not None and stage not in list(Stage):
-        known = ", ".join(Stage)
-        raise InvalidInput(f"--stage: {stage!r} is not a stage", hint=f"there are {known}")
+        stages = ", ".join(Stage)
+        raise InvalidInput(f"--stage: {stage!r} is not a stage", hint=f"there are {stages}")
     if not path.exists():
         raise InvalidInput(f"{path} cannot be read", hint="name the paddock file with --file")
     policy = read_policy(path, stage)

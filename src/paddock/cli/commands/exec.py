@@ -14,6 +14,7 @@ import msgspec
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trusted_policy
 from paddock.model.errors import CommandExitException, InvalidInput
 from paddock.model.spec import Limits
 
@@ -33,16 +34,15 @@ def make_parser() -> CommandParser:
     parser.add_argument("--id", metavar="SANDBOX", help="a running sandbox instead of a new one")
     parser.add_argument("--cwd", help="directory inside (default: the home)")
     parser.add_argument("--command-timeout", default=None, help="stop the command after this")
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_json("print the result as one JSON object")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND",
                         help="a program and its words")  # fmt: skip
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.cli.own_sandbox import create_sandbox
-    from paddock.cli.trust_prompt import trusted_policy
     from paddock.doors.machine.sandbox import Sandbox
 
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -81,7 +81,7 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**_plain(result), "run": box.sandbox_id}))
     elif result.killed_by:
-        from paddock.cli.render.limits import limit_text
+        from paddock.cli.render.units import limit_text
 
         limits = Limits(**box.get_info().limits)
         text = limit_text(result.killed_by, limits, "--limit ")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import sentences, write_pieces
+from paddock.cli.parser import CommandParser
 
 FORMATS = ("otel", "har", "jsonl", "csv")
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences, write_pieces
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.export.formats import Format, export
@@ -24,7 +23,7 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock export", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument(
         "--format",
         required=True,

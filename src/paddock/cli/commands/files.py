@@ -6,7 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import say, say_json, sentences
+from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import terminal_table
+from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,10 +19,8 @@ if TYPE_CHECKING:
     from paddock.state.trees.store import TreeStore
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = make_parser().parse_intermixed_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_intermixed_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
 
@@ -28,53 +30,42 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
-
     parser = CommandParser(prog="paddock files", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     about = "a file, or a directory and all in it; whole, or from the project on"
     parser.add_argument("path", metavar="PATH", nargs="?", help=about)
-    parser.add_argument("--step", type=step, metavar="K", help="as they were before this step")
-    parser.add_argument("--cat", action="store_true", help="the bytes of the file at PATH")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_step("as they were before this step")
+    parser.add_flag("--cat", "the bytes of the file at PATH")
+    parser.add_json()
     return parser
 
 
 def _list(directory: Path, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.errors import NotFound
-    from paddock.model.plain import plain
-
-    store, tree = _recorded(directory, options.step)
-    found = [one for one in store.entries(tree) if _is_wanted(one[0], options.path)]
-    if options.path is not None and not found:
-        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
-                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+    store, tree = _open_tree(directory, options.step)
+    entries = [entry for entry in store.entries(tree) if _is_wanted(entry[0], options.path)]
+    if options.path is not None and not entries:
+        raise _not_recorded(options.path)
     if options.json:
-        files = [_as_json(path, node) for path, node in found]
+        files = [_as_json(path, node) for path, node in entries]
         say_json({"tree": tree, "is_whole": not store.tree(tree).is_cut, "files": files})
         return 0
     rows = [(_mode(node), node.size, f"{plain(path or '/', 4096)}{_more(node)}")
-            for path, node in found]  # fmt: skip
-    say(table(("MODE", "BYTES", "PATH"), rows, width=line_width()))
+            for path, node in entries]  # fmt: skip
+    say(terminal_table(("MODE", "BYTES", "PATH"), rows))
     if store.tree(tree).is_cut:
         say("(there were more files than are recorded)")
     return 0
 
 
 def _cat(directory: Path, options: argparse.Namespace) -> int:
-    from paddock.model.errors import InvalidInput, NotFound
-    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if options.path is None:
         raise InvalidInput("--cat needs the PATH of a file")
-    store, tree = _recorded(directory, options.step)
+    store, tree = _open_tree(directory, options.step)
     node = next((node for path, node in store.entries(tree) if path == options.path), None)
     if node is None or node.kind is NodeKind.WHITEOUT:
-        raise NotFound(f"{plain(options.path, 200)} is not among the recorded files",
-                       hint="what the agent only read is in the sources of its mounts")  # fmt: skip
+        raise _not_recorded(options.path)
     if node.kind is not NodeKind.FILE:
         raise InvalidInput(f"{plain(options.path, 200)} is a {node.kind.value}, not a file")
     sys.stdout.flush()
@@ -84,13 +75,19 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
     return 0
 
 
+def _not_recorded(path: str) -> NotFound:
+    return NotFound(
+        f"{plain(path, 200)} is not among the recorded files",
+        hint="what the agent only read is in the sources of its mounts",
+    )
+
+
 def _inside(directory: Path, path: str | None) -> str | None:
-    """Where it is inside: what is no whole path is below the project that the run worked in."""
+    """Return a path inside the sandbox; a relative path is below the project of the run."""
     if path is None or path.startswith("/"):
         return path
     import posixpath
 
-    from paddock.model.errors import InvalidInput
     from paddock.run.changes import configuration_of
 
     project = configuration_of(directory).cwd
@@ -99,7 +96,7 @@ def _inside(directory: Path, path: str | None) -> str | None:
     return posixpath.normpath(posixpath.join(project, path))
 
 
-def _recorded(directory: Path, step: int | None) -> tuple[TreeStore, str]:
+def _open_tree(directory: Path, step: int | None) -> tuple[TreeStore, str]:
     from paddock.run.files import home_of, store_of, tree_at
 
     return store_of(home_of(directory)), tree_at(directory, step)
@@ -124,7 +121,6 @@ def _mode(node: Node) -> str:
 
 
 def _more(node: Node) -> str:
-    from paddock.model.plain import plain
     from paddock.state.trees.nodes import NodeKind
 
     if node.kind is NodeKind.SYMLINK:

@@ -3,21 +3,67 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from paddock.cli.commands.run import split_command
+from paddock.cli.agent_run import (
+    add_env,
+    add_past_options,
+    add_run_options,
+    faults_from,
+    finish,
+    past_options,
+    recorded_policy,
+    showing,
+    split_command,
+)
+from paddock.cli.arguments import count
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.parser import RUN_HELP, CommandParser
-from paddock.model.errors import InvalidInput
+from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trust_from
+from paddock.model.errors import InvalidInput, PaddockError
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
+    from paddock.doors.trust import Trust
     from paddock.run.replay.fork import ForkOptions
     from paddock.run.session import FinishedRun
 
+MAX_UNASKED = 200  # each is a sandbox, and a journal that stays
+_CLEAR = "\r\033[2K"
 
-def main(words: list[str]) -> int:
-    words, command = split_command(words)
-    options = make_parser().parse_args(words)
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(
+        prog="paddock fork",
+        description=__doc__,
+        usage="paddock fork RUN --at K [OPTIONS] [-- COMMAND ...]",
+    )
+    parser.add_run()
+    parser.add_argument(
+        "--at", required=True, metavar="K", help="the first step that is live; last"
+    )
+    parser.add_argument("--policy", metavar="FILE", help="another paddock file from there on")
+    parser.add_argument("-n", "--count", type=count, default=1, metavar="N", help="of each kind")
+    parser.add_flag("--yes", "although they are more than 200")
+    parser.add_argument(
+        "-j", "--jobs", type=count, metavar="N", help="at once (default: one for each core)"
+    )
+    parser.add_texts("--each-fault", metavar="F", help="a fork with this fault alone")
+    parser.add_argument("--seed", metavar="S", help="of what is left to chance from there on")
+    parser.add_texts("--vary", metavar="AT=AS", help="what may differ in the past")
+    add_past_options(parser)
+    parser.add_flag("--state-only", "COMMAND starts in that state, without the past")
+    add_env(parser)
+    add_run_options(parser)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    arguments, command = split_command(arguments)
+    options = make_parser().parse_args(arguments)
     from paddock.fence.container.keeper_start import early
 
     with early():
@@ -25,12 +71,9 @@ def main(words: list[str]) -> int:
 
 
 def _fork(options: argparse.Namespace, command: list[str]) -> int:
-    from paddock.cli.commands.run import finish, recorded_policy, showing
     from paddock.cli.journals import find_journal
-    from paddock.cli.trust_prompt import trust_from
     from paddock.doors.terms import policy_of
     from paddock.doors.trust import check_trust
-    from paddock.run.replay.fork import fork
 
     directory = find_journal(options.run, is_quiet=options.json)
     kinds = kinds_of(options, command)
@@ -38,22 +81,33 @@ def _fork(options: argparse.Namespace, command: list[str]) -> int:
     check_trust(policy, trust)  # asked before anything is shown
     if options.policy is not None:
         policy_of(options.policy, trust)
-    if len(kinds) * options.count == 1:
-        with showing(options, policy) as watch:
-            result = fork(directory, kinds, watch=[watch], trust=trust)[0]
-        code = finish(result, options)
-        return _left(result, options, code)
-    from paddock.cli.commands.fork_many import fork_many
+    if len(kinds) * options.count > 1:
+        return fork_many(directory, kinds, options, trust)
+    from paddock.run.replay.fork import fork
 
-    return fork_many(directory, kinds, options, trust)
+    with showing(options, policy) as watch:
+        result = fork(directory, kinds, watch=[watch], trust=trust)[0]
+    code = finish(result, options)
+    if result.divergence is None:
+        return code
+    if not options.json:
+        from paddock.cli.render.replay import tell_divergence, tell_what_next
+
+        tell_divergence(result.divergence, "before it could fork, ")
+        tell_what_next(result.divergence, is_fork=True)
+    return ExitCode.DIVERGED
 
 
 def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkOptions]:
     """Return one kind of fork for each fault that is to be tried alone, or one in all."""
-    from paddock.cli.commands.run import faults_from, past_options
     from paddock.run.replay.fork import LAST, ForkOptions
 
-    at = options.at if options.at == LAST else _number(options.at)
+    at = options.at
+    if at != LAST:
+        try:
+            at = int(at)
+        except ValueError:
+            raise InvalidInput(f"--at: {at!r} is neither a step nor `last`") from None
     each = [[fault] for fault in options.each_fault] or [options.fault]
     return [
         ForkOptions(
@@ -71,60 +125,97 @@ def kinds_of(options: argparse.Namespace, command: list[str]) -> list[ForkOption
     ]
 
 
-def _left(result: FinishedRun, options: argparse.Namespace, code: int) -> int:
-    if result.divergence is None:
-        return code
-    from paddock.cli.render.replay import tell_divergence, tell_what_next
-
-    if not options.json:
-        tell_divergence(result.divergence, "before it could fork, ")
-        tell_what_next(result.divergence, is_fork=True)
-    return ExitCode.DIVERGED
+# ---- many forks at once --------------------------------------------------------------------------
 
 
-def _number(text: str) -> int:
+def fork_many(
+    directory: Path, kinds: Sequence[ForkOptions], options: argparse.Namespace, trust: Trust
+) -> int:
+    """Make all forks and compare them; where somebody does not wait for the rest, those that are
+    over. Return 0 when each went its way."""
+    from paddock.run.replay.fork import fork
+
+    total = len(kinds) * options.count
+    if total > MAX_UNASKED and not options.yes:
+        hint = f"more than {MAX_UNASKED} are made with --yes"
+        raise InvalidInput(f"fork: that would be {total} forks", hint=hint)
+    is_shown = not options.quiet and not options.json
+    progress = ForkProgress(total, is_shown=is_shown, has_kinds=len(kinds) > 1)
     try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(f"--at: {text!r} is neither a step nor `last`") from None
+        results = fork(
+            directory,
+            kinds,
+            count=options.count,
+            jobs=options.jobs,
+            on_end=progress.add,
+            trust=trust,
+        )
+    except (KeyboardInterrupt, PaddockError):
+        progress.end()
+        if progress.results:
+            _compare(directory, progress.results, options)
+        raise
+    progress.end()
+    _compare(directory, results, options)
+    return int(any(result.divergence or result.error is not None for result in results))
 
 
-def make_parser() -> CommandParser:
-    from paddock.cli.commands.replay import add_beside, add_patience
-    from paddock.cli.commands.run import add_env, add_run_options
-    from paddock.cli.render.numbers import count
+class ForkProgress:
+    """A line for each fork that is over; in a terminal one below them that says how many are
+    left. Nobody can read along with many forks."""
 
-    parser = CommandParser(
-        prog="paddock fork",
-        description=__doc__,
-        usage="paddock fork RUN --at K [OPTIONS] [-- COMMAND ...]",
-    )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument(
-        "--at", required=True, metavar="K", help="the first step that is live; last"
-    )
-    parser.add_argument("--policy", metavar="FILE", help="another paddock file from there on")
-    parser.add_argument("-n", "--count", type=count, default=1, metavar="N", help="of each kind")
-    parser.add_argument("--yes", action="store_true", help="although they are more than 200")
-    parser.add_argument(
-        "-j", "--jobs", type=count, metavar="N", help="at once (default: one for each core)"
-    )
-    parser.add_argument(
-        "--each-fault",
-        action="append",
-        default=[],
-        metavar="F",
-        help="a fork with this fault alone",
-    )
-    parser.add_argument("--seed", metavar="S", help="of what is left to chance from there on")
-    parser.add_argument(
-        "--vary", action="append", default=[], metavar="AT=AS", help="what may differ in the past"
-    )
-    add_beside(parser)
-    add_patience(parser)
-    parser.add_argument(
-        "--state-only", action="store_true", help="COMMAND starts in that state, without the past"
-    )
-    add_env(parser)
-    add_run_options(parser)
-    return parser
+    def __init__(self, total: int, *, is_shown: bool, has_kinds: bool) -> None:
+        self.results: list[FinishedRun] = []
+        self._total = total
+        self._is_shown = is_shown
+        self._has_kinds = has_kinds
+        self._is_terminal = sys.stderr.isatty()
+        self._draw()
+
+    def add(self, kind: ForkOptions, result: FinishedRun) -> None:
+        """Tell that a fork has ended. Called by the engine, one after the other."""
+        self.results.append(result)
+        if not self._is_shown:
+            return
+        fault = f", {_fault_text(kind.faults)}" if self._has_kinds else ""
+        text = f"fork {len(self.results)} of {self._total}{fault}: {result.run}, {_end(result)}"
+        self._write(f"paddock: {text}\n")
+        self._draw()
+
+    def end(self) -> None:
+        if self._is_shown and self._is_terminal:
+            self._write("")
+
+    def _draw(self) -> None:
+        if self._is_shown and self._is_terminal:
+            self._write(f"{len(self.results)} of {self._total} forks are over")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"{_CLEAR}{text}" if self._is_terminal else text)
+        sys.stderr.flush()
+
+
+def _end(result: FinishedRun) -> str:
+    if result.error is not None:
+        return f"not started: {plain(result.error, 200)}"
+    if result.divergence is not None:
+        step = result.divergence.step
+        return f"left its record {'at its end' if step is None else f'at step {step}'}"
+    if result.exit_code is None:
+        return f"ended: {plain(result.ended_by, 100)}"
+    return f"exit code {result.exit_code}"
+
+
+def _fault_text(faults: Any) -> str:
+    """Return `fault flaky`, or the id or the kind of a fault that is written as YAML."""
+    fault = faults[0] if isinstance(faults, list) and faults else faults
+    if isinstance(fault, Mapping):
+        fault = fault.get("id") or fault.get("fault")
+    return plain(f"fault {fault}", 60)
+
+
+def _compare(directory: Path, results: Sequence[FinishedRun], options: argparse.Namespace) -> None:
+    from paddock.cli.commands.compare import main as compare
+
+    runs = [str(run) for run in (directory, *(result.directory for result in results))]
+    compare([*runs, "--json"] if options.json else runs)

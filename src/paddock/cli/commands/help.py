@@ -7,20 +7,20 @@ from paddock.cli.parser import CommandParser, parser_of, suggestion
 from paddock.model.errors import InvalidInput
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
-    print(_help_of(options.words).rstrip("\n") if options.words else overview())
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
+    print(_help_of(options.names).rstrip("\n") if options.names else overview())
     return 0
 
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock help", description=__doc__)
-    parser.add_argument("words", nargs="*", metavar="COMMAND", help="and its subcommand, if any")
+    parser.add_argument("names", nargs="*", metavar="COMMAND", help="and its subcommand, if any")
     return parser
 
 
-def _help_of(words: list[str]) -> str:
-    name, *below = words
+def _help_of(names: list[str]) -> str:
+    name, *below = names
     if name not in COMMANDS:
         near = suggestion(name, COMMANDS)
         raise InvalidInput(f"help: there is no command {name!r}{near}",

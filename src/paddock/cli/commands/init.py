@@ -11,22 +11,25 @@ from paddock.cli.output import say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 from paddock.cli.project.inspection import Project, look
 from paddock.cli.project.paddock_file import paddock_file, service_keys
-from paddock.cli.project.scripts import Script
+from paddock.cli.project.scripts import ProjectScript
+from paddock.cli.render.cells import labelled
+from paddock.cli.render.table import line_width
 from paddock.doors.trust import remember
 from paddock.model.errors import InvalidInput
+from paddock.model.plain import plain
 from paddock.policy.decide import Policy
 
 NAME = "paddock.yaml"
 _MAX_SHOWN = 10
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         path = _place(options.directory, is_forced=options.force)
         project = look(options.directory)
         text = paddock_file(project)
-        policy = _checked(text, path)
+        policy = _load(text, path)
         write_pieces([text], path)
         remember(policy)
     if options.json:
@@ -40,8 +43,8 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock init", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
                         help="the project")  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument("--json", action="store_true", help="say what was found as JSON")
+    parser.add_flag("--force", "write over a file that is there")
+    parser.add_json("say what was found as JSON")
     return parser
 
 
@@ -54,8 +57,9 @@ def _place(directory: Path, *, is_forced: bool) -> Path:
     return path
 
 
-def _checked(text: str, path: Path) -> Policy:
-    """What we write must load. If it does not, that is our fault and nothing is written."""
+def _load(text: str, path: Path) -> Policy:
+    """Return the policy of the text. A text of ours that does not load is our fault: nothing is
+    written then."""
     from paddock.policy.file import load
 
     file = path.absolute()
@@ -68,8 +72,8 @@ def _data(project: Project, path: Path) -> dict[str, object]:
         "agent": project.agent,
         "languages": list(project.languages),
         "services": [
-            {"name": one.service.name, "package": one.package, "file": one.file}
-            for one in project.used
+            {"name": used.service.name, "package": used.package, "file": used.file}
+            for used in project.used
         ],
         "secrets": list(service_keys(project)),
         "variables": list(project.secrets),
@@ -80,10 +84,6 @@ def _data(project: Project, path: Path) -> dict[str, object]:
 
 
 def _lines(project: Project, path: Path) -> list[str]:
-    from paddock.cli.render.cells import labelled
-    from paddock.cli.render.table import line_width
-    from paddock.model.plain import plain
-
     facts = [("found", ", ".join(project.languages))] if project.languages else []
     facts += [("uses", f"{u.service.name} ({u.package}, in {u.file})") for u in project.used]
     keys = list(service_keys(project))
@@ -100,7 +100,7 @@ def _lines(project: Project, path: Path) -> list[str]:
         lines += labelled(f"  {label:<10}", text, line_width())
     lines.append("Next:")
     dot_env = project.directory / ".env"
-    in_dot_env = {one.name for one in project.variables if one.file == ".env"}
+    in_dot_env = {variable.name for variable in project.variables if variable.file == ".env"}
     if not in_dot_env.isdisjoint([*keys, *project.secrets]):
         word = shlex.quote(os.path.join(".", dot_env))  # a shell wants a slash in it
         lines.append(f"  set -a; . {plain(word)}; set +a  # the secrets, into your environment")
@@ -115,8 +115,6 @@ def _lines(project: Project, path: Path) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    from paddock.model.plain import plain
-
     more = len(names) - _MAX_SHOWN
     shown = ", ".join(plain(name) for name in names[:_MAX_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
@@ -128,8 +126,9 @@ def _example(project: Project) -> str:
     return f"{_program(project, project.script)} {project.script.file}"
 
 
-def _program(project: Project, script: Script) -> str:
-    """The project's own Python, where it has one that nobody has switched to."""
+def _program(project: Project, script: ProjectScript) -> str:
+    """Return the interpreter of a script; the project's own Python, unless an environment is
+    active."""
     if script.language != "python":
         return script.shell or "node"
     for name in (".venv", "venv"):

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock kill", description=__doc__)
     parser.add_argument("ids", nargs="*", metavar="SANDBOX", help="ids, or beginnings of ids")
-    parser.add_argument("--all", action="store_true", help="every sandbox of this user")
+    parser.add_flag("--all", "every sandbox of this user")
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.doors.machine.remote import find, living
     from paddock.state.home import Home
 

@@ -7,24 +7,25 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.arguments import count
+from paddock.cli.output import sentences
+from paddock.cli.parser import CommandParser
 from paddock.model.action import Stage
 
 DEFAULT_FILE = Path("paddock.yaml")
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = _parsed(words)
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
     module, name = _COMMANDS[options.action]
     run: Callable[[argparse.Namespace], int] = getattr(import_module(module), name)
     with sentences():
         return run(options)
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
-    """Files and runs may stand on both sides of options, which argparse by itself does not take."""
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Parse the arguments. Files and runs may stand on both sides of options, which argparse by
+    itself does not take."""
     parser = make_parser()
     options, rest = parser.parse_known_args(words)
     if options.action == "explain" and "://" in "".join((options.http or [])[:-1]):
@@ -51,7 +52,7 @@ def make_parser() -> CommandParser:
     test = commands.add_parser("test", help="run the examples of the rules; 1 when one fails")
     test.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, metavar="FILE",
                       help="the paddock file")  # fmt: skip
-    test.add_argument("--json", action="store_true", help="one JSON array")
+    test.add_json("one JSON array")
     _add_explain(commands.add_parser("explain", help="what is decided about an action, and why"))
     _add_replay(commands.add_parser("replay", help="what a file would have decided otherwise"))
     _add_learn(commands.add_parser("learn", help="the smallest file that a run needed"))
@@ -59,7 +60,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _add_explain(parser: argparse.ArgumentParser) -> None:
+def _add_explain(parser: CommandParser) -> None:
     parser.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, metavar="FILE",
                         help="the paddock file")  # fmt: skip
     what = parser.add_mutually_exclusive_group(required=True)
@@ -77,40 +78,35 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--model", metavar="PROVIDER/MODEL", help="a call of a model")
     parser.add_argument("--body", metavar="TEXT",
                         help="of --http: JSON or a form; @FILE, or - for stdin")  # fmt: skip
-    parser.add_argument("--header", "-H", action="append", default=[], metavar="NAME: VALUE",
-                        help="of --http; again for more")  # fmt: skip
+    parser.add_texts("--header", "-H", metavar="NAME: VALUE", help="of --http; again for more")
     parser.add_argument("--args", metavar="JSON",
                         help="the arguments of --tool, one object; @FILE; - is stdin")  # fmt: skip
-    parser.add_argument("--spent", action="append", default=[], metavar="RULE=AMOUNT",
-                        help="what was spent of a limit before")  # fmt: skip
+    parser.add_texts("--spent", metavar="RULE=AMOUNT", help="what was spent of a limit before")
     parser.add_argument("--stage", choices=list(Stage), help="instead of the file's")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
 
 
-def _add_replay(parser: argparse.ArgumentParser) -> None:
-    from paddock.cli.render.numbers import count
-
+def _add_replay(parser: CommandParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the candidate")
-    parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN_HELP)
+    parser.add_run("runs", nargs="*")
     parser.add_argument("--agent", metavar="A", help="all runs of one agent")
-    parser.add_argument("--all", action="store_true", help="all runs")
+    parser.add_flag("--all", "all runs")
     parser.add_argument("--since", metavar="TIME", help="of those, the last 24h, 7d; or a date")
     parser.add_argument("--stage", choices=list(Stage), help="instead of the file's")
     parser.add_argument("--limit", type=count, default=100, metavar="N",
                         help="so many changes are listed; all are counted")  # fmt: skip
     parser.add_argument("--fail-on", choices=("looser", "any"),
                         help="end with 1 when something is looser, or changes")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object, with all changes")
+    parser.add_json("one JSON object, with all changes")
 
 
-def _add_learn(parser: argparse.ArgumentParser) -> None:
-
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+def _add_learn(parser: CommandParser) -> None:
+    parser.add_run("runs", nargs="+")
     parser.add_argument(
         "--agent", metavar="NAME", help="the agent's name in the file (default: the run's)"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
-    parser.add_argument("--force", action="store_true", help="also over a file that is there")
+    parser.add_flag("--force", "also over a file that is there")
 
 
 _COMMANDS = {

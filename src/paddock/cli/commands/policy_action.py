@@ -35,7 +35,7 @@ _URL_KEYS = ("url", "scheme", "host", "port", "path", "query")
 _REQUEST_KEYS = ("kind", *_URL_KEYS, "method", "headers", "body", "effect", "reversible")
 
 
-def described(options: argparse.Namespace, policy: Policy) -> Action | SampleActions:
+def described_action(options: argparse.Namespace, policy: Policy) -> Action | SampleActions:
     """Return the action that the options describe; of a request all that its door proposes."""
     if options.args is not None and options.tool is None:
         raise InvalidInput("--args: goes with --tool")
@@ -44,7 +44,7 @@ def described(options: argparse.Namespace, policy: Policy) -> Action | SampleAct
     if options.json_action is not None:
         return _from_json(options.json_action, policy)
     if options.http is not None:
-        return _sampled(_sample_of(options), policy, "--http")
+        return _sample_actions(_sample_of(options), policy, "--http")
     if options.model is not None:
         return _model(options.model, policy)
     return _by_option(options)
@@ -71,20 +71,21 @@ def _by_option(options: argparse.Namespace) -> Action:
 
 
 def _sample_of(options: argparse.Namespace) -> SampleRequest:
-    """`METHOD URL`, as one word or as two; a URL alone is a GET, or a POST if it has a body."""
+    """Return the request of `METHOD URL`, as one word or as two; a URL alone is a GET, or a POST if
+    it has a body."""
     from paddock.doors.network.sample_request import SampleRequest
 
-    words = " ".join(options.http).split()
-    if len(words) == 1:
-        words = ["GET" if options.body is None else "POST", *words]
-    if len(words) != 2:
+    parts = " ".join(options.http).split()
+    if len(parts) == 1:
+        parts = ["GET" if options.body is None else "POST", *parts]
+    if len(parts) != 2:
         raise InvalidInput(
-            f"--http: {' '.join(words)[:100]!r} is not METHOD URL",
+            f"--http: {' '.join(parts)[:100]!r} is not METHOD URL",
             hint="write --http 'POST https://example.com/path'",
         )
     headers = tuple(_header(text) for text in options.header)
     body = b"" if options.body is None else _input(options.body, "--body")
-    return SampleRequest(words[0].upper(), words[1], headers, body)
+    return SampleRequest(parts[0].upper(), parts[1], headers, body)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -94,7 +95,7 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _sampled(sample: SampleRequest, policy: Policy, option: str) -> SampleActions:
+def _sample_actions(sample: SampleRequest, policy: Policy, option: str) -> SampleActions:
     from paddock.doors.network.sample_request import actions_of
 
     network = policy.network
@@ -113,14 +114,16 @@ def _model(text: str, policy: Policy) -> Action | SampleActions:
     if provider not in _MODEL_URLS:
         return _model_action({"provider": provider, "model": model})
     body = json.dumps({"model": model, "messages": []}).encode()
-    return _sampled(SampleRequest("POST", _MODEL_URLS[provider], body=body), policy, "--model")
+    return _sample_actions(
+        SampleRequest("POST", _MODEL_URLS[provider], body=body), policy, "--model"
+    )
 
 
 # ---- from JSON -----------------------------------------------------------------------------------
 
 
 def _from_json(text: str, policy: Policy) -> Action | SampleActions:
-    """As an example of a rule writes it, or whole, as the journal has it."""
+    """Return the action of a JSON object: as an example of a rule, or whole, as in the journal."""
     content = _object(text, "--action")
     if "kind" not in content:  # a record of the journal, or what explain and replay print
         content = next((v for k in ("body", "action") if isinstance(v := content.get(k), dict)),
@@ -173,7 +176,7 @@ def _usual_effect(kind: Kind, arguments: Mapping[str, Any]) -> Effect:
 
 
 def _from_fields(kind: Kind, content: Mapping[str, Any]) -> Action:
-    """An action by its fields, as an example of a rule has them, with the effect of its door."""
+    """Return an action by its fields, as an example of a rule has them, with its door's effect."""
     from paddock.policy.analysis.examples import known_keys
 
     _check_keys(kind, content, known_keys(kind))
@@ -186,15 +189,12 @@ def _from_fields(kind: Kind, content: Mapping[str, Any]) -> Action:
         Kind.MODEL: _model_action,
         Kind.TOOL: _tool,
     }[kind]
-    action = build(content)
-    context = content.get("context", {})
-    if not isinstance(context, dict):
-        raise InvalidInput("context is an object")
-    return _with_effect(replace(action, context=context), content)
+    action = replace(build(content), context=_mapping(content, "context"))
+    return _with_effect(action, content)
 
 
 def _with_effect(action: Action, content: Mapping[str, Any]) -> Action:
-    """The action with the effect that was given for it, if one was."""
+    """Return the action with the effect that was given for it, if one was."""
     effect = content.get("effect", action.effect)
     if effect not in list(Effect):
         raise InvalidInput(f"{effect!r} is not an effect: read, write or admin")
@@ -222,10 +222,10 @@ def _request(content: Mapping[str, Any], policy: Policy) -> Action | SampleActio
         raw = b"" if body is None else written(body, encoded)
     method = _text(content, "method", "GET").upper()
     sample = SampleRequest(method, _url(content), tuple(headers.items()), raw)
-    found = _sampled(sample, policy, "request")
+    actions = _sample_actions(sample, policy, "request")
     if "effect" not in content and "reversible" not in content:
-        return found
-    return _with_effect(found.request, content)
+        return actions
+    return _with_effect(actions.request, content)
 
 
 def _url(content: Mapping[str, Any]) -> str:
@@ -242,7 +242,7 @@ def _url(content: Mapping[str, Any]) -> str:
 
 def _exec(content: Mapping[str, Any]) -> Action:
     argv = content.get("argv", [content.get("program")])
-    if not isinstance(argv, list) or not argv or not all(isinstance(one, str) for one in argv):
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         raise InvalidInput("argv is a list of texts, the first of which names the program")
     if not argv[0]:
         raise InvalidInput("it names no program")
@@ -298,27 +298,29 @@ def _dns(content: Mapping[str, Any]) -> Action:
 
 def _model_action(content: Mapping[str, Any]) -> Action:
     provider, model = _text(content, "provider"), _text(content, "model")
-    arguments = content.get("args", {})
-    if not isinstance(arguments, dict):
-        raise InvalidInput("args is an object")
     where = {"host": f"api.{provider}.com", "port": 443}
-    arguments = {**where, **arguments, "provider": provider, "model": model}
+    arguments = {**where, **_mapping(content, "args"), "provider": provider, "model": model}
     return Action(Kind.MODEL, model, arguments)
 
 
 def _tool(content: Mapping[str, Any]) -> Action:
-    arguments = content.get("args", {})
-    if not isinstance(arguments, dict):
-        raise InvalidInput("args is an object")
+    arguments = _mapping(content, "args")
     return Action(Kind.TOOL, _text(content, "name"), arguments)
 
 
-def _check_keys(kind: Kind, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{key} is an object")
+    return value
+
+
+def _check_keys(kind: Kind, content: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     from paddock.policy.problems import suggest
 
     for key in content:
-        if key not in known:
-            raise InvalidInput(f"{kind} has no {key[:40]}; {suggest(key, known)}")
+        if key not in keys:
+            raise InvalidInput(f"{kind} has no {key[:40]}; {suggest(key, keys)}")
 
 
 def _text(content: Mapping[str, Any], key: str, usual: str = "") -> str:
@@ -339,23 +341,24 @@ def _port(content: Mapping[str, Any]) -> int:
 
 
 def _words(text: str) -> list[str]:
-    """One program: what a shell would start besides is decided by itself, so it is not taken."""
+    """Split the words of one program. What a shell would start besides is refused: each program is
+    decided by itself."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars="".join(_SHELL))
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
-        words = list(lexer)
+        argv = list(lexer)
     except ValueError as error:
         raise InvalidInput(f"--exec: {text!r} is not words: {error}") from None
-    for word in words:
+    for word in argv:
         if word and set(word) <= _SHELL:
             raise InvalidInput(
                 f"--exec: {word!r} is for a shell, and --exec is one program",
                 hint="each program that a shell starts is decided by itself: ask for each",
             )
-    if not words or not words[0]:
+    if not argv or not argv[0]:
         raise InvalidInput("--exec: names no program")
-    return words
+    return argv
 
 
 def _object(text: str, option: str) -> dict[str, Any]:
@@ -371,7 +374,7 @@ def _object(text: str, option: str) -> dict[str, Any]:
 
 
 def _input(text: str, option: str) -> bytes:
-    """The text itself, what a file holds (`@FILE`), or the input (`-` or `@-`)."""
+    """Return the text itself, what a file holds (`@FILE`), or the input (`-` or `@-`)."""
     if text in ("-", "@-"):
         data = sys.stdin.buffer.read(_MAX_INPUT + 1)
     elif text.startswith("@"):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
+from paddock.model.errors import HostCannot, InvalidInput, PaddockError
+from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.policy.analysis.lint import LintFinding
@@ -23,46 +27,53 @@ _MAX_EXAMPLE = 200
 
 
 def check_files(options: argparse.Namespace) -> int:
-    """Every finding of every file, as compilers write them."""
+    """Write every finding of every file, as compilers write them."""
     from paddock.cli.commands.policy import DEFAULT_FILE
     from paddock.policy.analysis.review import Level
 
     paths = [Path(word) for word in options.files] or [DEFAULT_FILE]
-    found = [(str(path), _findings(read_text(path), path)) for path in paths]
+    findings_by_file = [(str(path), _findings(read_text(path), path)) for path in paths]
     if options.sarif:
-        say_json(_sarif(found))
+        say_json(_sarif(findings_by_file))
     elif options.json:
-        say_json([{"file": name, **asdict(one)} for name, ones in found for one in ones])
+        say_json(
+            [
+                {"file": name, **asdict(finding)}
+                for name, findings in findings_by_file
+                for finding in findings
+            ]
+        )
     else:
-        for name, findings in found:
-            say("\n".join(_line(name, one) for one in findings) or f"{name}: ok")
-    return int(any(one.level is Level.ERROR for _, ones in found for one in ones))
+        for name, findings in findings_by_file:
+            say("\n".join(_line(name, finding) for finding in findings) or f"{name}: ok")
+    return int(
+        any(
+            finding.level is Level.ERROR for _, findings in findings_by_file for finding in findings
+        )
+    )
 
 
 def _findings(text: str, path: Path) -> list[LintFinding]:
     from paddock.policy.analysis.lint import check
     from paddock.policy.analysis.review import Level
 
-    found = check(text, str(path))
-    if path != STDIN and not any(one.level is Level.ERROR for one in found):
-        from paddock.cli.commands.policy_world import world_findings
-
-        found = [*found, *_replay_findings(text, path), *world_findings(text, path)]
-    return found
+    findings = check(text, str(path))
+    if path != STDIN and not any(finding.level is Level.ERROR for finding in findings):
+        findings = [*findings, *_replay_findings(text, path), *world_findings(text, path)]
+    return findings
 
 
 def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
     """Yield what the replay of a run would refuse under `replay.vary`."""
-    from paddock.model.errors import InvalidInput
     from paddock.policy.analysis.lint import LintFinding
     from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
     from paddock.run.matching.rules import vary_of
 
     draft = read_draft(text, path.name)
-    for number, one in enumerate(draft.terms.vary):
+    for number, rule in enumerate(draft.terms.vary):
         try:
-            vary_of(one)
+            vary_of(rule)
         except InvalidInput as error:
             place = draft.document.place(("replay", "vary", number))
             message = f"replay.vary: {error.message}"
@@ -70,27 +81,25 @@ def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
                           error.hint)  # fmt: skip
 
 
-def _line(name: str, one: LintFinding) -> str:
-    from paddock.model.plain import plain
-
-    hint = f"\n  hint: {plain(one.hint)}" if one.hint else ""
-    where = f"{name}:{one.line}:{one.column}"
-    rule = f"{plain(one.rule_id, 80)}: " if one.rule_id else ""
-    return f"{where}: {one.level.value}: {rule}{plain(one.message)} [{one.code}]{hint}"
+def _line(name: str, finding: LintFinding) -> str:
+    hint = f"\n  hint: {plain(finding.hint)}" if finding.hint else ""
+    where = f"{name}:{finding.line}:{finding.column}"
+    rule = f"{plain(finding.rule_id, 80)}: " if finding.rule_id else ""
+    return f"{where}: {finding.level.value}: {rule}{plain(finding.message)} [{finding.code}]{hint}"
 
 
-def _sarif(found: list[tuple[str, list[LintFinding]]]) -> dict[str, Any]:
-    """One log with one run: code hosts do not take several of one tool."""
+def _sarif(findings_by_file: list[tuple[str, list[LintFinding]]]) -> dict[str, Any]:
+    """Return one log with one run: code hosts do not take several of one tool."""
     from paddock.policy.analysis.lint import sarif
 
-    logs = [sarif(findings, Path(name).as_posix()) for name, findings in found]
+    logs = [sarif(findings, Path(name).as_posix()) for name, findings in findings_by_file]
     first = logs[0]
-    first["runs"][0]["results"] = [one for log in logs for one in log["runs"][0]["results"]]
+    first["runs"][0]["results"] = [result for log in logs for result in log["runs"][0]["results"]]
     return first
 
 
 class _Tried(msgspec.Struct, frozen=True):
-    """One example and whether it holds."""
+    """An example of a rule, and why it does not hold if it does not."""
 
     rule_id: str
     should: str  # "match" or "not_match"
@@ -99,26 +108,26 @@ class _Tried(msgspec.Struct, frozen=True):
 
 
 def test_file(options: argparse.Namespace) -> int:
-    """A line for each example. What else is wrong with the file is an error as well."""
+    """Write a line for each example. Anything else that is wrong with the file is an error."""
     from paddock.policy.file import problem_of, read_draft
     from paddock.policy.problems import PolicyError
 
     name = str(options.file)
     draft = read_draft(read_text(options.file), name)
-    others = [one for one in draft.remarks if one.code != _EXAMPLE_FAILS]
+    others = [remark for remark in draft.remarks if remark.code != _EXAMPLE_FAILS]
     if others:
-        raise PolicyError(name, [problem_of(draft.document, one) for one in others])
-    tried = [one for rule in draft.terms.rules for one in _tried(rule)]
+        raise PolicyError(name, [problem_of(draft.document, remark) for remark in others])
+    tried = [example for rule in draft.terms.rules for example in _try_examples(rule)]
     if options.json:
-        say_json([{**asdict(one), "ok": one.why_not is None} for one in tried])
+        say_json([{**asdict(example), "ok": example.why_not is None} for example in tried])
     elif tried:
         say("\n".join(map(_example_line, tried)))
     else:
         warn(f"{name}: no rule has examples")
-    return int(any(one.why_not is not None for one in tried))
+    return int(any(example.why_not is not None for example in tried))
 
 
-def _tried(rule: Rule) -> Iterator[_Tried]:
+def _try_examples(rule: Rule) -> Iterator[_Tried]:
     from paddock.policy.analysis.examples import failures
 
     failed = {(key, number): why for key, number, why in failures(rule)}
@@ -129,12 +138,10 @@ def _tried(rule: Rule) -> Iterator[_Tried]:
         numbers[key] += 1
 
 
-def _example_line(one: _Tried) -> str:
-    from paddock.model.plain import plain
-
-    shown = plain(json.dumps(one.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
-    line = f"{one.rule_id}: {one.should} {shown}"
-    return f"ok    {line}" if one.why_not is None else f"FAIL  {line}: {plain(one.why_not)}"
+def _example_line(tried: _Tried) -> str:
+    shown = plain(json.dumps(tried.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
+    line = f"{tried.rule_id}: {tried.should} {shown}"
+    return f"ok    {line}" if tried.why_not is None else f"FAIL  {line}: {plain(tried.why_not)}"
 
 
 def print_schema(options: argparse.Namespace) -> int:
@@ -142,3 +149,29 @@ def print_schema(options: argparse.Namespace) -> int:
 
     say(json.dumps(json_schema(), indent=2))
     return 0
+
+
+def world_findings(text: str, path: Path) -> Iterator[LintFinding]:
+    """Yield what only the stand-ins themselves know to be wrong: each one of the file is made, with
+    its seed, and closed again."""
+    from paddock.policy.analysis.lint import LintFinding
+    from paddock.policy.analysis.review import Level
+    from paddock.policy.file import read_draft
+    from paddock.world.world import World
+
+    draft = read_draft(text, path.name)
+    world, project = draft.terms.world, path.absolute().parent
+    for number, stand_in in enumerate(world.stand_ins if world is not None else ()):
+        assert world is not None
+        with tempfile.TemporaryDirectory(prefix="paddock-check-") as scratch:
+            alone = replace(world, stand_ins=(stand_in,))
+            try:
+                made = World.open(Path(scratch) / str(number), "check", alone, project)
+            except PaddockError as error:
+                place = draft.document.place(("world", stand_in.place))
+                # What this machine lacks, another one may have.
+                level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
+                yield LintFinding(level, None, "invalid", place.line, place.column, error.message,
+                              error.hint)  # fmt: skip
+            else:
+                asyncio.run(made.close())

@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.cli.commands.policy_action import described
+from paddock.cli.commands.policy_action import described_action
 from paddock.cli.output import say, say_json
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.plain import plain
 from paddock.policy.analysis.explanation import Explanation, explain
 from paddock.policy.decide import Policy
 from paddock.policy.reach import NETWORK_KINDS
@@ -20,11 +21,10 @@ _NO_NETWORK = "the file has no network section: a sandbox reaches nothing, whate
 
 
 def explain_action(options: argparse.Namespace) -> int:
-    """The result first, then every rule and where it parted from the action."""
-    from paddock.model.plain import plain
+    """Write the result, then every rule and where it parted from the action."""
 
     policy = read_policy(options.file, options.stage)
-    spent = dict(_spent(text) for text in options.spent)
+    spent = dict(_parse_spent(text) for text in options.spent)
     unknown = [name for name in spent if name not in {rule.id for rule in policy.rules}]
     if unknown:
         raise InvalidInput(f"--spent: the file has no rule {unknown[0]!r}")
@@ -33,7 +33,11 @@ def explain_action(options: argparse.Namespace) -> int:
     if options.json:
         say_json(_as_json(explanations, remark))
         return 0
-    lines = [line for one in explanations for line in [*one.lines(_call(one.action)), ""]][:-1]
+    lines = [
+        line
+        for explanation in explanations
+        for line in [*explanation.lines(_call(explanation.action)), ""]
+    ][:-1]
     say("\n".join(map(plain, [*lines, *([f"note: {remark}"] if remark else [])])))
     return 0
 
@@ -41,23 +45,23 @@ def explain_action(options: argparse.Namespace) -> int:
 def _explanations(
     options: argparse.Namespace, policy: Policy, spent: Mapping[str, int]
 ) -> list[Explanation]:
-    """One, or for a request that carries a question to a model two, in the order in which they are
-    decided. The door takes such a request for the question alone where no rule minds the request.
-    """
-    found = described(options, policy)
-    if isinstance(found, Action):
-        return [explain(policy, found, spent)]
-    if found.refusal is not None:
-        by, why = found.refusal
-        effect = found.request.effect
+    """Return one explanation, or two for a request that carries a call of a model, in the order in
+    which they are decided. The door takes such a request for the call alone where no rule minds the
+    request."""
+    parsed = described_action(options, policy)
+    if isinstance(parsed, Action):
+        return [explain(policy, parsed, spent)]
+    if parsed.refusal is not None:
+        by, why = parsed.refusal
+        effect = parsed.request.effect
         decision = Decision(Verdict.BLOCK, by, why, effect)
         stage = "not asked: the network door refuses it by itself"
-        return [Explanation(found.request, effect, (), stage, decision)]
-    request = explain(policy, found.request, spent)
-    if found.model is None:
+        return [Explanation(parsed.request, effect, (), stage, decision)]
+    request = explain(policy, parsed.request, spent)
+    if parsed.model is None:
         return [request]
-    model = explain(policy, found.model, spent)
-    if policy.lets_pass(found.request, request.decision):
+    model = explain(policy, parsed.model, spent)
+    if policy.lets_pass(parsed.request, request.decision):
         return [model]
     return [request] if request.decision.verdict is Verdict.BLOCK else [request, model]
 
@@ -69,7 +73,7 @@ def _call(action: Action) -> str:
 
 
 def _as_json(explanations: list[Explanation], remark: str | None) -> dict[str, Any]:
-    first, *rest = [one.as_json() for one in explanations]
+    first, *rest = [explanation.as_json() for explanation in explanations]
     return {
         **first,
         **({"then": rest[0]} if rest else {}),
@@ -82,7 +86,7 @@ def _remark(policy: Policy, action: Action) -> str | None:
     return _NO_NETWORK if is_outside and policy.network is None else None
 
 
-def _spent(text: str) -> tuple[str, int]:
+def _parse_spent(text: str) -> tuple[str, int]:
     name, _, amount = text.rpartition("=")
     if not name or not amount.isascii() or not amount.isdigit() or len(amount) > 15:
         raise InvalidInput(f"--spent: {text!r} is not RULE=AMOUNT with a whole amount")

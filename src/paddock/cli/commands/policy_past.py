@@ -13,13 +13,15 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.journals import all_indexed, find_journal, newest_first
 from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
+from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from paddock.gate.recorded_actions import PastEvent
     from paddock.journal.index.rows import RunRow
-    from paddock.model.action import Action, Decision, Stage
+    from paddock.model.action import Stage
     from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
 
@@ -27,7 +29,7 @@ _DIRECTIONS = ("looser", "tighter", "different")
 
 
 class _Counted:
-    """Events on their way; the actions of runs that are compared are counted."""
+    """An iterable of events that counts the actions of the runs that are compared."""
 
     def __init__(self, events: Iterable[PastEvent], background: frozenset[str]) -> None:
         self._events = events
@@ -37,13 +39,13 @@ class _Counted:
     def __iter__(self) -> Iterator[PastEvent]:
         from paddock.policy.analysis.candidate import RecordedAction
 
-        for one in self._events:
-            self.number += isinstance(one, RecordedAction) and one.run not in self._background
-            yield one
+        for event in self._events:
+            self.number += isinstance(event, RecordedAction) and event.run not in self._background
+            yield event
 
 
 def replay_runs(options: argparse.Namespace) -> int:
-    """What the candidate decides otherwise than it was decided then."""
+    """Tell what the candidate file decides otherwise than it was decided then."""
     from paddock.gate.recorded_actions import recorded_in_order
     from paddock.journal.log import RunLog
     from paddock.policy.analysis.candidate import replay
@@ -55,23 +57,23 @@ def replay_runs(options: argparse.Namespace) -> int:
     background = frozenset(RunLog(directory).opened.run for directory in others)
     actions = _Counted(recorded_in_order([*directories, *others]), background)
     changes = replay(policy, actions, background)
-    found = Counter(direction(one) for one in changes)
+    directions = Counter(direction(change) for change in changes)
     if options.json:
-        say_json(_as_json(changes, found, actions.number, len(directories)))
+        say_json(_as_json(changes, directions, actions.number, len(directories)))
     else:
         _say_changes(changes, options.limit)
         same = actions.number - len(changes)
-        said = counts(found, _DIRECTIONS)
+        changed = counts(directions, _DIRECTIONS)
         runs = f"{many(actions.number, 'action')} of {many(len(directories), 'run')}"
-        say(f"{runs}: {said}{', ' if said else ''}{same} as before")
+        say(f"{runs}: {changed}{', ' if changed else ''}{same} as before")
         if others:
             say(f"limits also count what {many(len(others), 'run')} of the same agent spent")
-    is_failed = bool(found["looser"]) if options.fail_on == "looser" else bool(changes)
+    is_failed = bool(directions["looser"]) if options.fail_on == "looser" else bool(changes)
     return ExitCode.FAILED if options.fail_on and is_failed else 0
 
 
 def learn_runs(options: argparse.Namespace) -> int:
-    """The text of a file, for review."""
+    """Write the smallest paddock file that the runs needed, for review."""
     from paddock.gate.recorded_actions import lessons
     from paddock.gate.signed_journals import check_trusted
     from paddock.journal.log import RunLog
@@ -87,9 +89,13 @@ def learn_runs(options: argparse.Namespace) -> int:
     directories = [find_journal(word) for word in options.runs]
     # What it grants comes from these journals, so nobody else may have written to them.
     home = Home.find()
-    runs = [lessons(one, check_trusted(one, home)) for one in dict.fromkeys(directories)]
+    runs = [
+        lessons(directory, check_trusted(directory, home))
+        for directory in dict.fromkeys(directories)
+    ]
     agent = options.agent or RunLog(directories[0]).opened.agent or "agent"
-    actions = sorted((one for found, _ in runs for one in found), key=lambda one: one.at)
+    actions = [action for recorded, _ in runs for action in recorded]
+    actions.sort(key=lambda action: action.at)
     ceiling = min((stage for _, stage in runs), key=list(Stage).index)
     write_pieces([learn(actions, agent, ceiling=ceiling)], options.output)
     warn(f"learned from {many(len(actions), 'action')}; review it before you use it")
@@ -97,9 +103,11 @@ def learn_runs(options: argparse.Namespace) -> int:
 
 
 def direction(change: DecisionChange) -> str:
-    """Whether more would go out than did, less, or as much in another way."""
+    """Return whether the candidate is looser, tighter or different about an action."""
     before, after = change.before.verdict.strictness, change.after.verdict.strictness
-    return "looser" if after < before else "tighter" if after > before else "different"
+    if after == before:
+        return "different"
+    return "looser" if after < before else "tighter"
 
 
 def _directories(options: argparse.Namespace) -> list[Path]:
@@ -110,46 +118,46 @@ def _directories(options: argparse.Namespace) -> list[Path]:
         if options.since:
             raise InvalidInput("--since: goes with --agent or --all")
         return list(dict.fromkeys(find_journal(word) for word in options.runs))
-    from paddock.cli.render.times import since
+    from paddock.cli.render.units import since
     from paddock.state.home import Home
 
     since_us = since(options.since) if options.since else 0
     with all_indexed(Home.find()) as (index, troubles):
         runs = newest_first(index, agent=options.agent, since_us=since_us)
-        found = [Path(run.directory) for run in runs]
+        directories = [Path(run.directory) for run in runs]
     if troubles:  # a run that is left out could be the one that matters
         raise NotFound("not all runs can be read: " + "; ".join(troubles))
-    if not found:
+    if not directories:
         raise NotFound("there are no such runs", hint="paddock runs lists them")
-    return found
+    return directories
 
 
 def _spending_beside(directories: list[Path], policy: Policy) -> list[Path]:
-    """Other runs of the same agents that spent of the limits within their windows."""
+    """Return other runs of the same agents that spent of the limits within their windows."""
     windows = [rule.limit.window_s for rule in policy.rules if rule.limit is not None]
-    window_us = max((one for one in windows if one is not None), default=0) * 1e6
+    window_us = max((window for window in windows if window is not None), default=0) * 1e6
     if not window_us:
         return []
     from paddock.state.home import Home
 
-    chosen = {one.resolve() for one in directories}
+    chosen = {directory.resolve() for directory in directories}
     with all_indexed(Home.find()) as (index, _):
         rows = list(newest_first(index))
     compared = [row for row in rows if Path(row.directory).resolve() in chosen]
 
     def is_counted(row: RunRow) -> bool:
         return Path(row.directory).resolve() not in chosen and any(
-            row.agent == one.agent
-            and row.started_at < one.last_at
-            and row.last_at > one.started_at - window_us
-            for one in compared
+            row.agent == run.agent
+            and row.started_at < run.last_at
+            and row.last_at > run.started_at - window_us
+            for run in compared
         )
 
     return [Path(row.directory) for row in rows if is_counted(row)]
 
 
 def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
-    """A run under another stage than the file's was decided otherwise for that reason alone."""
+    """Warn about runs under another stage: they were decided otherwise for that reason alone."""
     from paddock.journal.log import RunLog
 
     stages = [RunLog(directory).opened.stage or stage for directory in directories]
@@ -160,27 +168,25 @@ def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
 
 def _say_changes(changes: list[DecisionChange], limit: int) -> None:
     from paddock.cli.render.calls import call_summary
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.plain import plain
+    from paddock.cli.render.replay import verdict_text
 
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
-            plain(one.run, 40),
-            one.step,
-            direction(one),
-            _verdict(one.before),
-            _verdict(one.after),
-            plain(one.after.decided_by, 40),
-            call_summary(one.action.kind, one.action.name, one.action.arguments),
+            plain(change.run, 40),
+            change.step,
+            direction(change),
+            verdict_text(change.before),
+            verdict_text(change.after),
+            plain(change.after.decided_by, 40),
+            call_summary(change.action.kind, change.action.name, change.action.arguments),
         )
-        for one in changes[:limit]
+        for change in changes[:limit]
     ]
     if rows:
         say(
-            table(
+            terminal_table(
                 ("RUN", "STEP", "CHANGE", "WAS", "WOULD BE", "BY", "CALL"),
                 rows,
-                width=line_width(),
                 flexible=("BY", "CALL"),
                 with_ends=("CALL",),
             )
@@ -190,41 +196,24 @@ def _say_changes(changes: list[DecisionChange], limit: int) -> None:
 
 
 def _as_json(
-    changes: list[DecisionChange], found: Counter[str], actions: int, runs: int
+    changes: list[DecisionChange], directions: Counter[str], actions: int, runs: int
 ) -> dict[str, Any]:
+    from paddock.cli.render.replay import decision_json
+    from paddock.gate.drafts import action_as_json
+
     return {
         "runs": runs,
         "actions": actions,
-        **{name: found[name] for name in _DIRECTIONS},
+        **{name: directions[name] for name in _DIRECTIONS},
         "changes": [
             {
-                "run": one.run,
-                "step": one.step,
-                "change": direction(one),
-                "action": _action_json(one.action),
-                "before": _decision_json(one.before),
-                "after": _decision_json(one.after),
+                "run": change.run,
+                "step": change.step,
+                "change": direction(change),
+                "action": action_as_json(change.action),
+                "before": decision_json(change.before),
+                "after": decision_json(change.after),
             }
-            for one in changes
+            for change in changes
         ],
     }
-
-
-def _action_json(action: Action) -> dict[str, Any]:
-    """As `policy explain --action` takes it."""
-    from paddock.gate.drafts import action_as_json
-
-    return action_as_json(action)
-
-
-def _decision_json(decision: Decision) -> dict[str, Any]:
-    return {
-        "verdict": decision.verdict.value,
-        "decided_by": decision.decided_by,
-        "why": decision.why,
-        "is_draft": decision.is_draft,
-    }
-
-
-def _verdict(decision: Decision) -> str:
-    return "draft" if decision.is_draft else decision.verdict.value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.arguments import step
+from paddock.cli.output import sentences, write_pieces
+from paddock.cli.parser import CommandParser
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences, write_pieces
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.integrity.proof import prove
@@ -22,10 +22,8 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
-
     parser = CommandParser(prog="paddock prove", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument("--step", type=step, required=True, metavar="K", help="the step")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
     return parser

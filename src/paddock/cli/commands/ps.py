@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Sequence
+from typing import Any
 
-from paddock.cli.output import say_none
+from paddock.cli.output import say_list
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.table import age, line_width, table
+from paddock.cli.render.table import age, terminal_table
 
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock ps", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON array")
-    parser.add_argument("--quiet", "-q", action="store_true", help="ids alone")
+    parser.add_json("one JSON array")
+    parser.add_flag("--quiet", "-q", "ids alone")
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.doors.machine.remote import living
     from paddock.state.home import Home
 
-    records = living(Home.find())
-    infos = [{"sandbox_id": r.sandbox_id, "pid": r.init_pid, **(r.info or {})} for r in records]
-    if options.json:
-        print(json.dumps(infos))
-    elif options.quiet:
-        print("".join(f"{i['sandbox_id']}\n" for i in infos), end="")
-    elif infos:
-        rows = [
-            (
-                i["sandbox_id"],
-                age(time.time() - i.get("started_at", time.time())),
-                i.get("template", "?"),
-                i.get("host_pid", "?"),
-                " ".join(f"{k}={v}" for k, v in i.get("metadata", {}).items()),
-            )
-            for i in infos
-        ]
-        header = ("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA")
-        print(table(header, rows, width=line_width(), flexible=("METADATA", "TEMPLATE")))
+    infos: list[dict[str, Any]] = [
+        {"sandbox_id": record.sandbox_id, "pid": record.init_pid, **(record.info or {})}
+        for record in living(Home.find())
+    ]
+    if options.quiet and not options.json:
+        print("".join(f"{info['sandbox_id']}\n" for info in infos), end="")
     else:
-        say_none("no sandboxes are running")
+        nothing = "no sandboxes are running"
+        say_list(infos, dict, _table, is_json=options.json, nothing=nothing)
     return 0
+
+
+def _table(infos: Sequence[dict[str, Any]]) -> str:
+    now = time.time()
+    rows = [
+        (
+            info["sandbox_id"],
+            age(now - info.get("started_at", now)),
+            info.get("template", "?"),
+            info.get("host_pid", "?"),
+            " ".join(f"{key}={value}" for key, value in info.get("metadata", {}).items()),
+        )
+        for info in infos
+    ]
+    header = ("ID", "AGE", "TEMPLATE", "HOST PID", "METADATA")
+    return terminal_table(header, rows, flexible=("METADATA", "TEMPLATE"))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
 from paddock.model.plural import many
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     from paddock.cli.journals import MAX_RUNS, open_index
-    from paddock.cli.output import say, say_json, sentences, warn
     from paddock.state.home import Home
 
-    options = make_parser().parse_args(words)
+    options = make_parser().parse_args(arguments)
     home = Home.find()
     with sentences(), open_index(home) as index:
         troubles = index.rebuild(home.runs)
@@ -29,5 +29,5 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock reindex", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser

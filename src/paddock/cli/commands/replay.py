@@ -7,9 +7,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from paddock.cli.commands.run import split_command
+from paddock.cli.agent_run import (
+    add_env,
+    add_past_options,
+    finish,
+    past_options,
+    recorded_policy,
+    showing,
+    split_command,
+)
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput
 from paddock.model.plural import many
 
@@ -17,14 +26,41 @@ if TYPE_CHECKING:
     from paddock.run.session import FinishedRun
 
 
-def main(words: list[str]) -> int:
-    words, command = split_command(words)
-    options = make_parser().parse_args(words)
+def make_parser() -> CommandParser:
+    parser = CommandParser(
+        prog="paddock replay",
+        description=__doc__,
+        usage="paddock replay RUN [--policy FILE] [--agent [OPTIONS] [-- COMMAND ...]]",
+    )
+    parser.add_run()
+    parser.add_argument("--policy", metavar="FILE", help="what another file would have decided")
+    parser.add_flag("--agent", "run the agent again")
+    parser.add_argument(
+        "--on-divergence",
+        default="stop",
+        metavar="MODE",
+        help="stop, block what is not in the record, or go on live",
+    )
+    parser.add_texts("--vary", metavar="AT=AS", help="what may differ: body.id=uuid")
+    add_past_options(parser)
+    parser.add_argument(
+        "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
+    )
+    add_env(parser)
+    add_trust(parser)
+    parser.add_flag("--quiet", "-q", "the agent's output alone")
+    parser.add_json("for programs")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    arguments, command = split_command(arguments)
+    options = make_parser().parse_args(arguments)
     if options.agent:
         from paddock.fence.container.keeper_start import early
 
         with early():
-            return _play(options, command)
+            return _replay_agent(options, command)
     if command:
         raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")
     from paddock.cli.journals import find_journal
@@ -37,10 +73,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _play(options: argparse.Namespace, command: list[str]) -> int:
-    from paddock.cli.commands.run import finish, past_options, recorded_policy, showing
+def _replay_agent(options: argparse.Namespace, command: list[str]) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.cli.trust_prompt import trust_from
     from paddock.doors.trust import check_trust
     from paddock.run.replay.replay import replay
 
@@ -78,7 +112,7 @@ def _tell(result: FinishedRun, options: argparse.Namespace, code: int) -> int:
         return code
     left = result.left
     if left is None:
-        print(f"the replay kept to its record{_beside_text(result)}", file=sys.stderr)
+        print(f"the replay kept to its record{_remark(result)}", file=sys.stderr)
     else:  # it went on as a fork, which has an end of its own
         where = "after its last step" if left.step is None else f"at step {left.step}"
         tell_divergence(left)
@@ -86,67 +120,11 @@ def _tell(result: FinishedRun, options: argparse.Namespace, code: int) -> int:
     return code
 
 
-def _beside_text(result: FinishedRun) -> str:
-    parts = [f"{len(result.differs)} other in their files"] if result.differs else []
-    parts += [f"{many(result.background, 'step')} beside"] if result.background else []
+def _remark(result: FinishedRun) -> str:
+    """Return how many steps had other files, and how many were background traffic."""
+    parts = []
+    if result.differs:
+        parts.append(f"{len(result.differs)} other in their files")
+    if result.background:
+        parts.append(f"{many(result.background, 'step')} beside")
     return f" ({'; '.join(parts)})" if parts else ""
-
-
-def add_beside(parser: argparse.ArgumentParser) -> None:
-    """What is no part of what the agent does, while its past is lived through."""
-    parser.add_argument(
-        "--beside",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="what goes on by the clock: 'POST collector.example/v1/traces'",
-    )
-    parser.add_argument(
-        "--no-beside", action="store_true", help="neither what is usual nor what the file says"
-    )
-
-
-def add_patience(parser: argparse.ArgumentParser) -> None:
-    """For what has to come first, while a past is lived through."""
-    from paddock.cli.render.numbers import seconds
-
-    parser.add_argument(
-        "--patience",
-        type=seconds,
-        default="10s",
-        metavar="S",
-        help="how much longer than in the record a step waits for others",
-    )
-
-
-def make_parser() -> CommandParser:
-    from paddock.cli.commands.run import add_env
-    from paddock.cli.trust_prompt import add_trust
-
-    parser = CommandParser(
-        prog="paddock replay",
-        description=__doc__,
-        usage="paddock replay RUN [--policy FILE] [--agent [OPTIONS] [-- COMMAND ...]]",
-    )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--policy", metavar="FILE", help="what another file would have decided")
-    parser.add_argument("--agent", action="store_true", help="run the agent again")
-    parser.add_argument(
-        "--on-divergence",
-        default="stop",
-        metavar="MODE",
-        help="stop, block what is not in the record, or go on live",
-    )
-    parser.add_argument(
-        "--vary", action="append", default=[], metavar="AT=AS", help="what may differ: body.id=uuid"
-    )
-    add_beside(parser)
-    add_patience(parser)
-    parser.add_argument(
-        "--clock", default="recorded", metavar="C", help="recorded (with libfaketime), or real"
-    )
-    add_env(parser)
-    add_trust(parser)
-    parser.add_argument("--quiet", "-q", action="store_true", help="the agent's output alone")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    return parser

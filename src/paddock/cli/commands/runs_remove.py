@@ -5,12 +5,12 @@ Asks first where somebody can be asked.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.cli.journals import all_indexed, find_journal, newest_first, state_of
-from paddock.cli.output import say, say_json, warn
+from paddock.cli.output import check_person, confirm, say, say_json, warn
+from paddock.cli.render.table import line_width
 from paddock.journal.index.rows import RunRow
 from paddock.model.errors import InvalidInput
 from paddock.model.plain import plain
@@ -32,7 +32,7 @@ def remove(options: argparse.Namespace) -> int:
     if options.older:
         chosen, kept = without_needed(_older(options.older, rows), rows)
     else:
-        chosen = list(dict.fromkeys(_named(home, word, options) for word in options.run))
+        chosen = list(dict.fromkeys(_directory_of(home, word, options) for word in options.run))
     check_removable(chosen, rows)
     if chosen and not options.yes and not _is_confirmed(chosen, rows, options):
         return 1
@@ -42,7 +42,7 @@ def remove(options: argparse.Namespace) -> int:
 
 
 def _older(text: str, rows: Sequence[RunRow]) -> list[Path]:
-    from paddock.cli.render.times import since
+    from paddock.cli.render.units import since
 
     before = since(text, "--older")
     return [
@@ -50,30 +50,24 @@ def _older(text: str, rows: Sequence[RunRow]) -> list[Path]:
     ]
 
 
-def _named(home: Home, word: str, options: argparse.Namespace) -> Path:
-    found = find_journal(word, is_quiet=options.json).absolute()
-    if found.parent.resolve() != home.runs.resolve():
+def _directory_of(home: Home, word: str, options: argparse.Namespace) -> Path:
+    directory = find_journal(word, is_quiet=options.json).absolute()
+    if directory.parent.resolve() != home.runs.resolve():
         raise InvalidInput(f"{word[:200]!r} is no run of this home", hint="remove its directory")
-    return home.runs / found.name
+    return home.runs / directory.name
 
 
 def _is_confirmed(
     chosen: Sequence[Path], rows: Sequence[RunRow], options: argparse.Namespace
 ) -> bool:
     from paddock.cli.render.runs import run_table
-    from paddock.cli.render.table import line_width
 
-    if options.json or not sys.stdin.isatty():
-        raise InvalidInput("nobody can be asked here", hint="say --yes")
-    names = {one.name for one in chosen}
-    known = [row for row in rows if Path(row.directory).name in names]
-    if known:
-        say(run_table(known, line_width()))
-    try:
-        answer = input(f"remove {many(len(chosen), 'run')} for good? [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
+    check_person(is_json=options.json)
+    names = {directory.name for directory in chosen}
+    chosen_rows = [row for row in rows if Path(row.directory).name in names]
+    if chosen_rows:
+        say(run_table(chosen_rows, line_width()))
+    return confirm(f"remove {many(len(chosen), 'run')} for good? [y/N] ")
 
 
 def _say(removed: Removed, kept: dict[str, list[str]], options: argparse.Namespace) -> None:

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from paddock.cli.output import say, say_json, say_none, sentences
+from paddock.cli.output import say, say_json, say_list, sentences
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.table import age, line_width, table
+from paddock.cli.render.table import age, terminal_table
 from paddock.model.plural import many
 from paddock.state.home import Home
 from paddock.state.revocations import Holder, holders, revoke
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         home = Home.find()
         return _revoke(home, options) if options.action == "revoke" else _list(home, options)
@@ -29,38 +30,32 @@ def make_parser() -> CommandParser:
     shown = commands.add_parser("list", help="running sandboxes and the names of their secrets")
     taken = commands.add_parser("revoke", help="take a secret from every running sandbox")
     taken.add_argument("name", metavar="NAME", help="as in the paddock file")
-    for one in (shown, taken):
-        one.add_argument("--json", action="store_true", help="for programs")
+    for subparser in (shown, taken):
+        subparser.add_json("for programs")
     return parser
 
 
 def _list(home: Home, options: argparse.Namespace) -> int:
-    found = [(one, one.lost(home)) for one in holders(home)]
-    if options.json:
-        say_json([_as_json(one, lost) for one, lost in found])
-    elif found:
-        rows = [
-            (one.sandbox_id, name, "revoked" if name in lost else "in use",
-             age(time.time() - one.started_at), one.host_pid)
-            for one, lost in found
-            for name in one.marks
-        ]  # fmt: skip
-        say(
-            table(
-                ("SANDBOX", "SECRET", "STATE", "AGE", "HOST PID"),
-                rows,
-                width=line_width(),
-                flexible=("SECRET",),
-            )
-        )
-    else:
-        say_none("no running sandbox has secrets")
+    held = [(holder, holder.lost(home)) for holder in holders(home)]
+    nothing = "no running sandbox has secrets"
+    say_list(held, _as_json, _table, is_json=options.json, nothing=nothing)
     return 0
 
 
+def _table(held: Sequence[tuple[Holder, set[str]]]) -> str:
+    rows = []
+    for holder, lost in held:
+        running = age(time.time() - holder.started_at)
+        for name in holder.marks:
+            state = "revoked" if name in lost else "in use"
+            rows.append((holder.sandbox_id, name, state, running, holder.host_pid))
+    header = ("SANDBOX", "SECRET", "STATE", "AGE", "HOST PID")
+    return terminal_table(header, rows, flexible=("SECRET",))
+
+
 def _revoke(home: Home, options: argparse.Namespace) -> int:
-    before = [one for one in holders(home) if options.name in one.marks]
-    had = [one.sandbox_id for one in before if options.name not in one.lost(home)]
+    before = [holder for holder in holders(home) if options.name in holder.marks]
+    had = [holder.sandbox_id for holder in before if options.name not in holder.lost(home)]
     revoke(home, options.name)
     if options.json:
         say_json({"name": options.name, "revoked": True, "sandboxes": had})
@@ -76,11 +71,12 @@ def _count(had: list[str]) -> str:
     return f"taken from {sandboxes}: {', '.join(had)}"
 
 
-def _as_json(one: Holder, lost: set[str]) -> dict[str, Any]:
+def _as_json(held: tuple[Holder, set[str]]) -> dict[str, Any]:
+    holder, lost = held
     return {
-        "sandbox_id": one.sandbox_id,
-        "secrets": sorted(one.marks),
+        "sandbox_id": holder.sandbox_id,
+        "secrets": sorted(holder.marks),
         "revoked": sorted(lost),
-        "host_pid": one.host_pid,
-        "started_us": int(one.started_at * 1e6),
+        "host_pid": holder.host_pid,
+        "started_us": int(holder.started_at * 1e6),
     }

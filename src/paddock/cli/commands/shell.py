@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.options import add_spec_options, only_for_new, spec_from
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import trusted_policy
 from paddock.model.errors import CommandExitException, InvalidInput, SandboxDied
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
-    from paddock.cli.trust_prompt import trusted_policy
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.doors.machine.sandbox import Sandbox
 
     if not sys.stdin.isatty() or not sys.stdout.isatty():
@@ -55,7 +55,7 @@ def _attach(box: Sandbox) -> int:
         os.write(wake_w, b"r")
 
     signal.signal(signal.SIGWINCH, on_resize)
-    with _raw_terminal(), _waiting(handle, wake_w) as ending:
+    with _raw_terminal(), _wait_for_end(handle, wake_w) as ending:
         _forward(handle, wake_r)
     return int(ending.get("code", 1))
 
@@ -75,7 +75,7 @@ def _forward(handle: Any, wake: int) -> None:
 
 
 @contextlib.contextmanager
-def _waiting(handle: Any, wake: int) -> Iterator[dict[str, Any]]:
+def _wait_for_end(handle: Any, wake: int) -> Iterator[dict[str, Any]]:
     """Waits for the shell's end in a thread and wakes the forwarding loop."""
     import threading
 

@@ -11,28 +11,26 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from paddock.cli.commands.runs import run_json
+from paddock.cli import arguments
 from paddock.cli.journals import find_journal, indexed, state_of
 from paddock.cli.output import is_coloured, say, say_json, sentences
-from paddock.cli.parser import RUN_HELP, CommandParser
-from paddock.cli.render import numbers
+from paddock.cli.parser import CommandParser
 from paddock.cli.render.conversation import conversation_lines
-from paddock.cli.render.step_data import (
-    ONLY,
-    read_steps,
-    record_json,
-    select_rows,
-    step_json,
-    stored_body,
-)
+from paddock.cli.render.runs import run_json
 from paddock.cli.render.step_gist import gist_of
 from paddock.cli.render.steps import (
-    Columns,
+    ONLY,
+    StepColumns,
     column_line,
     gist_lines,
     header_lines,
+    read_steps,
+    record_json,
     record_lines,
+    select_rows,
+    step_json,
     step_lines,
+    stored_body,
 )
 from paddock.cli.render.table import line_width
 from paddock.journal.codec import body_of
@@ -54,8 +52,8 @@ _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         directory = find_journal(options.run, is_quiet=options.json)
         _say_if_slow(directory)
@@ -71,22 +69,20 @@ def main(words: list[str]) -> int:
 
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock show", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--step", type=numbers.step, metavar="K", help="everything about one step")
-    parser.add_argument("--blobs", action="store_true", help="with --step: large values in full")
-    parser.add_argument(
-        "--conversation", action="store_true", help="with --step: all that a model was asked"
-    )
+    parser.add_run()
+    parser.add_step("everything about one step")
+    parser.add_flag("--blobs", "with --step: large values in full")
+    parser.add_flag("--conversation", "with --step: all that a model was asked")
     parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="steps of one kind")
     parser.add_argument(
         "--only", choices=list(ONLY), metavar="WHAT", help=f"steps that are {', '.join(ONLY)}"
     )
-    parser.add_argument("--after", type=numbers.step, metavar="K", help="steps after this one")
+    parser.add_argument("--after", type=arguments.step, metavar="K", help="steps after this one")
     parser.add_argument(
-        "--limit", type=numbers.count, default=100, metavar="N", help="at most so many steps"
+        "--limit", type=arguments.count, default=100, metavar="N", help="at most so many steps"
     )
-    parser.add_argument("--all", action="store_true", help="all steps, however many")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_flag("--all", "all steps, however many")
+    parser.add_json()
     return parser
 
 
@@ -98,7 +94,7 @@ def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
     say("\n".join(header_lines(run, log.opened, log.last_head(), state_of(run), width)))
     if not run.steps:
         return
-    columns, colours = Columns.for_width(width), is_coloured()
+    columns, colours = StepColumns.for_width(width), is_coloured()
     say(f"\n{column_line(columns)}")
     rows, last = _rows(index, run, options), None
     for shown in read_steps(log.directory, islice(rows, _limit(options))):
@@ -112,14 +108,16 @@ def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
 
 def _write_ending(run: RunRow) -> None:
     """Write what an agent's run came to. A very long journal is not read again for it."""
-    from paddock.cli.render.run_lines import Manner
+    from paddock.cli.render.run_lines import LineStyle
     from paddock.cli.render.run_summary import ending_lines
     from paddock.run.changes import report_with_files
 
     if run.records > _MAX_SUMMED:
         return
     width = line_width() or _PIPED_WIDTH
-    lines = list(ending_lines(report_with_files(Path(run.directory)), Manner(width, is_coloured())))
+    lines = list(
+        ending_lines(report_with_files(Path(run.directory)), LineStyle(width, is_coloured()))
+    )
     if lines:
         say("\n" + "\n".join(lines))
 

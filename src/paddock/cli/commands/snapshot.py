@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say_list
 from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import table
 from paddock.model.sizes import format_size
 
 if TYPE_CHECKING:
@@ -20,15 +22,15 @@ def make_parser() -> CommandParser:
     create.add_argument("sandbox", metavar="SANDBOX", help="the id of a running one")
     create.add_argument("--name", help="for --snapshot NAME, instead of the id")
     shown = commands.add_parser("list", help="all of this user")
-    shown.add_argument("--json", action="store_true", help="one JSON array")
+    shown.add_json("one JSON array")
     for name, what in (("verify", "check every byte of one"), ("remove", "remove one")):
         below = commands.add_parser(name, help=what)
         below.add_argument("snapshot", metavar="SNAPSHOT", help="its name or id")
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     if options.action == "create":
         from paddock.doors.machine.sandbox import Sandbox  # the others need no sandbox
 
@@ -45,32 +47,24 @@ def main(words: list[str]) -> int:
         store.delete(store.find(options.snapshot))
         print(f"freed {format_size(store.gc())}")
     else:
-        _show(store.list(), is_json=options.json)
+        say_list(store.list(), _as_json, _table, is_json=options.json, nothing="no snapshots")
     return 0
 
 
-def _show(infos: list[SnapshotInfo], *, is_json: bool) -> None:
-    from paddock.cli.output import say_none
-    from paddock.cli.render.table import table
-
-    if is_json:
-        print(json.dumps([_plain(info) for info in infos]))
-    elif infos:
-        rows = [
-            (
-                info.name or "-",
-                info.snapshot_id,
-                format_size(info.size_bytes),
-                datetime.fromtimestamp(info.created_at).astimezone().strftime("%Y-%m-%d %H:%M"),
-            )
-            for info in infos
-        ]
-        print(table(("NAME", "ID", "SIZE", "CREATED"), rows))
-    else:
-        say_none("no snapshots")
+def _table(snapshots: Sequence[SnapshotInfo]) -> str:
+    rows = [
+        (
+            snapshot.name or "-",
+            snapshot.snapshot_id,
+            format_size(snapshot.size_bytes),
+            datetime.fromtimestamp(snapshot.created_at).astimezone().strftime("%Y-%m-%d %H:%M"),
+        )
+        for snapshot in snapshots
+    ]
+    return table(("NAME", "ID", "SIZE", "CREATED"), rows)
 
 
-def _plain(info: SnapshotInfo) -> dict[str, object]:
+def _as_json(info: SnapshotInfo) -> dict[str, object]:
     return {
         "name": info.name,
         "id": info.snapshot_id,

@@ -10,19 +10,19 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.arguments import step
+from paddock.cli.output import sentences
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from paddock.cli.render.step_view import View
+    from paddock.cli.render.step_view import StepView
 
 _SIGNALLED = 128
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"paddock show {options.run} --step K prints one step"
         raise InvalidInput("step: there is no terminal to show it in", hint=hint)
@@ -33,10 +33,10 @@ def main(words: list[str]) -> int:
         return _loop(view)
 
 
-def open_view(directory: Path, at: int | None = None) -> View:
+def open_view(directory: Path, at: int | None = None) -> StepView:
     """Return a verified run at a step. Raises NotFound when there is none, IntegrityError when it
     is not sound."""
-    from paddock.cli.render.step_view import View
+    from paddock.cli.render.step_view import StepView
     from paddock.run.history import RunHistory
 
     history = RunHistory.read(directory, with_unsigned=True)
@@ -47,22 +47,20 @@ def open_view(directory: Path, at: int | None = None) -> View:
         raise NotFound(f"this run has no step {at}; it has {numbers[0]} to {numbers[-1]}")
     is_coloured = "NO_COLOR" not in os.environ
     first = 0 if at is None else bisect_left(numbers, at)
-    return View(history, at=first, is_coloured=is_coloured)
+    return StepView(history, at=first, is_coloured=is_coloured)
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.render.numbers import step
-
     parser = CommandParser(prog="paddock step", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    parser.add_run()
     parser.add_argument(
         "--at", type=step, metavar="K", help="begin with this step (default: the first)"
     )
     return parser
 
 
-def _loop(view: View) -> int:
-    from paddock.cli.render.step_terminal import Ended, taken_over
+def _loop(view: StepView) -> int:
+    from paddock.cli.render.step_terminal import TerminalEnded, taken_over
 
     try:
         with taken_over() as terminal:
@@ -77,6 +75,6 @@ def _loop(view: View) -> int:
                 if keys or drawn != size:
                     terminal.draw(view.screen(*size))
                     drawn = size
-    except Ended as ended:
+    except TerminalEnded as ended:
         return _SIGNALLED + ended.number
     return 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.output import say_none
+from paddock.cli.arguments import count, size
+from paddock.cli.output import say_list
 from paddock.cli.parser import CommandParser
-from paddock.cli.render.numbers import count, size
-from paddock.cli.render.table import age, line_width, table
+from paddock.cli.render.table import age, terminal_table
 
 if TYPE_CHECKING:
-    from paddock.state.templates.store import TemplateStore
+    from paddock.state.templates.store import Template
 
 
 def make_parser() -> CommandParser:
@@ -30,14 +31,14 @@ def make_parser() -> CommandParser:
         help="how many files it may have (default: one for each 256 bytes, from 200000 to 2000000)",
     )  # fmt: skip
     shown = commands.add_parser("list", help="those that were added")
-    shown.add_argument("--json", action="store_true", help="one JSON array")
+    shown.add_json("one JSON array")
     remove = commands.add_parser("remove", help="remove one")
     remove.add_argument("name", metavar="TEMPLATE", help="its name")
     return parser
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     from paddock.state.home import Home
     from paddock.state.templates.layer_archive import Limits
     from paddock.state.templates.store import TemplateStore
@@ -53,7 +54,8 @@ def main(words: list[str]) -> int:
     elif options.action == "remove":
         store.remove(options.name)
     else:
-        _list(store, is_json=options.json)
+        nothing = "no templates; paddock template add makes one"
+        say_list(store.list(), _as_json, _table, is_json=options.json, nothing=nothing)
     return 0
 
 
@@ -61,14 +63,14 @@ def _name(source: Path) -> str:
     return source.absolute().name.split(".tar")[0] or "template"
 
 
-def _list(store: TemplateStore, *, is_json: bool) -> None:
-    import time
+def _as_json(template: Template) -> dict[str, str]:
+    return {"name": template.name, "digest": template.digest}
 
-    found = store.list()
-    if is_json:
-        print(json.dumps([{"name": t.name, "digest": t.digest} for t in found]))
-    elif found:
-        rows = [(t.name, t.digest[:19], age(time.time() - t.added_at)) for t in found]
-        print(table(("NAME", "DIGEST", "AGE"), rows, width=line_width(), flexible=("NAME",)))
-    else:
-        say_none("no templates; paddock template add makes one")
+
+def _table(templates: Sequence[Template]) -> str:
+    now = time.time()
+    rows = [
+        (template.name, template.digest[:19], age(now - template.added_at))
+        for template in templates
+    ]
+    return terminal_table(("NAME", "DIGEST", "AGE"), rows, flexible=("NAME",))

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
+from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,21 +24,18 @@ if TYPE_CHECKING:
 MAX_JOBS = 64
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = make_parser().parse_intermixed_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_intermixed_args(arguments)
     with sentences():
-        from paddock.cli.trust_prompt import trust_from
         from paddock.doors.trust import GIVEN
         from paddock.run.scenarios.discovery import find_scenarios
         from paddock.run.scenarios.preparation import prepare
 
-        scenarios = find_scenarios([Path(one) for one in options.scenarios or ["."]])
+        scenarios = find_scenarios([Path(name) for name in options.scenarios or ["."]])
         # A list runs nothing.
         trust = GIVEN if options.list else trust_from(options)
         prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
-        cases = _chosen(prepared, options.filter)
+        cases = _choose(prepared, options.filter)
         if options.list:
             return _list(cases, is_json=options.json)
         results = _play(cases, options)
@@ -45,22 +44,21 @@ def main(words: list[str]) -> int:
 
 
 def make_parser() -> CommandParser:
-    from paddock.cli.trust_prompt import add_trust
-
     parser = CommandParser(prog="paddock test", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO",
                         help="files, or directories to look in (this one)")  # fmt: skip
     parser.add_argument("-j", "--jobs", type=_jobs, default=None, metavar="N",
                         help="so many at a time (default: one for each core)")  # fmt: skip
-    parser.add_argument("-k", "--filter", metavar="WORDS", action="append", default=[],
-                        help="only cases whose name or file has these words")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="the cases, without running them")
-    parser.add_argument("--fail-fast", action="store_true", help="begin nothing after a failure")
-    parser.add_argument("--offline", action="store_true", help="only stand-ins can be reached")
+    parser.add_texts(
+        "-k", "--filter", metavar="WORDS", help="only cases whose name or file has these words"
+    )
+    parser.add_flag("--list", "the cases, without running them")
+    parser.add_flag("--fail-fast", "begin nothing after a failure")
+    parser.add_flag("--offline", "only stand-ins can be reached")
     add_trust(parser)
     parser.add_argument("--junit", metavar="FILE", help="the results as JUnit XML")
     parser.add_argument("--html", metavar="FILE", help="the results as a page")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser
 
 
@@ -70,12 +68,12 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
-def _chosen(cases: list[Prepared], words: Sequence[str]) -> list[Prepared]:
-    found = [one for one in cases if all(_has(one, word) for word in words)]
-    if not found:
-        raise InvalidInput(f"no case has {' and '.join(map(repr, words))} in its name",
+def _choose(cases: list[Prepared], filters: Sequence[str]) -> list[Prepared]:
+    chosen = [case for case in cases if all(_has(case, word) for word in filters)]
+    if not chosen:
+        raise InvalidInput(f"no case has {' and '.join(map(repr, filters))} in its name",
                            hint="paddock test --list shows them")  # fmt: skip
-    return found
+    return chosen
 
 
 def _has(prepared: Prepared, word: str) -> bool:
@@ -84,30 +82,27 @@ def _has(prepared: Prepared, word: str) -> bool:
 
 
 def _list(cases: list[Prepared], *, is_json: bool) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.scenarios import case_json, case_lines
 
     if is_json:
-        say_json([case_json(one.case) for one in cases])
+        say_json([case_json(prepared.case) for prepared in cases])
     else:
-        say("\n".join(case_lines([one.case for one in cases])))
+        say("\n".join(case_lines([prepared.case for prepared in cases])))
     return 0
 
 
 def _play(cases: list[Prepared], options: argparse.Namespace) -> list[CaseResult]:
-    from paddock.cli.render.scenario_progress import Progress
+    from paddock.cli.render.scenarios import ScenarioProgress
     from paddock.run.scenarios.play import Play, run_case
 
-    total = sum(one.case.scenario.repeat for one in cases)
-    with Progress(total, is_quiet=options.json) as progress:
+    total = sum(prepared.case.scenario.repeat for prepared in cases)
+    with ScenarioProgress(total, is_quiet=options.json) as progress:
         jobs = options.jobs or min(os.cpu_count() or 1, MAX_JOBS)
         play = Play(run_case, progress.told, jobs, options.fail_fast)
         return play.through(cases)
 
 
 def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None:
-    from paddock.cli.output import write_pieces
-
     if options.junit:
         from paddock.run.scenarios.junit import junit_xml
 
@@ -119,7 +114,6 @@ def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None
 
 
 def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.cli.render.scenarios import result_lines, results_json
     from paddock.run.scenarios.play import CaseStatus
 
@@ -127,5 +121,5 @@ def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
         say_json(results_json(results))
     else:
         say("\n".join(result_lines(results)))
-    is_well = all(one.standing is CaseStatus.PASSED for one in results)
+    is_well = all(result.standing is CaseStatus.PASSED for result in results)
     return 0 if is_well else ExitCode.FAILED

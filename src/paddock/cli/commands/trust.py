@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from paddock.cli.output import say, say_json, sentences
+from paddock.cli.output import check_person, say, say_json, sentences
 from paddock.cli.parser import CommandParser
-from paddock.model.errors import InvalidInput, NotTrusted
+from paddock.cli.trust_prompt import ask
+from paddock.model.errors import NotTrusted
+from paddock.model.plain import plain
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         if options.revoke is not None:
             return _revoke(options)
@@ -26,15 +27,14 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock trust", description=__doc__)
     parser.add_argument("file", nargs="?", default="paddock.yaml", metavar="FILE",
                         help="the paddock file")  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="agree without being asked")
-    parser.add_argument("--list", action="store_true", help="what was agreed to")
+    parser.add_flag("--yes", "agree without being asked")
+    parser.add_flag("--list", "what was agreed to")
     parser.add_argument("--revoke", metavar="FILE", help="forget all that was agreed to for a file")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_json("for programs")
     return parser
 
 
 def _agree(options: argparse.Namespace) -> int:
-    from paddock.cli.trust_prompt import ask
     from paddock.doors.terms import load_file
     from paddock.doors.trust import remember, requests_of
 
@@ -42,40 +42,39 @@ def _agree(options: argparse.Namespace) -> int:
     requests = requests_of(policy)
     path = os.path.realpath(options.file)
     if requests and not options.yes:
-        if options.json or not sys.stdin.isatty():
-            raise InvalidInput("nobody can be asked here", hint="say --yes")
+        check_person(is_json=options.json)
         if not ask(path, requests):
             raise NotTrusted(f"{path} is not trusted")
     remember(policy)
-    texts = [one.text for one in requests]
+    texts = [request.text for request in requests]
     if options.json:
         say_json({"file": path, "requests": texts, "is_trusted": True})
     elif not requests:
-        say(f"{_shown(path)} asks for nothing on this machine: it needs no agreement")
+        say(f"{_plain(path)} asks for nothing on this machine: it needs no agreement")
     else:
-        say("\n".join([f"{_shown(path)} may:", *(f"  - {_shown(text)}" for text in texts)]))
+        say("\n".join([f"{_plain(path)} may:", *(f"  - {_plain(text)}" for text in texts)]))
     return 0
 
 
 def _list(options: argparse.Namespace) -> int:
-    from paddock.cli.render.times import clock
+    from paddock.cli.render.units import clock
     from paddock.state.home import Home
     from paddock.state.trusted_files import TrustedFiles
 
-    found = TrustedFiles(Home.find()).all()
+    files_found = TrustedFiles(Home.find()).all()
     if options.json:
         files: list[dict[str, Any]] = [
-            {"file": one.path, "digest": one.digest, "agreed_at": one.agreed_at,
-             "requests": list(one.requests)}
-            for one in found
+            {"file": file.path, "digest": file.digest, "agreed_at": file.agreed_at,
+             "requests": list(file.requests)}
+            for file in files_found
         ]  # fmt: skip
         say_json({"files": files})
         return 0
-    for one in found:
-        say(f"{_shown(one.path)}  since {clock(int(one.agreed_at * 1e6))}")
-        for text in one.requests:
-            say(f"  - {_shown(text)}")
-    if not found:
+    for file in files_found:
+        say(f"{_plain(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
+        for text in file.requests:
+            say(f"  - {_plain(text)}")
+    if not files_found:
         say("nothing was agreed to")
     return 0
 
@@ -89,13 +88,11 @@ def _revoke(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"file": path, "revoked": count})
     elif count:
-        say(f"{_shown(path)} is not trusted any more")
+        say(f"{_plain(path)} is not trusted any more")
     else:
-        say(f"{_shown(path)} was not trusted")
+        say(f"{_plain(path)} was not trusted")
     return 0 if count else 1
 
 
-def _shown(text: str) -> str:
-    from paddock.model.plain import plain
-
+def _plain(text: str) -> str:
     return plain(text, 1 << 20)

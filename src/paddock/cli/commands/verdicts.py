@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import say, say_json, sentences
+from paddock.cli.parser import CommandParser
+from paddock.cli.render.table import terminal_table
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -13,10 +16,8 @@ if TYPE_CHECKING:
 _WIDEST = 70
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.log import RunLog
@@ -38,46 +39,43 @@ def make_parser() -> CommandParser:
         description=__doc__,
         epilog="Ends with 1 when the agent acted twice, hammered, or left data corrupted.",
     )
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
-    parser.add_argument(
+    parser.add_run()
+    parser.add_texts(
         "--person",
         metavar="NAME",
-        action="append",
-        default=[],
         help="a tool or host by which the agent reaches a person; * matches; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_json()
     return parser
 
 
 def _write_json(report: Report) -> None:
-    from paddock.cli.output import say_json
-
     say_json({
-        "verdicts": [one.as_json() for one in report.verdicts],
+        "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "counts": dict(report.counts),
         "recovered": report.recovered,
     })  # fmt: skip
 
 
 def _write_text(report: Report) -> None:
-    from paddock.cli.output import say
-    from paddock.cli.render.table import line_width, table
-    from paddock.model.plain import plain
-
     if not report.verdicts:
         say("no fault struck in this run")
         return
     rows = [
-        (one.step, plain(one.fault_id or "-", 60), plain(one.what, _WIDEST), one.judgement.value)
-        for one in report.verdicts
+        (
+            verdict.step,
+            plain(verdict.fault_id or "-", 60),
+            plain(verdict.what, _WIDEST),
+            verdict.judgement.value,
+        )
+        for verdict in report.verdicts
     ]
     header = ("STEP", "FAULT", "WHAT", "JUDGEMENT")
-    lines = table(header, rows, width=line_width(), flexible=("WHAT", "FAULT")).splitlines()
+    lines = terminal_table(header, rows, flexible=("WHAT", "FAULT")).splitlines()
     say(lines[0])
-    for line, one in zip(lines[1:], report.verdicts, strict=True):
+    for line, verdict in zip(lines[1:], report.verdicts, strict=True):
         say(line)
-        for sentence in one.sentences:
+        for sentence in verdict.sentences:
             say(f"      {plain(sentence, 400)}")
-    said = ", ".join(f"{name} {count}" for name, count in report.counts.items())
-    say(f"\n{many(len(report.verdicts), 'verdict')}: {said}; recovered {report.recovered}")
+    counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
+    say(f"\n{many(len(report.verdicts), 'verdict')}: {counts}; recovered {report.recovered}")

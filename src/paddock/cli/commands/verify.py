@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import pick, say, say_json, sentences, write_pieces
 from paddock.cli.parser import CommandParser
 from paddock.journal.integrity.findings import Status
 from paddock.journal.run_directory import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
@@ -35,10 +37,8 @@ _EXIT_CODES = {
 }
 
 
-def main(words: list[str]) -> int:
-    from paddock.cli.output import sentences
-
-    options = make_parser().parse_args(words)
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
     with sentences():
         place = _place(options.what)
         key = _key(options.key)
@@ -60,8 +60,8 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--head", type=Path, metavar="FILE", help="a head that was saved earlier")
     parser.add_argument("--save-head", type=Path, metavar="FILE", help="save the last signed head")
-    parser.add_argument("--closed", action="store_true", help="the run has ended, so it has an end")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_flag("--closed", "the run has ended, so it has an end")
+    parser.add_json()
     return parser
 
 
@@ -133,7 +133,6 @@ def _saved_head(path: Path) -> Head:
 
 
 def _save_head(report: Report, path: Path) -> None:
-    from paddock.cli.output import write_pieces
     from paddock.journal.codec import body_of
 
     if report.head is None:
@@ -142,9 +141,6 @@ def _save_head(report: Report, path: Path) -> None:
 
 
 def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
-    from paddock.cli.output import say, say_json
-    from paddock.model.plain import plain
-
     if options.json:
         say_json({**_report_json(report), "is_running": is_running})
         return
@@ -154,8 +150,13 @@ def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool
         return None if text is None else plain(text)
 
     problems = tuple(
-        replace(one, text=plain(one.text), expected=shown(one.expected), found=shown(one.found))
-        for one in report.problems
+        replace(
+            problem,
+            text=plain(problem.text),
+            expected=shown(problem.expected),
+            found=shown(problem.found),
+        )
+        for problem in report.problems
     )
     say(str(replace(report, run=shown(report.run), problems=problems)))
     if is_running and report.status is Status.INTERRUPTED:
@@ -169,22 +170,16 @@ def _report_json(report: Report) -> dict[str, Any]:
         "ok": report.status is Status.ENDED,
         "status": report.status.value,
         "what": "journal",
-        "run": report.run,
-        "records": report.records,
-        "signed": report.signed,
-        "segments": report.segments,
-        "heads": report.heads,
+        **pick(report, "run", "records", "signed", "segments", "heads"),
         "head": None if report.head is None else body_of(report.head),
-        "blobs": report.blobs,
-        "are_blobs_checked": report.are_blobs_checked,
-        "is_closed": report.is_closed,
-        "torn_bytes": report.torn_bytes,
-        "problems": [{**asdict(one), "finding": one.finding.value} for one in report.problems],
+        **pick(report, "blobs", "are_blobs_checked", "is_closed", "torn_bytes"),
+        "problems": [
+            {**asdict(problem), "finding": problem.finding.value} for problem in report.problems
+        ],
     }
 
 
 def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> int:
-    from paddock.cli.output import say, say_json
     from paddock.journal.integrity.proof import check_proof
 
     if options.head or options.save_head or options.closed:
@@ -194,8 +189,8 @@ def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> in
         records = check_proof(proof, key)
     except IntegrityError as error:
         problem = {"finding": "bad proof", "text": error.message}
-        said = {"ok": False, "what": "proof", "problems": [problem]}
-        say_json(said) if options.json else say(f"{path}: {error.message}")
+        content = {"ok": False, "what": "proof", "problems": [problem]}
+        say_json(content) if options.json else say(f"{path}: {error.message}")
         return ExitCode.FAILED
     if options.json:
         say_json(_proof_json(proof, records))
@@ -219,7 +214,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
-    from paddock.cli.render.step_data import record_json, stored_body
+    from paddock.cli.render.steps import record_json, stored_body
     from paddock.journal.integrity.proof import is_complete
 
     return {
@@ -235,10 +230,8 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
-    from paddock.cli.render.step_data import stored_body
-    from paddock.cli.render.steps import record_lines
+    from paddock.cli.render.steps import record_lines, stored_body
     from paddock.journal.integrity.proof import is_complete
-    from paddock.model.plain import plain
 
     run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
     count = many(len(records), "record")

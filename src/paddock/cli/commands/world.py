@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paddock.cli.parser import RUN_HELP, CommandParser
+from paddock.cli.output import is_coloured, say, say_json, sentences
+from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
 
 if TYPE_CHECKING:
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 _STEPS = re.compile(r"(?P<first>[0-9]{1,12})?(?P<to>\.\.)?(?P<last>[0-9]{1,12})?")
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     from paddock.cli.commands import world_check
-    from paddock.cli.output import sentences
 
-    if words and words[0] not in (*_COMMANDS, "check") and not words[0].startswith("-"):
-        words = ["diff", *words]  # `paddock world RUN`: what the run did to it
-    options = make_parser().parse_args(words)
+    if arguments and arguments[0] not in (*_COMMANDS, "check") and not arguments[0].startswith("-"):
+        arguments = ["diff", *arguments]  # `paddock world RUN`: what the run did to it
+    options = make_parser().parse_args(arguments)
     if options.action == "check":
-        return world_check.main(words[1:])
+        return world_check.main(arguments[1:])
     with sentences():
         _COMMANDS[options.action](options)
     return 0
@@ -40,60 +40,62 @@ def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock world", description=__doc__)
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
     listed = commands.add_parser("list", help="services: of a run, or all that are built in")
-    listed.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
+    listed.add_run(nargs="?")
     show = commands.add_parser("show", help="what is in them")
     show.add_argument("--step", metavar="K", help="as it was after this step")
     diff = commands.add_parser("diff", help="what is otherwise than it was, field by field")
     diff.add_argument("--step", metavar="A..B", help="what these steps changed; also K, A.. or ..B")
-    diff.add_argument("--full", action="store_true", help="also what a stand-in only remembers by")
+    diff.add_flag("--full", "also what a stand-in only remembers by")
     reset = commands.add_parser("reset", help="of one that goes on: back to the beginning")
-    reset.add_argument("--force", action="store_true", help="yes, while it goes on")
+    reset.add_flag("--force", "yes, while it goes on")
     commands.add_parser("check", parents=[world_check.make_parser()], add_help=False,
                         help="how true a stand-in is")  # fmt: skip
-    for one in (show, diff, reset):
-        one.add_argument("run", metavar="RUN", help=RUN_HELP)
-        one.add_argument("service", metavar="SERVICE", nargs="?",
+    for subparser in (show, diff, reset):
+        subparser.add_run()
+        subparser.add_argument("service", metavar="SERVICE", nargs="?",
                          help="one only: its name, host, or host:port")  # fmt: skip
-    for one in (listed, show, diff, reset):
-        one.add_argument("--json", action="store_true", help="for programs")
+    for subparser in (listed, show, diff, reset):
+        subparser.add_json("for programs")
     return parser
 
 
 def _list(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
-    from paddock.cli.render.world import built_in_lines, service_table
-    from paddock.cli.render.world_data import built_in, faults_by_host, row_of
+    from paddock.cli.render.world import (
+        built_in,
+        built_in_lines,
+        faults_by_host,
+        row_of,
+        service_table,
+    )
 
     if options.run is None:
-        known = built_in()
+        services = built_in()
         if options.json:
-            say_json([one.as_json() for one in known])
+            say_json([service.as_json() for service in services])
         else:
-            say("\n".join(built_in_lines(known)))
+            say("\n".join(built_in_lines(services)))
         return
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         faults = faults_by_host(home / "runs" / run)
-        rows = [row_of(one, faults) for one in world.services]
+        rows = [row_of(service, faults) for service in world.services]
     if options.json:
-        say_json([one.as_json() for one in rows])
+        say_json([service.as_json() for service in rows])
     else:
         say(service_table(rows) if rows else f"the world of {run} has no services")
 
 
 def _show(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
-    from paddock.cli.render.world import state_lines
-    from paddock.cli.render.world_data import state_after
+    from paddock.cli.render.world import state_after, state_lines
 
     step = None if options.step is None else _one_step(options.step)
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         states = {
-            one.name: one.show() if step is None else state_after(one, step)
-            for one in _chosen(world, options.service)
+            service.name: service.show() if step is None else state_after(service, step)
+            for service in _choose(world, options.service)
         }
-        broken = {one.name: one.invariants for one in _chosen(world, options.service)}
+        broken = {service.name: service.invariants for service in _choose(world, options.service)}
     if options.json:
         say_json({name: {"state": states[name], "broken": broken[name]} for name in states})
         return
@@ -102,35 +104,36 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _diff(options: argparse.Namespace) -> None:
-    from paddock.cli.output import is_coloured, say, say_json
-    from paddock.cli.render.world import difference_lines
-    from paddock.cli.render.world_data import differences
+    from paddock.cli.render.world import difference_lines, differences
 
     first, last = (None, None) if options.step is None else _some_steps(options.step)
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
-        chosen = _chosen(world, options.service)
-        found = {one.name: differences(one, first, last) for one in chosen}
-        inner = {one.name: {} if options.full else one.inner for one in chosen}
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
+        chosen = _choose(world, options.service)
+        changes = {service.name: differences(service, first, last) for service in chosen}
+        inner = {service.name: {} if options.full else service.inner for service in chosen}
     if options.json:
-        say_json({name: [one.as_json() for one in some] for name, some in found.items()})
+        say_json(
+            {
+                name: [change.as_json() for change in of_service]
+                for name, of_service in changes.items()
+            }
+        )
         return
-    lines = [line for name, some in found.items()
-             for line in difference_lines(name, some, is_coloured=is_coloured(),
+    lines = [line for name, of_service in changes.items()
+             for line in difference_lines(name, of_service, is_coloured=is_coloured(),
                                           inner=inner[name])]  # fmt: skip
     say("\n".join(lines) if lines else "nothing changed")
 
 
 def _reset(options: argparse.Namespace) -> None:
-    from paddock.cli.output import say, say_json
-
-    home, run = _found(options.run, is_quiet=options.json)
-    with _opened(home, run) as world:
+    home, run = _find(options.run, is_quiet=options.json)
+    with _open(home, run) as world:
         _refuse_reset(world, home, is_forced=options.force)
-    with _opened(home, run, read_only=False) as world:
+    with _open(home, run, read_only=False) as world:
         undone = {}
-        for one in _chosen(world, options.service):
-            undone[one.name] = one.reset()
+        for service in _choose(world, options.service):
+            undone[service.name] = service.reset()
     if options.json:
         say_json({"run": run, "undone": undone})
         return
@@ -138,8 +141,8 @@ def _reset(options: argparse.Namespace) -> None:
         say(f"{name}: back to the beginning, {count} change{'' if count == 1 else 's'} undone")
 
 
-def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
-    """The home and the run that the word means. Raises NotFound and InvalidInput."""
+def _find(word: str, *, is_quiet: bool) -> tuple[Path, str]:
+    """Return the home and the run that a word names. Raises NotFound and InvalidInput."""
     from pathlib import Path
 
     from paddock.cli.journals import find_journal
@@ -155,16 +158,16 @@ def _found(word: str, *, is_quiet: bool) -> tuple[Path, str]:
         if not runs:
             raise NotFound("no run has a world yet", hint="write `world:` in the paddock file")
         return home, find_journal(word, is_quiet=is_quiet).name
-    found = [run for run in runs if word and run.startswith(word)]
-    if word in found or len(found) == 1:
-        return home, word if word in found else found[0]
-    if found:
-        shown = ", ".join(sorted(found)[:5])
+    matches = [run for run in runs if word and run.startswith(word)]
+    if word in matches or len(matches) == 1:
+        return home, word if word in matches else matches[0]
+    if matches:
+        shown = ", ".join(sorted(matches)[:5])
         raise NotFound(f"{word[:80]!r} could be {shown}; write more of it")
     return home, find_journal(word).name  # says what is near; if it is a run, it has no world
 
 
-def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
+def _open(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
     from paddock.cli.journals import replayed_in
     from paddock.world.kept import open_kept
 
@@ -181,13 +184,13 @@ def _opened(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
         raise NotFound(f"{run} is a replay: no stand-in answered", hint=hint) from None
 
 
-def _chosen(world: KeptWorld, word: str | None) -> list[KeptService]:
+def _choose(world: KeptWorld, word: str | None) -> list[KeptService]:
     return world.services if word is None else [world.service(word)]
 
 
 def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
-    """A run that is over is a record, and its world is part of it: forks begin from there. Raises
-    Conflict."""
+    """Raise Conflict unless the run is going on and the user insists. The world of a run that is
+    over is part of its record: forks begin from there."""
     run = world.run
     if not _is_going_on(world, home):
         raise Conflict(
@@ -202,7 +205,7 @@ def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
 
 
 def _is_going_on(world: KeptWorld, home: Path) -> bool:
-    """Who did not say that it ended is asked whether its process still holds the journal."""
+    """Return whether the run is still going on: it has no end, and a process holds the journal."""
     from paddock.journal.run_directory import is_held
 
     journal = home / "runs" / world.run
@@ -210,12 +213,12 @@ def _is_going_on(world: KeptWorld, home: Path) -> bool:
 
 
 def _some_steps(text: str) -> tuple[int | None, int | None]:
-    """`3..7`, `3..`, `..7`, and `3` alone for what that step did."""
-    found = _STEPS.fullmatch(text)
-    first, last = (found["first"], found["last"]) if found else (None, None)
-    if not found or not (first or last) or (last and first and not found["to"]):
+    """Parse `3..7`, `3..`, `..7`, or `3` for that step alone."""
+    match = _STEPS.fullmatch(text)
+    first, last = (match["first"], match["last"]) if match else (None, None)
+    if not match or not (first or last) or (last and first and not match["to"]):
         raise InvalidInput(f"--step: {text[:40]!r} is not A..B, A.., ..B or K")
-    if not found["to"]:
+    if not match["to"]:
         last = first
     low, high = int(first) if first else None, int(last) if last else None
     if low is not None and high is not None and low > high:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say, sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import HostCannot, InvalidInput
 
@@ -29,17 +30,16 @@ _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
-    from paddock.cli.output import say, sentences
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
 
     with sentences():
-        found = _check(options)
+        fidelity = _check(options)
     if options.json:
-        print(json.dumps(found.as_json()))
+        print(json.dumps(fidelity.as_json()))
     else:
-        say("\n".join(found.lines()))
-    return ExitCode.FAILED if options.min is not None and found.score < options.min else 0
+        say("\n".join(fidelity.lines()))
+    return ExitCode.FAILED if options.min is not None and fidelity.score < options.min else 0
 
 
 def make_parser() -> CommandParser:
@@ -53,13 +53,19 @@ def make_parser() -> CommandParser:
     parser.add_argument("--host", metavar="NAME", help="of the recording, if it has several")
     parser.add_argument("--seed", metavar="FILE", help="what the stand-in begins with")
     parser.add_argument("--spec", metavar="FILE", help="the document of an openapi stand-in")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
-                        help="another word of the stand-in; lists and numbers as JSON")  # fmt: skip
-    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE",
-                        help="sent with each request; env:VAR at its end is the value of a"
-                        " variable, which only the real host gets")  # fmt: skip
+    parser.add_texts(
+        "--option",
+        metavar="NAME=VALUE",
+        help="another word of the stand-in; lists and numbers as JSON",
+    )
+    parser.add_texts(
+        "--header",
+        metavar="NAME: VALUE",
+        help="sent with each request; env:VAR at its end is the value of a"
+        " variable, which only the real host gets",
+    )
     parser.add_argument("--min", type=float, metavar="N", help="end with 1 below this number")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_json("for programs")
     return parser
 
 
@@ -72,13 +78,15 @@ def _check(options: argparse.Namespace) -> Fidelity:
 
     headers = [_header(text) for text in options.header]
     exchanges, against = _exchanges(options, headers)
-    said = {name: _value(text) for name, text in (pair(one, "--option") for one in options.option)}
+    service_options = {
+        name: _value(text) for name, text in (pair(text, "--option") for text in options.option)
+    }
     if options.spec is not None:
-        said["spec"] = options.spec
+        service_options["spec"] = options.spec
     shown = tuple(
         (name.encode(), _ENV.sub("paddock", value).encode("latin-1")) for name, value in headers
     )
-    subject = Subject(options.service, said, options.seed, shown)
+    subject = Subject(options.service, service_options, options.seed, shown)
     with tempfile.TemporaryDirectory(prefix="paddock-check-") as directory:
         return asyncio.run(check(subject, exchanges, against, Path(directory)))
 
@@ -97,32 +105,35 @@ def _exchanges(
 
     path = Path(options.against)
     if path.suffix.lower() == ".har" or path.is_file():
-        host, found = of_host(read_archive(path), options.host)
-        return found, f"{path.name} ({host})"
+        host, exchanges = of_host(read_archive(path), options.host)
+        return exchanges, f"{path.name} ({host})"
     if options.requests is None:
         raise InvalidInput("--against a host needs --requests FILE", hint="or name a HAR file")
-    real = [(name, _revealed(value)) for name, value in headers]
-    asked = _requests(options.requests, options.host)
+    real = [(name, _reveal(value)) for name, value in headers]
+    requests = _requests(options.requests, options.host)
     return [
-        _read(options.against, method, target, real) for method, target in asked
+        _read(options.against, method, target, real) for method, target in requests
     ], options.against
 
 
 def _requests(path: Path, host: str | None) -> list[tuple[str, str]]:
-    """Only reads: what else an archive has is left out, what else a line says is refused."""
+    """Return the reads of a file. Other requests of an archive are left out, lines refused."""
     from paddock.world.fidelity.exchanges import of_host, read_archive
 
     if path.suffix.lower() == ".har":
-        _, found = of_host(read_archive(path), host)
-        asked = [(one.method, one.path + (f"?{one.query}" if one.query else "")) for one in found]
-        asked = [one for one in asked if one[0] in _READS]
+        _, exchanges = of_host(read_archive(path), host)
+        requests = [
+            (exchange.method, exchange.path + (f"?{exchange.query}" if exchange.query else ""))
+            for exchange in exchanges
+        ]
+        requests = [request for request in requests if request[0] in _READS]
     else:
         with path.open(encoding="utf-8") as file:
             lines = file.read(1 << 20).splitlines()
-        asked = [_line(line) for line in map(str.strip, lines) if line and line[0] != "#"]
-    if not asked or len(asked) > _MAX_REQUESTS:
-        raise InvalidInput(f"{path}: {len(asked)} reads, from 1 to {_MAX_REQUESTS} are possible")
-    return list(dict.fromkeys(asked))
+        requests = [_line(line) for line in map(str.strip, lines) if line and line[0] != "#"]
+    if not requests or len(requests) > _MAX_REQUESTS:
+        raise InvalidInput(f"{path}: {len(requests)} reads, from 1 to {_MAX_REQUESTS} are possible")
+    return list(dict.fromkeys(requests))
 
 
 def _line(line: str) -> tuple[str, str]:
@@ -133,7 +144,7 @@ def _line(line: str) -> tuple[str, str]:
 
 
 def _read(host: str, method: str, target: str, headers: Sequence[tuple[str, str]]) -> Exchange:
-    """One read of the real host. Redirects are not followed."""
+    """Read once from the real host. Redirects are not followed."""
     import contextlib
     import http.client
     from urllib.parse import urlsplit
@@ -159,7 +170,7 @@ def _read(host: str, method: str, target: str, headers: Sequence[tuple[str, str]
 
 
 def _connection(host: str) -> Any:
-    """HTTPS; without it only to this machine."""
+    """Return a connection over HTTPS; plain HTTP only to this machine."""
     import http.client
     from urllib.parse import urlsplit
 
@@ -181,7 +192,7 @@ def _connection(host: str) -> Any:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """No part of a value is ever shown."""
+    """Parse `NAME: VALUE`. No message has any part of the value."""
     name, colon, value = text.partition(":")
     name, value = name.strip().lower(), value.strip()
     if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9a-z-]+", name):
@@ -193,11 +204,11 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _revealed(value: str) -> str:
+def _reveal(value: str) -> str:
     match = _ENV.search(value)
     if match is None:
         return value
-    found = os.environ.get(match[1])
-    if not found:
+    secret = os.environ.get(match[1])
+    if not secret:
         raise InvalidInput(f"--header: there is no variable {match[1]}")
-    return value[: match.start()] + found.strip()
+    return value[: match.start()] + secret.strip()

@@ -28,14 +28,14 @@ Listed = tuple[str, str]  # the package, and the file that lists it
 def listed_packages(directory: Path) -> Iterator[Listed]:
     """Yield each package that a list of dependencies names, and the file that it is in."""
     for requirement in _of_pyproject(pyproject(directory)):
-        yield from _named(requirement, "pyproject.toml")
+        yield from _requirement_names(requirement, "pyproject.toml")
     for path in _requirement_files(directory):
         for line in (read_text(str(path)) or "").splitlines():
-            yield from _named(line, str(path.relative_to(directory)))
+            yield from _requirement_names(line, str(path.relative_to(directory)))
     pipfile = _toml(directory / "Pipfile")
     for section in ("packages", "dev-packages"):
         for requirement in _of_table(pipfile.get(section)):
-            yield from _named(requirement, "Pipfile")
+            yield from _requirement_names(requirement, "Pipfile")
     table = package_json(directory)
     for section in _NPM_SECTIONS:
         for name in map(str.lower, _mapping(table.get(section))):
@@ -63,11 +63,11 @@ def canonical(name: str) -> str:
 
 
 def _requirement_files(directory: Path) -> list[Path]:
-    found = [*directory.glob("requirements*.txt"), *directory.glob("requirements/*.txt")]
-    return sorted(path for path in found if _FILE_NAME.fullmatch(path.name))[:_MAX_FILES]
+    paths = [*directory.glob("requirements*.txt"), *directory.glob("requirements/*.txt")]
+    return sorted(path for path in paths if _FILE_NAME.fullmatch(path.name))[:_MAX_FILES]
 
 
-def _named(requirement: str, file: str) -> Iterator[Listed]:
+def _requirement_names(requirement: str, file: str) -> Iterator[Listed]:
     match = _REQUIREMENT.match(requirement)
     if match is None:
         return
@@ -99,7 +99,7 @@ def _of_table(table: Any) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else ()
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else ()
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

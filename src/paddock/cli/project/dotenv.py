@@ -40,16 +40,16 @@ class Variable(msgspec.Struct, frozen=True):
 def variables_in(directory: Path) -> tuple[Variable, ...]:
     """Return the variables of all .env files, each with the first file that has it. One that is a
     secret in any of them is a secret."""
-    found: dict[str, Variable] = {}
+    variables: dict[str, Variable] = {}
     for file in _FILES:
         for name, value in _LINE.findall(read_text(os.path.join(directory, file)) or ""):
-            first = found.get(name)
+            first = variables.get(name)
             is_secret = is_secret_name(name) or is_secret_value(value)
             if first is None:
-                found[name] = Variable(name, file, is_secret)
+                variables[name] = Variable(name, file, is_secret)
             elif is_secret:
-                found[name] = Variable(name, first.file, True)
-    return tuple(found.values())[:MAX_VARIABLES]
+                variables[name] = Variable(name, first.file, True)
+    return tuple(variables.values())[:MAX_VARIABLES]
 
 
 def is_secret_name(name: str) -> bool:

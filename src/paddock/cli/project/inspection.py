@@ -13,8 +13,8 @@ import msgspec
 
 from paddock.cli.project.dependencies import listed_packages, package_json, pyproject
 from paddock.cli.project.dotenv import Variable, variables_in
-from paddock.cli.project.scripts import Script, likely_agent, scripts_in
-from paddock.cli.project.services import SERVICES, Service
+from paddock.cli.project.scripts import ProjectScript, likely_agent, scripts_in
+from paddock.cli.project.services import SERVICES, KnownService
 from paddock.run.surroundings.secret_files import secret_files
 
 _PACKAGES = frozenset(package for service in SERVICES for package in service.packages)
@@ -30,13 +30,13 @@ _LANGUAGES = (
 class Used(msgspec.Struct, frozen=True):
     """A service that the project uses: by which package, key or host, in which file."""
 
-    service: Service
+    service: KnownService
     package: str
     file: str
 
 
 class Project(msgspec.Struct, frozen=True):
-    """What was found."""
+    """The findings about a project."""
 
     directory: Path
     agent: str
@@ -44,23 +44,29 @@ class Project(msgspec.Struct, frozen=True):
     used: tuple[Used, ...]
     variables: tuple[Variable, ...]  # of .env files
     hidden: tuple[str, ...]  # what an agent will not see of it
-    script: Script | None = None  # that is likely to be the agent
+    script: ProjectScript | None = None  # that is likely to be the agent
     named: frozenset[str] = frozenset()  # variables that its scripts read, or .env or the host set
     hosts: tuple[tuple[str, str], ...] = ()  # other hosts in shell scripts, each with its file
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Names in .env files that hold secrets."""
-        return tuple(one.name for one in self.variables if one.is_secret or one.name in _KEYS)
+        """Return the names in .env files that hold secrets."""
+        return tuple(
+            variable.name
+            for variable in self.variables
+            if variable.is_secret or variable.name in _KEYS
+        )
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The other names in .env files."""
-        return tuple(one.name for one in self.variables if one.name not in self.secrets)
+        """Return the other names in .env files."""
+        return tuple(
+            variable.name for variable in self.variables if variable.name not in self.secrets
+        )
 
 
 def look(directory: Path) -> Project:
-    """Looks at a project; reads its lists of dependencies and its scripts, runs nothing."""
+    """Look at a project: read its lists of dependencies and its scripts, run nothing."""
     scripts, variables = scripts_in(directory), variables_in(directory)
     agent = likely_agent(scripts, _PACKAGES)
     languages = [
@@ -69,10 +75,10 @@ def look(directory: Path) -> Project:
     if agent is not None and agent.language not in languages:
         languages.append(agent.language)
     known_hosts = {host for service in SERVICES for host in service.hosts}
-    hosts = {host: one.file for one in reversed(scripts) for host in one.hosts}
+    hosts = {host: script.file for script in reversed(scripts) for host in script.hosts}
     return Project(
         directory=directory,
-        agent=agent_name(_described(directory) or directory.resolve().name),
+        agent=agent_name(_declared_name(directory) or directory.resolve().name),
         languages=tuple(languages),
         used=tuple(used_services(directory, scripts, variables)),
         variables=variables,
@@ -80,8 +86,8 @@ def look(directory: Path) -> Project:
         script=agent,
         named=frozenset(
             [
-                *(name for one in scripts for name in one.variables),
-                *(one.name for one in variables),
+                *(name for script in scripts for name in script.variables),
+                *(variable.name for variable in variables),
                 *os.environ,
             ]
         ),
@@ -90,13 +96,13 @@ def look(directory: Path) -> Project:
 
 
 def agent_name(text: str) -> str:
-    """A name that a paddock file takes."""
+    """Return a name that a paddock file takes."""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2]).strip("-._")
     return clean[:100] or "agent"
 
 
 def used_services(
-    directory: Path, scripts: Iterable[Script], variables: Iterable[Variable] = ()
+    directory: Path, scripts: Iterable[ProjectScript], variables: Iterable[Variable] = ()
 ) -> Iterator[Used]:
     """Yield the services that are used, each by the first of: a package, a package with an extra, a
     key of a well-known name, a host in a shell script."""
@@ -104,16 +110,16 @@ def used_services(
     packages = _first(
         [
             *listed_packages(directory),
-            *((package, one.file) for one in scripts for package in one.packages),
+            *((package, script.file) for script in scripts for package in script.packages),
         ]
     )
     keys = _first(
         [
-            *((one.name, one.file) for one in variables),
-            *((name, one.file) for one in scripts for name in one.variables),
+            *((variable.name, variable.file) for variable in variables),
+            *((name, script.file) for script in scripts for name in script.variables),
         ]
     )
-    hosts = _first((host, one.file) for one in scripts for host in one.hosts)
+    hosts = _first((host, script.file) for script in scripts for host in script.hosts)
     for service in SERVICES:
         endings = tuple(f"[{extra}]" for extra in service.extras)
         names = [(name, packages[name]) for name in service.packages if name in packages]
@@ -126,13 +132,13 @@ def used_services(
 
 def _first(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """Return for each name the first file that has it."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, file in pairs:
-        found.setdefault(name, file)
-    return found
+        files.setdefault(name, file)
+    return files
 
 
-def _described(directory: Path) -> str:
+def _declared_name(directory: Path) -> str:
     project = pyproject(directory)
     poetry = project.get("tool", {}).get("poetry") if isinstance(project.get("tool"), dict) else {}
     for table in (project.get("project"), poetry, package_json(directory)):

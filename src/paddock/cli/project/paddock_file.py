@@ -11,13 +11,14 @@ _MAX_HOSTS = 10  # of shell scripts
 
 
 def paddock_file(project: Project) -> str:
-    """A file that loads without a finding and lets out only what the project depends on."""
+    """Return a file that loads without a finding and lets out only what the project depends on."""
     parts = (_head(project), _network(project), _secrets(project), _world(project), _REST)
     return "\n".join("\n".join(part) + "\n" for part in map(list, parts) if part)
 
 
 def _line(text: str, comment: str) -> str:
-    """With two blanks at least: a # that touches a word would belong to it."""
+    """Return a line with its comment behind two blanks at least: a # that touches a word would
+    belong to it."""
     return f"{text + '  ':{_COLUMN}}# {comment}"
 
 
@@ -25,7 +26,7 @@ def _head(project: Project) -> Iterator[str]:
     yield "# What this agent may do. Everything that is not said here, it may not."
     yield "# paddock policy check looks at this file; paddock policy explain says what it decides."
     yield _line("version: 1", "of the format of this file")
-    yield _line(f"agent: {_quoted(project.agent)}", "its name in journals, reports and budgets")
+    yield _line(f"agent: {_quote(project.agent)}", "its name in journals, reports and budgets")
     yield _line("stage: draft", "writes to the outside are kept as drafts, for you to")
     yield _line("", "read and send. observe < draft < approve < narrow < broad")
     yield ""
@@ -43,9 +44,9 @@ def _head(project: Project) -> Iterator[str]:
 
 
 def _network(project: Project) -> Iterator[str]:
-    known = [(host, used) for used in project.used for host in used.service.hosts]
-    allowed = [(host, used) for host, used in known if used.service.is_complete]
-    others = [(host, f"{used.package}, in {used.file}") for host, used in known
+    hosts = [(host, used) for used in project.used for host in used.service.hosts]
+    allowed = [(host, used) for host, used in hosts if used.service.is_complete]
+    others = [(host, f"{used.package}, in {used.file}") for host, used in hosts
               if not used.service.is_complete]  # fmt: skip
     others += [(host, f"in {file}") for host, file in project.hosts[:_MAX_HOSTS]]
     if allowed:
@@ -143,6 +144,6 @@ _REST = (
 )
 
 
-def _quoted(name: str) -> str:
-    """Names that YAML would take for a number or a truth are quoted, so all are."""
+def _quote(name: str) -> str:
+    """Return a name in quotes: YAML would take some for a number or a truth value."""
     return f'"{name}"'

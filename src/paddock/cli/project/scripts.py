@@ -53,7 +53,7 @@ _READ_VARIABLES = {
 }
 
 
-class Script(msgspec.Struct, frozen=True):
+class ProjectScript(msgspec.Struct, frozen=True):
     """One script: where it is below the project, and what it uses."""
 
     file: str
@@ -91,7 +91,7 @@ def script_texts(directory: Path) -> Iterator[tuple[str, str]]:
             return
 
 
-def scripts_in(directory: Path) -> list[Script]:
+def scripts_in(directory: Path) -> list[ProjectScript]:
     """Return the scripts of the project, parsed."""
     parsers = {"python": _python, "node": _node, "shell": _shell}
     return [
@@ -104,17 +104,28 @@ def variables_read(file: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_READ_VARIABLES[language_of(file)].findall(text)))
 
 
-def likely_agent(scripts: Sequence[Script], services: frozenset[str]) -> Script | None:
-    """Of those at the top: one that uses a service, has the name of an agent, is a program."""
-    own = [one for one in scripts if "/" not in one.file and not _NO_AGENT.fullmatch(one.file)]
-    own = [one for one in own if one.is_program or one.is_agent_by_name or one.shell is None]
+def likely_agent(
+    scripts: Sequence[ProjectScript], services: frozenset[str]
+) -> ProjectScript | None:
+    """Return the script at the top that is most likely the agent: it uses a service, has the name
+    of an agent, is a program."""
+    own = [
+        script
+        for script in scripts
+        if "/" not in script.file and not _NO_AGENT.fullmatch(script.file)
+    ]
+    own = [
+        script
+        for script in own
+        if script.is_program or script.is_agent_by_name or script.shell is None
+    ]
 
-    def rank(one: Script) -> tuple[bool, bool, int, bool, str]:
-        name = one.file.partition(".")[0]
-        known = _AGENTS.index(name) if name in _AGENTS else len(_AGENTS)
-        is_helper = one.shell is not None and name not in _AGENTS
-        is_without_service = services.isdisjoint(one.packages)
-        return is_helper, is_without_service, known, not one.is_program, one.file
+    def rank(script: ProjectScript) -> tuple[bool, bool, int, bool, str]:
+        name = script.file.partition(".")[0]
+        position = _AGENTS.index(name) if name in _AGENTS else len(_AGENTS)
+        is_helper = script.shell is not None and name not in _AGENTS
+        is_without_service = services.isdisjoint(script.packages)
+        return is_helper, is_without_service, position, not script.is_program, script.file
 
     return min(own, key=rank, default=None)
 
@@ -123,10 +134,12 @@ def _files(top: str) -> Iterator[str]:
     """Yield the scripts below `top`, those of a directory before those of its directories."""
     waiting = [""]
     for below in waiting:  # it grows meanwhile
-        names = [one for one in names_in(os.path.join(top, below)) if _NAME.fullmatch(one)]
-        yield from (f"{below}{one}" for one in names if one.endswith(_ENDS))
+        names = [name for name in names_in(os.path.join(top, below)) if _NAME.fullmatch(name)]
+        yield from (f"{below}{name}" for name in names if name.endswith(_ENDS))
         if below.count("/") < _MAX_DEPTH and len(waiting) < _MAX_DIRECTORIES:
-            waiting += [f"{below}{one}/" for one in names if _is_own(os.path.join(top, below, one))]
+            waiting += [
+                f"{below}{name}/" for name in names if _is_own(os.path.join(top, below, name))
+            ]
 
 
 def _is_own(path: str) -> bool:
@@ -136,55 +149,57 @@ def _is_own(path: str) -> bool:
     return not os.path.exists(os.path.join(path, "pyvenv.cfg"))
 
 
-def _python(file: str, text: str, directory: Path) -> Script:
+def _python(file: str, text: str, directory: Path) -> ProjectScript:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Script(file, (), variables=variables_read(file, text))
-    found: dict[str, None] = {}
+        return ProjectScript(file, (), variables=variables_read(file, text))
+    packages: dict[str, None] = {}
     for module in _imports(tree):
         first, *rest = module.split(".")
         if _is_local(directory, file, first):
             continue
-        found |= dict.fromkeys(
-            canonical(one) for one in (first, *(f"{first}.{x}" for x in rest[:1]))
+        packages |= dict.fromkeys(
+            canonical(module_name) for module_name in (first, *(f"{first}.{x}" for x in rest[:1]))
         )
-        found |= dict.fromkeys([_PACKAGES[first]] if first in _PACKAGES else ())
-    found |= dict.fromkeys(
-        _PROVIDERS[one] for one in _MODEL_NAME.findall(text) if one in _PROVIDERS
+        packages |= dict.fromkeys([_PACKAGES[first]] if first in _PACKAGES else ())
+    packages |= dict.fromkeys(
+        _PROVIDERS[provider] for provider in _MODEL_NAME.findall(text) if provider in _PROVIDERS
     )
-    return Script(file, tuple(found), "__main__" in text, variables_read(file, text))
+    return ProjectScript(file, tuple(packages), "__main__" in text, variables_read(file, text))
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _is_local(directory: Path, file: str, module: str) -> bool:
-    """A module of the project hides a package of the same name."""
+    """Return whether the project has a module of that name, which hides a package."""
     for place in {directory, (directory / file).parent}:
         if (place / f"{module}.py").is_file() or (place / module / "__init__.py").is_file():
             return True
     return False
 
 
-def _node(file: str, text: str, _: Path) -> Script:
-    names = [one for one in _IMPORTED_JS.findall(text) if not one.startswith((".", "/", "node:"))]
-    packages = ["/".join(one.split("/")[: 2 if one.startswith("@") else 1]) for one in names]
-    unique = tuple(dict.fromkeys(one.lower() for one in packages))
-    return Script(file, unique, is_program=True, variables=variables_read(file, text))
+def _node(file: str, text: str, _: Path) -> ProjectScript:
+    names = [
+        name for name in _IMPORTED_JS.findall(text) if not name.startswith((".", "/", "node:"))
+    ]
+    packages = ["/".join(name.split("/")[: 2 if name.startswith("@") else 1]) for name in names]
+    unique = tuple(dict.fromkeys(package.lower() for package in packages))
+    return ProjectScript(file, unique, is_program=True, variables=variables_read(file, text))
 
 
-def _shell(file: str, text: str, _: Path) -> Script:
+def _shell(file: str, text: str, _: Path) -> ProjectScript:
     shebang = _SHEBANG.match(text)
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     programs = tuple(dict.fromkeys(_SHELL_PROGRAMS.findall(code)))
-    return Script(
+    return ProjectScript(
         file,
         programs,
         is_program=shebang is not None and bool(programs),

@@ -40,11 +40,11 @@ def unpassed_variables(order: Order) -> tuple[str, ...]:
     terms = order.policy.terms
     passed = {*order.envs, *terms.secrets, *(order.policy.sandbox.options.get("envs") or {})}
     names = {name for name in os.environ if name not in passed and not _OF_SYSTEM.fullmatch(name)}
-    found = names.intersection(_read_by_scripts(order))
-    others = {name for one in SERVICES for name in one.variables} & (names - found)
+    unpassed = names.intersection(_read_by_scripts(order))
+    others = {name for service in SERVICES for name in service.variables} & (names - unpassed)
     if others:
-        found |= others.intersection(_read_by_packages(order.cwd))
-    return tuple(sorted(found))
+        unpassed |= others.intersection(_read_by_packages(order.cwd))
+    return tuple(sorted(unpassed))
 
 
 def describe(names: tuple[str, ...]) -> str:

@@ -15,10 +15,10 @@ import msgspec
 
 from paddock.cli.output import say
 from paddock.cli.render.calls import call_summary
-from paddock.cli.render.table import age, line_width, table
-from paddock.gate.approvals import PENDING, Approval, Approvals
+from paddock.cli.render.table import age, terminal_table
 from paddock.gate.approvals.proposals import Proposal
 from paddock.gate.approvals.question_text import context_lines, question_lines, time_left
+from paddock.gate.approvals.questions import PENDING, Approval, Approvals
 from paddock.gate.approvals.statistics import RuleStatistics
 from paddock.model.plain import plain
 
@@ -26,12 +26,11 @@ _LOOK_S = 0.5
 _MAX_CALL = 60
 
 
-def approvals_table(found: Iterable[Approval]) -> str:
+def approvals_table(approvals: Iterable[Approval]) -> str:
     header = ("ID", "STATE", "AGENT", "CALL", "RULE", "LEFT")
-    return table(
+    return terminal_table(
         header,
-        [_row(one) for one in found],
-        width=line_width(),
+        [_row(approval) for approval in approvals],
         flexible=("RULE", "AGENT", "CALL"),
         with_ends=("CALL",),
     )
@@ -56,72 +55,70 @@ def approval_json(approval: Approval) -> dict[str, Any]:
 
 def watch(approvals: Approvals, *, run: str | None, is_json: bool) -> int:
     """One line for each question that comes and each that is answered, until it is interrupted."""
-    known: set[str] = set()
+    seen: set[str] = set()
     while True:
-        pending = {one.approval_id: one for one in approvals.all(run=run)}
-        answered = [approvals.get(one) for one in known - set(pending)]
-        for one in [*answered, *(pending[key] for key in pending if key not in known)]:
-            say(json.dumps(approval_json(one)) if is_json else _event(one))
+        pending = {approval.approval_id: approval for approval in approvals.all(run=run)}
+        answered = [approvals.get(approval_id) for approval_id in seen - set(pending)]
+        for approval in [*answered, *(pending[key] for key in pending if key not in seen)]:
+            say(json.dumps(approval_json(approval)) if is_json else _event(approval))
             sys.stdout.flush()
-        known = set(pending)
+        seen = set(pending)
         time.sleep(_LOOK_S)
 
 
-def statistics_table(found: Iterable[RuleStatistics]) -> str:
+def statistics_table(statistics: Iterable[RuleStatistics]) -> str:
     header = ("RULE", "ASKED", "APPROVED", "EDITED", "DENIED", "EXPIRED", "MEDIAN WAIT",
               "FALSE ALARMS")  # fmt: skip
     rows = [
         (
-            plain(one.rule, _MAX_CALL),
-            one.asked,
-            one.approved,
-            one.edited,
-            one.denied,
-            one.expired,
-            "-" if one.median_wait_s is None else age(one.median_wait_s),
-            "-" if one.false_alarms is None else f"{one.false_alarms:.0%}",
+            plain(rule.rule, _MAX_CALL),
+            rule.asked,
+            rule.approved,
+            rule.edited,
+            rule.denied,
+            rule.expired,
+            "-" if rule.median_wait_s is None else age(rule.median_wait_s),
+            "-" if rule.false_alarms is None else f"{rule.false_alarms:.0%}",
         )
-        for one in found
+        for rule in statistics
     ]
-    return table(header, rows, width=line_width(), flexible=("RULE",))
+    return terminal_table(header, rows, flexible=("RULE",))
 
 
-def statistics_json(found: Iterable[RuleStatistics]) -> list[dict[str, Any]]:
-    return [
-        {**msgspec.structs.asdict(one), "answered": one.answered, "false_alarms": one.false_alarms}
-        for one in found
-    ]
+def statistics_json(rule: RuleStatistics) -> dict[str, Any]:
+    counts = msgspec.structs.asdict(rule)
+    return {**counts, "answered": rule.answered, "false_alarms": rule.false_alarms}
 
 
-def proposals_json(found: Iterable[Proposal]) -> list[dict[str, Any]]:
-    return [{**msgspec.structs.asdict(one), "yaml": one.as_yaml()} for one in found]
+def proposal_json(proposal: Proposal) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(proposal), "yaml": proposal.as_yaml()}
 
 
-def _row(one: Approval) -> tuple[str, ...]:
+def _row(approval: Approval) -> tuple[str, ...]:
     return (
-        one.approval_id,
-        one.state,
-        plain(one.agent, _MAX_CALL),
-        _call(one),
-        plain(one.content.get("decided_by", "?"), _MAX_CALL),
-        time_left(one.left_s) if one.state == PENDING else "-",
+        approval.approval_id,
+        approval.state,
+        plain(approval.agent, _MAX_CALL),
+        _call(approval),
+        plain(approval.content.get("decided_by", "?"), _MAX_CALL),
+        time_left(approval.left_s) if approval.state == PENDING else "-",
     )
 
 
-def _call(one: Approval) -> str:
-    content = one.content
+def _call(approval: Approval) -> str:
+    content = approval.content
     return call_summary(content.get("kind"), content.get("name"), content.get("arguments") or {})
 
 
-def _event(one: Approval) -> str:
-    at = one.asked_at if one.state == PENDING else one.answered_at or time.time()
+def _event(approval: Approval) -> str:
+    at = approval.asked_at if approval.state == PENDING else approval.answered_at or time.time()
     clock = time.strftime("%H:%M:%S", time.localtime(at))
-    agent = plain(one.agent, _MAX_CALL)
-    return f"{clock}  {one.approval_id}  {agent}  {_call(one)}  {_state(one)}"
+    agent = plain(approval.agent, _MAX_CALL)
+    return f"{clock}  {approval.approval_id}  {agent}  {_call(approval)}  {_state(approval)}"
 
 
-def _state(one: Approval) -> str:
-    if one.state == PENDING:
-        return f"pending, {time_left(one.left_s)} left"
-    by = f" by {plain(one.answered_by, _MAX_CALL)}" if one.answered_by else ""
-    return f"{one.state}{by}" + (f": {plain(one.reason)}" if one.reason else "")
+def _state(approval: Approval) -> str:
+    if approval.state == PENDING:
+        return f"pending, {time_left(approval.left_s)} left"
+    by = f" by {plain(approval.answered_by, _MAX_CALL)}" if approval.answered_by else ""
+    return f"{approval.state}{by}" + (f": {plain(approval.reason)}" if approval.reason else "")

@@ -1,5 +1,5 @@
-"""What was called, with what, in one line. An agent chose the words: they go through `plain` and
-are bounded. There are three forms:
+"""The call of an action in one line. An agent chose the words: they go through `plain` and are
+bounded. There are three forms:
 
     call_text        the call of an action in the form that suits its kind
     short_call_text  the same for a step whose answer is shown too: of a model only its tokens
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.cli.render.cells import cut
-from paddock.cli.render.numbers import thousands
+from paddock.cli.render.units import thousands
 from paddock.journal.calls import MAX_CALL, call_words
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.action import Effect, Kind
@@ -80,8 +80,8 @@ def _network_call(kind: Kind, name: str, arguments: Mapping[str, Any]) -> str:
     traffic = Traffic(Step(0, [Record(n=0, at=0, step=0, event=proposed)]))
     if kind is Kind.MODEL:
         prompt = arguments.get("prompt")
-        asked = f": {prompt}" if isinstance(prompt, str) and prompt else ""
-        return f"{arguments.get('model') or name} at {traffic.place}{traffic.target}{asked}"
+        question = f": {prompt}" if isinstance(prompt, str) and prompt else ""
+        return f"{arguments.get('model') or name} at {traffic.place}{traffic.target}{question}"
     if kind is Kind.HTTP:
         return f"{traffic.method} {traffic.url.removeprefix('https://')}"
     return f"{traffic.method or ''} {traffic.place}".strip()
@@ -89,7 +89,9 @@ def _network_call(kind: Kind, name: str, arguments: Mapping[str, Any]) -> str:
 
 def _tokens(step: Step) -> str:
     counts = [step.cost.get(key) for key in ("input_tokens", "output_tokens")]
-    asked, answered = (count if type(count) is int and count >= 0 else None for count in counts)
-    if asked is None or answered is None:
+    input_tokens, output_tokens = (
+        count if type(count) is int and count >= 0 else None for count in counts
+    )
+    if input_tokens is None or output_tokens is None:
         return ""
-    return f" {thousands(asked)}→{thousands(answered)} tok"
+    return f" {thousands(input_tokens)}→{thousands(output_tokens)} tok"

@@ -1,5 +1,5 @@
-"""Text by the columns of a terminal that it takes: a line that wraps by itself could fake the next
-one. Also the colours of a line.
+"""Text measured in columns of a terminal: a line that wraps by itself could fake the next one.
+Also the colours of a line.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ VERDICT_COLOURS = {"block": "31", "ask": "33", "simulate": "36", "fault": "35"}
 
 
 def cells(text: str) -> int:
-    """How many columns it takes."""
+    """Return how many columns a text takes."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 
 
 def cut(text: str, width: int) -> str:
-    """At most so many columns; what is cut says so."""
+    """Cut a text to at most so many columns; three dots show that it was cut."""
     if width <= 0:
         return ""
     if cells(text) <= width:
@@ -25,7 +25,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most so many columns, of which the last half is the end of the text."""
+    """Cut a text to at most so many columns, of which the last half is its end."""
     if cells(text) <= width:
         return text
     tail = _head(text[::-1], width // 2)[::-1]
@@ -33,13 +33,13 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """Exactly so many columns."""
+    """Cut or pad a text to exactly so many columns."""
     shown = cut(text, width)
     return shown + " " * (width - cells(shown))
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """In pieces of at most so many columns; one empty piece for an empty text."""
+    """Return a text in pieces of at most so many columns; one empty piece for an empty text."""
     width = max(width, 2)
     pieces = []
     while cells(text) > width:
@@ -50,7 +50,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def worded(text: str, width: int) -> list[str]:
-    """The same, but between words where that is possible."""
+    """Return a text in pieces like `wrapped`, but broken between words where that is possible."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from paddock.cli.render.cells import cut, fit, labelled, paint
 from paddock.cli.render.table import table
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.cli.render.world import inner_lines
 from paddock.model.plain import plain
 from paddock.model.plural import many
@@ -43,7 +43,7 @@ _COLOURS = {"only in A": "36", "only in B": "36", "decision changed": "31",
 def comparison_lines(
     comparison: Comparison, width: int, is_coloured: bool, *, is_full: bool = False
 ) -> Iterator[str]:
-    """Everything for people, no line wider than the screen but those of a table."""
+    """Yield the whole comparison; no line is wider than the screen but those of a table."""
     page = _Page(max(width, MIN_WIDTH), is_coloured, is_full)
     if len(comparison.columns) == 2:
         yield from page.two(comparison)
@@ -78,11 +78,11 @@ class _Page:
                 yield from self._ends(end)
 
     def _facts(self, comparison: Comparison) -> Iterator[str]:
-        """The runs side by side; what is the same in both is not hidden, what neither has is."""
-        told = [_told(column) for column in comparison.columns]
+        """Yield the runs side by side; a fact that neither run has is left out."""
+        facts = [_facts_of(column) for column in comparison.columns]
         room = (self.width - _LABEL - 4) // 2
-        for name in told[0]:
-            values = [one[name] for one in told]
+        for name in facts[0]:
+            values = [column[name] for column in facts]
             if not any(value not in ("", "-") for value in values):
                 continue
             cells = [cut(plain(value, 400), room) for value in values]
@@ -112,7 +112,7 @@ class _Page:
         groups = comparison.groups
         yield f"{len(groups)} ways it went" if len(groups) > 1 else "all ended the same way"
         for group in groups:
-            names = ", ".join(plain(one.trail.run, 40) for one in group)
+            names = ", ".join(plain(column.trail.run, 40) for column in group)
             end = plain(ended_text(group[0].trail.report), 40)
             first, *rest = textwrap.wrap(names, self.width - 23)
             yield f"  {len(group):>3}  {fit(end, 14)}  {first}"
@@ -121,28 +121,30 @@ class _Page:
     def _steps(self, pairing: Pairing) -> Iterator[str]:
         shared = pairing.shared_before
         past = f"one past up to step {shared - 1}; " if shared else ""
-        told = f"{past}{counts_text(pairing.counts)}" or "none"
-        yield from labelled(f"{'steps':<{_LABEL}}", told, self.width)
-        wanted = [one for one in pairing.pairs if self.is_full or one.parts]
+        summary = f"{past}{counts_text(pairing.counts)}" or "none"
+        yield from labelled(f"{'steps':<{_LABEL}}", summary, self.width)
+        wanted = [pair for pair in pairing.pairs if self.is_full or pair.parts]
         shown = wanted if self.is_full else wanted[:_MAX_ROWS]
         if shown:
             yield f"{'A':>6} {'B':>6}  {'':<16}  CALL"
-        yield from (line for one in shown for line in self._row(pairing, one))
+        yield from (line for pair in shown for line in self._row(pairing, pair))
         if len(shown) < len(wanted):
             yield f"          {len(wanted) - len(shown)} more differ: --full"
 
-    def _row(self, pairing: Pairing, one: Pair) -> Iterator[str]:
-        numbers = ["" if move is None else str(move.step) for move in (one.here, one.there)]
-        call = plain(one.one.call, 300)
-        said = _changed(one)
-        room = self.width - 34 - len(said)
-        line = f"{numbers[0]:>6} {numbers[1]:>6}  {one.what:<16}  {cut(call, max(room, 20))}{said}"
-        yield paint(line, _COLOURS.get(one.what) if self.is_coloured else None)
-        yield from (f"{'':<33}{cut(said, self.width - 33)}" for said in said_lines(one))
-        if self.is_full and one.here and one.there:
-            for part in one.parts:
-                found = details(pairing.here, pairing.there, one, part, is_full=True)
-                yield from self._fields(found.fields, 16)
+    def _row(self, pairing: Pairing, pair: Pair) -> Iterator[str]:
+        numbers = ["" if move is None else str(move.step) for move in (pair.here, pair.there)]
+        call = plain(pair.one.call, 300)
+        change = _change_text(pair)
+        room = self.width - 34 - len(change)
+        line = (
+            f"{numbers[0]:>6} {numbers[1]:>6}  {pair.what:<16}  {cut(call, max(room, 20))}{change}"
+        )
+        yield paint(line, _COLOURS.get(pair.what) if self.is_coloured else None)
+        yield from (f"{'':<33}{cut(line, self.width - 33)}" for line in said_lines(pair))
+        if self.is_full and pair.here and pair.there:
+            for part in pair.parts:
+                detail = details(pairing.here, pairing.there, pair, part, is_full=True)
+                yield from self._fields(detail.fields, 16)
 
     def _first(self, pairing: Pairing) -> Iterator[str]:
         first = pairing.first
@@ -153,16 +155,16 @@ class _Page:
         if first.fields:
             yield from self._fields(first.fields, _LABEL)
             return
-        for name, told in (("A", first.here), ("B", first.there)):
-            if told is not None:
-                for key, value in told.items():
+        for name, values in (("A", first.here), ("B", first.there)):
+            if values is not None:
+                for key, value in values.items():
                     yield from self._value(f"{'':<{_LABEL}}{name}  {plain(key, 40)}: ", value)
 
     def _fields(self, fields: tuple[FieldDifference, ...], indent: int) -> Iterator[str]:
         shown = fields if self.is_full else fields[:_MAX_FIELDS]
-        for one in shown:
-            yield cut(f"{'':<{indent}}{plain(one.at or '(all of it)', 200)}", self.width)
-            here, there = one.here, one.there
+        for field in shown:
+            yield cut(f"{'':<{indent}}{plain(field.at or '(all of it)', 200)}", self.width)
+            here, there = field.here, field.there
             if not self.is_full:
                 here, there = windows(here, there, self.width)
             yield from self._value(f"{'':<{indent}}  A  ", here)
@@ -196,13 +198,13 @@ class _Page:
     def _files(self, files: FilesEnd) -> Iterator[tuple[str, str]]:
         """Yield what became of each file, and its path. Without --full a repository is one."""
         repositories: dict[str, list[FileDifference]] = {}
-        for one in files.files:
-            if not self.is_full and is_in_repository(one.path):
-                repositories.setdefault(repository_path(one.path), []).append(one)
+        for file in files.files:
+            if not self.is_full and is_in_repository(file.path):
+                repositories.setdefault(repository_path(file.path), []).append(file)
             else:
-                yield one.what, one.path
+                yield file.what, file.path
         for path, inner in repositories.items():
-            what = next((one.what for one in inner if one.path == path), "changed")
+            what = next((file.what for file in inner if file.path == path), "changed")
             yield what, f"{path} ({many(len(inner), 'change')})"
 
     def _service(self, service: ServiceDifference) -> Iterator[str]:
@@ -211,16 +213,18 @@ class _Page:
             yield cut(f"world     {name}: {plain(service.why, 300)}", self.width)
             return
         inner = {} if self.is_full else service.inner
-        told = [one for one in service.documents if one.kind not in inner]
-        count = service.count - (len(service.documents) - len(told))
-        others = inner_lines((one.kind for one in service.documents), inner, "otherwise")
+        documents = [document for document in service.documents if document.kind not in inner]
+        count = service.count - (len(service.documents) - len(documents))
+        others = inner_lines((document.kind for document in service.documents), inner, "otherwise")
         what = many(count, "document differs", "documents differ")
         yield f"world     {name}: {'; '.join([*([what] if count else []), *others])}"
-        shown = told if self.is_full else told[:_MAX_DOCUMENTS]
-        for one in shown:
-            fields = ", ".join(plain(field.at, 60) for field in one.fields[:6])
-            what = f"          {one.what:<10} {plain(one.kind, 40)} {plain(one.id, 60)}"
-            yield cut(f"{what}  {fields}" if one.what == "changed" else what, self.width)
+        shown = documents if self.is_full else documents[:_MAX_DOCUMENTS]
+        for document in shown:
+            fields = ", ".join(plain(field.at, 60) for field in document.fields[:6])
+            what = (
+                f"          {document.what:<10} {plain(document.kind, 40)} {plain(document.id, 60)}"
+            )
+            yield cut(f"{what}  {fields}" if document.what == "changed" else what, self.width)
         if len(shown) < count:
             yield f"          and {count - len(shown)} more"
 
@@ -228,7 +232,7 @@ class _Page:
         return paint(line, "1" if self.is_coloured else None)
 
 
-def _told(column: Column) -> dict[str, str]:
+def _facts_of(column: Column) -> dict[str, str]:
     report = column.trail.report
     return {
         "run": report.run,
@@ -242,7 +246,7 @@ def _told(column: Column) -> dict[str, str]:
         "outcomes": counts_text(report.outcomes),
         "asked": counts_text(asdict(report.answers)),
         "drafts": str(report.drafted or ""),
-        "alerts": counts_text({one.name: one.times for one in report.alerts}),
+        "alerts": counts_text({alert.name: alert.times for alert in report.alerts}),
         "faults": counts_text(report.faults),
         "verdicts": counts_text(column.trail.verdicts.counts),
         "broken": _sentences(broken(column.trail)),
@@ -251,8 +255,8 @@ def _told(column: Column) -> dict[str, str]:
     }
 
 
-def _sentences(said: Mapping[str, list[str]]) -> str:
-    return "; ".join(f"{name}: {one}" for name, some in said.items() for one in some)
+def _sentences(sentences: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{name}: {text}" for name, texts in sentences.items() for text in texts)
 
 
 def _dollars(column: Column) -> str:
@@ -263,12 +267,12 @@ def _dollars(column: Column) -> str:
     return f"{tokens} tok" if tokens else "-"
 
 
-def _changed(one: Pair) -> str:
-    """What a decision or an outcome became."""
-    if one.here is None or one.there is None:
-        return plain(f"  {one.one.verdict or '-'}, {one.one.result}", 80)
-    if StepPart.DECISION in one.parts:
-        return plain(f"  {one.here.verdict} -> {one.there.verdict}", 80)
-    if StepPart.OUTCOME in one.parts:
-        return plain(f"  {one.here.result} -> {one.there.result}", 80)
+def _change_text(pair: Pair) -> str:
+    """Return what a decision or an outcome became."""
+    if pair.here is None or pair.there is None:
+        return plain(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)
+    if StepPart.DECISION in pair.parts:
+        return plain(f"  {pair.here.verdict} -> {pair.there.verdict}", 80)
+    if StepPart.OUTCOME in pair.parts:
+        return plain(f"  {pair.here.result} -> {pair.there.result}", 80)
     return ""

@@ -1,4 +1,4 @@
-"""What a model was asked, as lines for people. Every word in it may be an agent's: texts stand
+"""A request to a model as lines for people. Every word in it may be an agent's: texts stand
 behind a bar, go through `plain`, and have a bounded length.
 """
 
@@ -17,7 +17,7 @@ _APART = frozenset({"messages", "input", "system", "instructions"})
 
 
 def conversation_lines(request: Mapping[str, Any]) -> Iterator[str]:
-    """The system's words, then every message, oldest first, then what else was asked for."""
+    """Yield the system prompt, then every message, oldest first, then the other parameters."""
     for key in ("system", "instructions"):
         if request.get(key):
             yield key
@@ -50,8 +50,8 @@ def _message(message: Any) -> Iterator[str]:
 
 def _part(part: Any) -> Iterator[str]:
     if isinstance(part, list):
-        for one in part:
-            yield from _part(one)
+        for item in part:
+            yield from _part(item)
     elif isinstance(part, str):
         yield from text_lines(part)
     elif isinstance(part, Mapping) and (text := _only_text(part)) is not None:
@@ -61,7 +61,7 @@ def _part(part: Any) -> Iterator[str]:
 
 
 def _only_text(part: Mapping[str, Any]) -> str | None:
-    """The text of a part that says nothing else."""
+    """Return the text of a part that has nothing else, or None."""
     if not part.keys() <= {"type", *_TEXTS}:
         return None
     texts = [part[key] for key in _TEXTS if isinstance(part.get(key), str)]

@@ -19,7 +19,7 @@ from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
 from paddock.model.plain import plain
 
 if TYPE_CHECKING:
-    from paddock.demo.narrator import Moment
+    from paddock.demo.narrator import StoryMoment
     from paddock.demo.story import Played
     from paddock.run.compare.comparison import Comparison
     from paddock.world.verdicts import Report as Verdicts
@@ -35,7 +35,7 @@ _INJECTED = (  # what is in tickets.json, cut
 _LABELS = {"agent": "agent", "code": "runs", "person": "you"}
 
 
-class Page:
+class DemoPage:
     """Writes the chapters, one after the other."""
 
     def __init__(self, *, is_quiet: bool, is_coloured: bool, pause_s: float) -> None:
@@ -45,7 +45,7 @@ class Page:
         self._chapter = 0
         self._width = min(shutil.get_terminal_size((_MAX_WIDTH, 40)).columns, _MAX_WIDTH)
 
-    def moment(self, moment: Moment) -> None:
+    def moment(self, moment: StoryMoment) -> None:
         """A line of a run while it goes."""
         label = _LABELS.get(moment.what, moment.what)
         self._line(label, moment.text, _COLOURS.get(moment.what))
@@ -63,8 +63,8 @@ class Page:
 
     def outcome(self, first: Played, bad: int, judged: Verdicts) -> None:
         self._heading("What came of it")
-        for one in judged.verdicts:
-            self._line("recovered", f"{one.fault_id}: {one.judgement}", "32")
+        for verdict in judged.verdicts:
+            self._line("recovered", f"{verdict.fault_id}: {verdict.judgement}", "32")
         self._line("blocked", "the key went nowhere; what the agent had was a placeholder", "31")
         letters = first.narrator.counts["drafted"]
         self._line(
@@ -91,14 +91,14 @@ class Page:
         self._heading("Both futures, side by side")
         self._line("$", f"paddock compare {first.run} {second.run}", "2")
         here, there = (column.trail.report for column in comparison.columns)
-        for label, one, other in (
+        for label, here_value, there_value in (
             ("", "first run", "fork"),
             ("refunded", money(first.refunded_cents), money(second.refunded_cents)),
             ("blocked", here.verdicts.get("block", 0), there.verdicts.get("block", 0)),
             ("steps", here.steps, there.steps),
         ):
-            self._line(label, f"{one:<12}{other}")
-        self._line("parts", _parting(comparison), "1")
+            self._line(label, f"{here_value:<12}{there_value}")
+        self._line("parts", _parting_text(comparison), "1")
         self._line("page", str(file), "1")
 
     def before_replay(self) -> None:
@@ -108,9 +108,9 @@ class Page:
     def replayed(self, recorded: int, again: int) -> None:
         self._line("replayed", f"{again} of {recorded} steps came again, each as it was", "32")
 
-    def end(self, found: Mapping[str, Any]) -> None:
-        run = found["runs"]["first"]
-        self._say(f"\nThat took {found['took_s']} s. The runs are kept; look around:")
+    def end(self, result: Mapping[str, Any]) -> None:
+        run = result["runs"]["first"]
+        self._say(f"\nThat took {result['took_s']} s. The runs are kept; look around:")
         name = command_name()
         commands = {
             f"{name} show {run}": "every step, and why it was decided so",
@@ -156,7 +156,7 @@ class Page:
 
 
 def command_name() -> str:
-    """What a person types for it: the whole path where a shell would not find it."""
+    """Return what a person types for `paddock`: the whole path where a shell would not find it."""
     if shutil.which("paddock") is not None:
         return "paddock"
     beside = Path(sys.executable).with_name("paddock")
@@ -165,8 +165,8 @@ def command_name() -> str:
     return f"{shlex.quote(sys.executable)} -m paddock.cli.main"
 
 
-def _parting(comparison: Comparison) -> str:
-    """The first decision that became another one."""
+def _parting_text(comparison: Comparison) -> str:
+    """Return the first step whose decision became another one."""
     for pair in comparison.pairings[0].pairs:
         here, there = pair.here, pair.there
         if here is not None and there is not None and here.verdict != there.verdict:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paddock.cli.render.calls import call_summary, short_call_text
-from paddock.cli.render.live_steps import Rate, Steps
-from paddock.cli.render.numbers import thousands, usd_text
+from paddock.cli.render.live_steps import LineRate, Steps
 from paddock.cli.render.run_lines import (
-    Manner,
+    LineStyle,
     alert_line,
     configuration_lines,
     joined,
@@ -27,7 +26,7 @@ from paddock.cli.render.run_lines import (
     step_lines,
 )
 from paddock.cli.render.screen import Screen
-from paddock.cli.render.times import took
+from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.events import Alert, Answered, Asked, Configured, Record, Settled
 from paddock.model.plain import plain
 from paddock.model.plural import many
@@ -70,21 +69,21 @@ class LiveText:
         self._is_idle = False
         self._is_over = threading.Event()
         self._steps = Steps()
-        self._rate = Rate()
+        self._rate = LineRate()
         self._began_at = time.monotonic()
         self._has_begun = False
         self._thread = threading.Thread(target=self._work, name="paddock-display", daemon=True)
         self._thread.start()
 
     @classmethod
-    def here(cls, on_reader_gone: Callable[[], None] | None = None, **words: Any) -> LiveText:
-        """On the outputs of this process, in colour where a person wants it."""
+    def here(cls, on_reader_gone: Callable[[], None] | None = None, **settings: Any) -> LiveText:
+        """Make a display on the outputs of this process, in colour where a person wants it."""
         is_coloured = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         screen = Screen(sys.stdout, sys.stderr, on_reader_gone=on_reader_gone)
-        return cls(screen, is_coloured=is_coloured and screen.is_terminal, **words)
+        return cls(screen, is_coloured=is_coloured and screen.is_terminal, **settings)
 
     def began(self, run: str, configured: Configured) -> None:
-        """The run has its id, and what was mounted is known."""
+        """Take the id of the run, and what was mounted."""
         self.run = run
         if not self._is_quiet:
             with self._changed:
@@ -93,7 +92,8 @@ class LiveText:
         self._has_begun = True
 
     def told(self, record: Record) -> None:
-        """A record, as it was written. One that asks returns when the screen is still."""
+        """Take a record as it was written. One that asks a person returns when the screen is
+        still."""
         with self._changed:
             (self._held if self._asked else self._row).append(record)
             if not self._is_asked_here:
@@ -108,8 +108,8 @@ class LiveText:
                 self._changed.wait_for(self._is_still, _STILL_S)
 
     def said(self, stream: str, data: bytes) -> None:
-        """Output of the agent. Waits while too much of it lies unread; not while a person is asked,
-        whose question may be put by the same thread."""
+        """Take output of the agent. Wait while too much of it lies unread; not while a person is
+        asked, whose question may be put by the same thread."""
         with self._changed:
             if stream == "stderr" and not self.is_out_of_input:
                 self._complaint += data
@@ -127,7 +127,7 @@ class LiveText:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Everything that was told is written, and the last line taken away."""
+        """Write everything that was told, and take the last line away."""
         with self._changed:
             self._asked.clear()
             self._let_go()
@@ -136,7 +136,7 @@ class LiveText:
         self._thread.join()
 
     def _let_go(self) -> None:
-        """What waited for an answer goes on."""
+        """Show what was held back until a person had answered."""
         self._row.extend(self._held)
         self._held.clear()
 
@@ -150,7 +150,7 @@ class LiveText:
     def _work(self) -> None:
         drawn_at = 0.0
         while True:
-            items = self._taken()
+            items = self._take_items()
             for item in items:
                 self._show_or_say(item)
             now = time.monotonic()
@@ -164,8 +164,8 @@ class LiveText:
                 self._is_over.wait(0 if self._asked else REDRAW_S - (now - drawn_at))
         self._end()
 
-    def _taken(self) -> list[Item]:
-        """All that is in the row."""
+    def _take_items(self) -> list[Item]:
+        """Return all items that wait."""
         with self._changed:
             if not self._row and not self._is_over.is_set():
                 if self._asked:
@@ -181,7 +181,7 @@ class LiveText:
             return items
 
     def _show_or_say(self, item: Item) -> None:
-        """What cannot be shown must not end the display: questions wait for it."""
+        """Show an item. An error must not end the display: questions wait for it."""
         try:
             self._show(item)
         except Exception as error:
@@ -218,8 +218,8 @@ class LiveText:
             self._screen.line(f"paddock: {plain_step(step, is_under_way=is_under_way)}")
 
     def _ours(self, text: str) -> None:
-        """A line that is no step. Without a terminal it begins as all of ours do: whoever looks for
-        them in a file finds it."""
+        """Write a line that is no step. Without a terminal it begins as all of ours do, so that who
+        looks for them in a file finds it."""
         is_plain = not self._screen.is_terminal
         self._screen.line(f"paddock: {' '.join(text.split())}" if is_plain else text)
 
@@ -258,8 +258,8 @@ class LiveText:
             parts.append(f"{oldest.number} {short_call_text(oldest)[:40]}")
         return parts + [f"{name} {limit}" for name, limit in self._limits.items()]
 
-    def _manner(self) -> Manner:
-        return Manner(self._screen.width, self._is_coloured, self._screen.is_unicode)
+    def _manner(self) -> LineStyle:
+        return LineStyle(self._screen.width, self._is_coloured, self._screen.is_unicode)
 
     def _end(self) -> None:
         if not self._is_quiet:

@@ -1,5 +1,5 @@
-"""What a display knows of a run: the steps that are under way, what all of them come to, and how
-many lines a second a person can follow. Nothing is written here.
+"""The state of a display: the steps that are under way, what all of them come to, and how many
+lines a second a person can follow. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Steps:
         return step is not None and step.arguments.get("pid") == pid
 
 
-class Rate:
-    """So many lines a second; of the others, how many there were and what was decided."""
+class LineRate:
+    """A limit on lines a second. The others are counted, with what was decided about them."""
 
     def __init__(self) -> None:
         self._since = 0.0

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import counts, is_coloured, say
+from paddock.cli.output import counts, is_coloured, pick, say
 from paddock.cli.render.cells import cut
-from paddock.cli.render.run_lines import Manner, alert_line, step_lines
+from paddock.cli.render.run_lines import LineStyle, alert_line, step_lines
 from paddock.cli.render.table import line_width
-from paddock.cli.render.times import offset
+from paddock.cli.render.units import offset
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Alert, Marked, PromptReported, Record, WentLive
 from paddock.model.plain import plain
@@ -49,34 +49,34 @@ def print_past(directory: Path, *, policy: Policy | None = None, is_json: bool =
     return _print_json(steps, policy) if is_json else _print_text(steps, policy)
 
 
-def redecided_lines(redecided: RedecidedStep, manner: Manner) -> Iterator[str]:
+def redecided_lines(redecided: RedecidedStep, style: LineStyle) -> Iterator[str]:
     """Yield a step, what changed with it, and what would be decided about it now."""
     step, state = redecided.recorded.step, redecided.recorded.state
-    yield from step_lines(step, manner, with_reason=False)
+    yield from step_lines(step, style, with_reason=False)
     if state.has_moved_files and state.tree:
         yield f"        files are {plain(state.tree, _DIGEST)[:_DIGEST]} from here on"
     if state.has_moved_world:
         where = ", ".join(f"{name} {at}" for name, at in state.positions.items())
-        yield cut(f"        world at {plain(where, 200)}", manner.width - 1)
+        yield cut(f"        world at {plain(where, 200)}", style.width - 1)
     for record in step.records:
-        yield from _event_lines(record, manner)
+        yield from _event_lines(record, style)
     if redecided.after is not None:
         text = f"        would be {_decision(redecided.after)}"
-        yield manner.paint(cut(text, manner.width - 1), "33")
+        yield style.paint(cut(text, style.width - 1), "33")
     for change in redecided.programs[:_MAX_PROGRAMS]:
-        yield cut(f"        program {_program(change)}", manner.width - 1)
+        yield cut(f"        program {_program(change)}", style.width - 1)
 
 
 def _print_text(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
     is_unicode = "utf" in str(sys.stdout.encoding or "").lower()
-    manner = Manner(line_width() or _PIPED, is_coloured(), is_unicode)
+    style = LineStyle(line_width() or _PIPED, is_coloured(), is_unicode)
     verdicts: Counter[str] = Counter()
     otherwise = number = 0
     start = last = None
     for redecided in steps:
         step = redecided.recorded.step
         start, last = step.at if start is None else start, step.at
-        say("\n".join(redecided_lines(redecided, manner)))
+        say("\n".join(redecided_lines(redecided, style)))
         number += 1
         verdicts[step.verdict or "-"] += 1
         otherwise += _is_otherwise(redecided)
@@ -94,7 +94,7 @@ def _print_json(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
         fields = redecided.recorded.as_json()
         if policy is not None:
             after = redecided.after
-            fields["after"] = None if after is None else _decision_json(after)
+            fields["after"] = None if after is None else decision_json(after)
             fields["programs_after"] = [_program_json(change) for change in redecided.programs]
         sys.stdout.write(json.dumps(fields) + "\n")
         otherwise += _is_otherwise(redecided)
@@ -105,24 +105,29 @@ def _is_otherwise(redecided: RedecidedStep) -> bool:
     return redecided.after is not None or bool(redecided.programs)
 
 
-def _event_lines(record: Record, manner: Manner) -> Iterator[str]:
+def _event_lines(record: Record, style: LineStyle) -> Iterator[str]:
     """Yield what else was recorded with a step, where a person wants to know."""
     match record.event:
         case Alert() as alert:
-            yield alert_line(alert, record.step, manner)
+            yield alert_line(alert, record.step, style)
         case Marked(text=text):
-            yield cut(f"        mark: {plain(text, 200)}", manner.width - 1)
+            yield cut(f"        mark: {plain(text, 200)}", style.width - 1)
         case PromptReported(version=version):
-            yield cut(f"        prompt {plain(version, 200)}", manner.width - 1)
+            yield cut(f"        prompt {plain(version, 200)}", style.width - 1)
         case WentLive(files_kept=files_kept):
             yield "        from here on it was decided and carried out anew"
             if files_kept:
                 yield f"        files in use that are not as recorded: {files_kept}"
 
 
+def verdict_text(decision: Decision) -> str:
+    """Return what a decision comes to in one word."""
+    return "draft" if decision.is_draft else decision.verdict.value
+
+
 def _decision(decision: Decision) -> str:
-    verdict = "draft" if decision.is_draft else decision.verdict.value
-    return f"{verdict} by {plain(decision.decided_by, 60)}: {plain(decision.why, 200)}"
+    by, why = plain(decision.decided_by, 60), plain(decision.why, 200)
+    return f"{verdict_text(decision)} by {by}: {why}"
 
 
 def _program(change: DecisionChange) -> str:
@@ -130,17 +135,16 @@ def _program(change: DecisionChange) -> str:
     return f"{plain(argv, 120)} would be {_decision(change.after)}"
 
 
-def _decision_json(decision: Decision) -> dict[str, Any]:
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision for programs."""
     return {
         "verdict": decision.verdict.value,
-        "decided_by": decision.decided_by,
-        "why": decision.why,
-        "is_draft": decision.is_draft,
+        **pick(decision, "decided_by", "why", "is_draft"),
     }
 
 
 def _program_json(change: DecisionChange) -> dict[str, Any]:
-    return {"arguments": dict(change.action.arguments), "after": _decision_json(change.after)}
+    return {"arguments": dict(change.action.arguments), "after": decision_json(change.after)}
 
 
 # ---- where a run left its record -----------------------------------------------------------------

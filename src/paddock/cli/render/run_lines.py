@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.cli.render.calls import short_call_text
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, paint
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.journal.calls import detail_lines
 from paddock.model.action import Outcome, Verdict
 from paddock.model.events import Alert, Answered, Configured, RefusedAgain
@@ -19,6 +19,8 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 from paddock.model.steps import Step
 
+REPLAY = "replay"  # the kind of a run that repeats another one
+OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")  # as they are listed
 _SIGNS = {"exec": "$", "http": "→", "model": "✦", "tool": "ƒ", "dns": "?", "connect": "⇄",
           "file": "▤", "code": "»"}  # fmt: skip
 _ASCII = {"exec": "$", "http": ">", "model": "*", "tool": "f", "dns": "?", "connect": "=",
@@ -36,8 +38,8 @@ _HOW_TO_ALLOW = "add it to network.allow in the paddock file to let it out"
 _NO_END = "no end was recorded"
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How lines look where they are read."""
+class LineStyle(msgspec.Struct, frozen=True):
+    """The style of lines where they are read: their width, colours and signs."""
 
     width: int = 100
     is_coloured: bool = False
@@ -48,24 +50,24 @@ class Manner(msgspec.Struct, frozen=True):
 
 
 def step_lines(
-    step: Step, manner: Manner, *, is_under_way: bool = False, with_reason: bool = True
+    step: Step, style: LineStyle, *, is_under_way: bool = False, with_reason: bool = True
 ) -> Iterator[str]:
     """Yield one line for a terminal, one with the reason where the step was not simply done, and
     what a model answered or the money that a request moves. A step that is under way has no time
     yet, and needs no end. `with_reason` is about the reason that a person gave with an answer."""
-    width = max(manner.width - _BESIDE_CALL, _MIN_CALL)
-    sign = (_SIGNS if manner.is_unicode else _ASCII).get(step.kind or "", " ")
+    width = max(style.width - _BESIDE_CALL, _MIN_CALL)
+    sign = (_SIGNS if style.is_unicode else _ASCII).get(step.kind or "", " ")
     verdict = fit(step.verdict or "-", 8)
     again = "again " if step.is_replayed else ""
     yield (
-        f"{step.number:>5} {manner.paint(sign, _GREY)} {fit(short_call_text(step), width)}  "
-        f"{manner.paint(verdict, _COLOURS.get(step.verdict or ''))} "
+        f"{step.number:>5} {style.paint(sign, _GREY)} {fit(short_call_text(step), width)}  "
+        f"{style.paint(verdict, _COLOURS.get(step.verdict or ''))} "
         f"{fit(again + _decided_by(step), _RULE)}  {_took(step, is_under_way)}"
     )
     if why := _why(step, is_under_way=is_under_way, with_reason=with_reason):
-        yield manner.paint(f"        {cut(why, manner.width - 9)}", _GREY)
+        yield style.paint(f"        {cut(why, style.width - 9)}", _GREY)
     for line in detail_lines(step):
-        yield f"        {cut(line, manner.width - 9)}"
+        yield f"        {cut(line, style.width - 9)}"
 
 
 def plain_step(step: Step, *, is_under_way: bool = False) -> str:
@@ -80,22 +82,22 @@ def plain_step(step: Step, *, is_under_way: bool = False) -> str:
     )
 
 
-def configuration_lines(configured: Configured, manner: Manner) -> Iterator[str]:
+def configuration_lines(configured: Configured, style: LineStyle) -> Iterator[str]:
     """Yield what the agent sees of this host, and why, and what is kept from it."""
     for at, mount in enumerate(configured.mounts):
         why = f" ({plain(mount.why, 80)})" if mount.why else ""
         label = "sees" if at == 0 else ""
-        yield manner.paint(f"{label:<8}{plain(mount.target, 200)}, {mount.mode}{why}", _DIM)
+        yield style.paint(f"{label:<8}{plain(mount.target, 200)}, {mount.mode}{why}", _DIM)
     if configured.hidden:
         hidden = names_text(configured.hidden, most=_MAX_HIDDEN, characters=100)
-        yield manner.paint(f"{'hidden':<8}{hidden}", _DIM)
+        yield style.paint(f"{'hidden':<8}{hidden}", _DIM)
 
 
-def alert_line(alert: Alert, step: int | None, manner: Manner) -> str:
+def alert_line(alert: Alert, step: int | None, style: LineStyle) -> str:
     """Return the line of an alert that was just raised."""
     where = "" if step is None else f" (step {step})"
     line = f"    ! ALERT {alert_text(alert.alert, alert.about)}{where}"
-    return manner.paint(cut(line, manner.width - 1), _ALERT)
+    return style.paint(cut(line, style.width - 1), _ALERT)
 
 
 def alert_text(name: str, about: Mapping[str, Any], most: int = _MOST) -> str:
@@ -121,12 +123,12 @@ def names_text(names: Sequence[str], *, most: int = 12, characters: int = 80) ->
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def joined(parts: list[str], manner: Manner) -> str:
-    """The progress: what does not fit is left out from the end."""
-    dot = " · " if manner.is_unicode else " | "
-    while len(parts) > 1 and cells(dot.join(parts)) >= manner.width:
+def joined(parts: list[str], style: LineStyle) -> str:
+    """Return the parts of the progress in one line; what does not fit is left out from the end."""
+    dot = " · " if style.is_unicode else " | "
+    while len(parts) > 1 and cells(dot.join(parts)) >= style.width:
         parts = parts[:-1]
-    return manner.paint(cut(dot.join(parts), manner.width - 1), _GREY)
+    return style.paint(cut(dot.join(parts), style.width - 1), _GREY)
 
 
 def _took(step: Step, is_under_way: bool) -> str:

@@ -1,4 +1,4 @@
-"""What a run came to, as a block of lines: at its end, and for whoever looks at it later."""
+"""The summary of a run as a block of lines: at its end, and for whoever looks at it later."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from paddock.cli.commands.runs import OUTCOMES, REPLAY
 from paddock.cli.output import counts
 from paddock.cli.render.cells import worded
-from paddock.cli.render.numbers import thousands, usd_text
-from paddock.cli.render.run_lines import Manner, alert_text, names_text, repeats_text
-from paddock.cli.render.times import took
+from paddock.cli.render.run_lines import (
+    OUTCOMES,
+    REPLAY,
+    LineStyle,
+    alert_text,
+    names_text,
+    repeats_text,
+)
+from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.action import Verdict
 from paddock.model.events import Diverged
 from paddock.model.plain import plain
@@ -35,24 +40,24 @@ class _Fact(NamedTuple):
     colour: str | None = None
 
 
-def summary_lines(report: RunReport, manner: Manner) -> Iterator[str]:
+def summary_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
     """Yield what there is something to say about; the run's id always."""
     yield from _lines(
         [
             _Fact("run", _run(report)),
             _state(report),
-            _Fact("decided", _decided(report)),
+            _Fact("decided", _decisions(report)),
             _Fact("outcomes", counts(report.outcomes, OUTCOMES)),
             *_rest(report),
-            *_enforced(report),
+            *_boundaries(report),
         ],
-        manner,
+        style,
     )
     for at, command in enumerate(_next(report)):
         yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
 
 
-def ending_lines(report: RunReport, manner: Manner) -> Iterator[str]:
+def ending_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
     """Yield how a run ended and what is left of it, for below its steps."""
     kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
     return _lines(
@@ -60,19 +65,19 @@ def ending_lines(report: RunReport, manner: Manner) -> Iterator[str]:
             _Fact("command", plain(shlex.join(report.command), 400)),
             _Fact("kind", kind),
             _state(report),
-            _Fact("proved", _proved(report)),
+            _Fact("proved", _proofs(report)),
             *_rest(report),
         ],
-        manner,
+        style,
     )
 
 
-def _lines(facts: Iterable[_Fact], manner: Manner) -> Iterator[str]:
+def _lines(facts: Iterable[_Fact], style: LineStyle) -> Iterator[str]:
     for label, text, colour in facts:
-        pieces = worded(text, manner.width - _LABEL - 1) if text else []
+        pieces = worded(text, style.width - _LABEL - 1) if text else []
         for at, piece in enumerate(pieces):
             head = label if at == 0 else ""
-            yield f"{head:<{_LABEL}}{manner.paint(piece, colour)}"
+            yield f"{head:<{_LABEL}}{style.paint(piece, colour)}"
 
 
 def _rest(report: RunReport) -> Iterator[_Fact]:
@@ -80,10 +85,10 @@ def _rest(report: RunReport) -> Iterator[_Fact]:
     yield _Fact("asked", _answers(report))
     yield _Fact("faults", counts(report.faults))
     yield _Fact("files", _files(report))
-    yield _Fact("differs", _kept(report), _YELLOW)
+    yield _Fact("differs", _differing_files(report), _YELLOW)
     yield _Fact("drafts", _drafts(report))
     yield from _world(report)
-    yield _Fact("spent", _spent(report))
+    yield _Fact("spent", _spending(report))
     yield _Fact("prompt", names_text(report.prompts))
     yield _Fact("marks", names_text([mark.text for mark in report.marks]))
     yield from _alerts(report)
@@ -92,7 +97,7 @@ def _rest(report: RunReport) -> Iterator[_Fact]:
     yield _Fact("repeated", _repeats(report))
     yield _Fact("record", _left_out(report), _YELLOW)
     if report.divergence is not None:
-        yield _Fact("diverged", _diverged(report.divergence), _RED)
+        yield _Fact("diverged", _divergence(report.divergence), _RED)
 
 
 def _run(report: RunReport) -> str:
@@ -122,7 +127,7 @@ def _state(report: RunReport) -> _Fact:
     return _Fact("state", f"{report.state} {text}", colour)
 
 
-def _decided(report: RunReport) -> str:
+def _decisions(report: RunReport) -> str:
     verdicts = counts(report.verdicts, Verdict)
     again = f"; {report.again} answered from the record" if report.again else ""
     beside = f"; {report.beside} beside" if report.beside else ""
@@ -155,11 +160,11 @@ def _files(report: RunReport) -> str:
         return "" if files is None else "none changed"
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
     inner = sum(is_in_repository(name) for names in parts.values() for name in names)
-    told = []
+    parts_of_text = []
     for what, names in parts.items():
         outer = tuple(name for name in names if not is_in_repository(name))
-        told += [f"{what}: {names_text(outer)}"] if outer else []
-    named = "; ".join(told)
+        parts_of_text += [f"{what}: {names_text(outer)}"] if outer else []
+    named = "; ".join(parts_of_text)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
     in_brackets = f" ({named})" if named else ""
@@ -167,7 +172,7 @@ def _files(report: RunReport) -> str:
     return f"{files.changed - inner} changed{in_brackets}{in_git}{lost}{cut}"
 
 
-def _kept(report: RunReport) -> str:
+def _differing_files(report: RunReport) -> str:
     """Return the files of a fork that differed from the record when it went live and stayed so."""
     if not report.files_kept:
         return ""
@@ -178,7 +183,7 @@ def _kept(report: RunReport) -> str:
 
 
 def _drafts(report: RunReport) -> str:
-    """Those of its past wait with the run that made them."""
+    """Return the drafts of a run. Those of a fork's past wait with the run that made them."""
     past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
     return "; ".join(filter(None, (names_text(report.drafts), past)))
 
@@ -197,7 +202,7 @@ def _world(report: RunReport) -> Iterator[_Fact]:
             yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
 
 
-def _spent(report: RunReport) -> str:
+def _spending(report: RunReport) -> str:
     spent = report.spent
     if not spent.calls or report.kind == REPLAY:  # which asks no model
         return ""
@@ -218,7 +223,7 @@ def _alerts(report: RunReport) -> Iterator[_Fact]:
 
 
 def _repeats(report: RunReport) -> str:
-    """Refusals that came so often that the rest was counted."""
+    """Return the refusals that came so often that the rest was only counted."""
     parts = [repeats_text(*item) for item in list(report.repeats.items())[:_MAX_REPEATS]]
     more = len(report.repeats) - _MAX_REPEATS
     if more > 0:
@@ -227,19 +232,19 @@ def _repeats(report: RunReport) -> str:
 
 
 def _left_out(report: RunReport) -> str:
-    one = report.left_out
-    if one is None:
+    left = report.left_out
+    if left is None:
         return ""
-    found = ""
-    if one.values is not None and one.bytes is not None:
-        found = f" of {many(one.values, 'value')} ({format_size(one.bytes)})"
+    values = ""
+    if left.values is not None and left.bytes is not None:
+        values = f" of {many(left.values, 'value')} ({format_size(left.bytes)})"
     return (
-        f"the budget of {format_size(one.budget_bytes)} is used up: only digest and size"
-        f"{found} were kept (record.budget in the paddock file)"
+        f"the budget of {format_size(left.budget_bytes)} is used up: only digest and size"
+        f"{values} were kept (record.budget in the paddock file)"
     )
 
 
-def _enforced(report: RunReport) -> Iterator[_Fact]:
+def _boundaries(report: RunReport) -> Iterator[_Fact]:
     """Yield how many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
@@ -253,14 +258,14 @@ def _enforced(report: RunReport) -> Iterator[_Fact]:
             yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
 
 
-def _proved(report: RunReport) -> str:
-    """What was tried in this run, and how."""
+def _proofs(report: RunReport) -> str:
+    """Return the boundaries that were tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
     return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
 
 
-def _diverged(diverged: Diverged) -> str:
+def _divergence(diverged: Diverged) -> str:
     where = "after its last step" if diverged.step is None else f"at step {diverged.step}"
     return plain(f"{where}: {diverged.kind}", 200)
 

@@ -1,20 +1,22 @@
-"""Where the agent's output, our lines and one line that is rewritten in place meet. Who shares the
-screen is known here, and nothing else: what the lines say comes from elsewhere.
+"""The screen that the agent's output, our lines and one line that is rewritten in place share. What
+our lines say comes from elsewhere.
 
 Our lines go to the error output, so that the output of the agent stays clean for whoever reads it.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from paddock.cli.output import discard
-from paddock.cli.render.terminal_filter import Harmless
 from paddock.model.events import Configured, Record
+from paddock.model.plain import plain
 
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
@@ -39,7 +41,7 @@ class Screen:
         self._streams = {"stdout": out, "stderr": err}
         # Of the streams that a person looks at, what could harm is taken out.
         watched = [name for name, stream in self._streams.items() if _is_tty(stream)]
-        self._harmless = {name: Harmless() for name in watched}
+        self._filters = {name: TerminalFilter() for name in watched}
         self._on_screen = {name for name in self._streams if self._shares(name)}
         self._progress = ""
         self._is_line_open = False  # of the agent, on the screen
@@ -57,38 +59,42 @@ class Screen:
         return "utf" in str(getattr(self._err, "encoding", "") or "").lower()
 
     def shows(self, stream: str) -> bool:
-        """Whether what is written there is seen among our lines."""
+        """Return whether what is written to a stream is seen among our lines."""
         return stream in self._on_screen
 
     def pass_on(self, stream: str, data: bytes) -> None:
-        """What the agent wrote, to where it belongs."""
-        harmless = self._harmless.get(stream)
-        shown = data if harmless is None else harmless.feed(data).encode("utf-8", "replace")
+        """Write output of the agent to where it belongs."""
+        terminal_filter = self._filters.get(stream)
+        shown = (
+            data
+            if terminal_filter is None
+            else terminal_filter.feed(data).encode("utf-8", "replace")
+        )
         self._pass(stream, shown)
 
     def line(self, text: str) -> None:
-        """One line of ours, or several."""
+        """Write one line of ours, or several."""
         self.hide()
         self._close_line()
         self._write(text + "\n")
 
     def progress(self, text: str) -> None:
-        """The last line, rewritten. It waits while a line of the agent is open."""
+        """Rewrite the last line. It waits while a line of the agent is open."""
         if not self.is_terminal or self._is_line_open or text == self._progress:
             return
         self._write(_CLEAR + text)
         self._progress = text
 
     def hide(self) -> None:
-        """Takes the last line away, for whoever else wants to write."""
+        """Take the last line away, for whoever else wants to write."""
         if self._progress:
             self._write(_CLEAR)
             self._progress = ""
 
     def end(self) -> None:
-        """What waited is written, and the cursor stands at the beginning of a line."""
-        for name, harmless in self._harmless.items():
-            self._pass(name, harmless.end().encode("utf-8", "replace"))
+        """Write what waited, and put the cursor at the beginning of a line."""
+        for name, terminal_filter in self._filters.items():
+            self._pass(name, terminal_filter.end().encode("utf-8", "replace"))
         self.hide()
         self._close_line()
 
@@ -106,10 +112,13 @@ class Screen:
             target.buffer.flush()
 
     def _close_line(self) -> None:
-        if any(one.is_coloured for one in self._harmless.values()) and self.is_terminal:
+        if (
+            any(terminal_filter.is_coloured for terminal_filter in self._filters.values())
+            and self.is_terminal
+        ):
             self._write(_PLAIN_COLOUR)
-            for one in self._harmless.values():
-                one.is_coloured = False
+            for terminal_filter in self._filters.values():
+                terminal_filter.is_coloured = False
         if self._is_line_open:
             self._write("\n")
             self._is_line_open = False
@@ -135,7 +144,7 @@ class Screen:
         return str(getattr(self._err, "encoding", None) or "utf-8")
 
     def _shares(self, name: str) -> bool:
-        """Whether it and our lines are seen together, also where both go to one file."""
+        """Return whether a stream and our lines are seen together, also in one file."""
         if name == "stderr":
             return True
         out = self._streams[name]
@@ -155,7 +164,7 @@ class ForPrograms:
 
     def __init__(self) -> None:
         is_seen = sys.stderr.isatty()
-        self._harmless = {name: Harmless() for name in ("stdout", "stderr")} if is_seen else {}
+        self._filters = {name: TerminalFilter() for name in ("stdout", "stderr")} if is_seen else {}
 
     def began(self, run: str, configured: Configured) -> None:
         """Do nothing: the object has it."""
@@ -165,8 +174,8 @@ class ForPrograms:
 
     def said(self, stream: str, data: bytes) -> None:
         """Write to the error output, as it is unless a person looks at it."""
-        if stream in self._harmless:
-            data = self._harmless[stream].feed(data).encode()
+        if stream in self._filters:
+            data = self._filters[stream].feed(data).encode()
         with contextlib.suppress(OSError, ValueError):  # a reader that went away ends no run
             sys.stderr.flush()
             sys.stderr.buffer.write(data)
@@ -180,3 +189,45 @@ def _is_tty(stream: Any) -> bool:
     with contextlib.suppress(Exception):
         return bool(stream.isatty())
     return False
+
+
+_COLOUR = r"\x1b\[[0-9;:]{0,40}m"
+_PARTS = re.compile(rf"({_COLOUR}|[\n\r\t])")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")  # what may become a colour
+
+
+class TerminalFilter:
+    """A filter for the output of an agent on its way to a terminal.
+
+    Colours and line ends pass. Anything else that a terminal would act on is escaped: a cursor that
+    moves could rewrite a question that a person is about to answer, and some sequences reach the
+    clipboard. What is not whole yet (a character, a colour) waits for the rest. Output to a pipe or
+    a file is not filtered."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+        self.is_coloured = False  # whether a colour may still be on
+
+    def feed(self, data: bytes) -> str:
+        """Return what can be shown so far."""
+        text = self._rest + self._decoder.decode(data)
+        unfinished = _UNFINISHED.search(text)
+        self._rest = unfinished[0] if unfinished else ""
+        return self._filter(text[: unfinished.start()] if unfinished else text)
+
+    def end(self) -> str:
+        """Return what waited in vain."""
+        text = self._rest + self._decoder.decode(b"", final=True)
+        self._rest = ""
+        return self._filter(text)
+
+    def _filter(self, text: str) -> str:
+        if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+            return text
+        parts = _PARTS.split(text)
+        if len(parts) > 1:
+            self.is_coloured = self.is_coloured or "\x1b[" in "".join(parts[1::2])
+        return "".join(
+            part if at % 2 else plain(part, len(part) + 1) for at, part in enumerate(parts)
+        )

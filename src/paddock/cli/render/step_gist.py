@@ -1,5 +1,5 @@
-"""What a step said to whom and what came back, as a person wants to read it: the prompt, the answer
-and the calls of a model, the bodies of a request. The rest of what is known comes after it, and
+"""The gist of a step, as a person wants to read it first: the prompt, the answer and the calls of a
+model, the bodies of a request. The rest of what is known comes after it, and
 digests and headers last. Texts are as they were: whoever shows them goes through `plain`.
 """
 
@@ -27,7 +27,7 @@ Piece = tuple[str, str]  # what it is, in our words, and its text
 def gist_of(step: Step) -> list[Piece]:
     """Return nothing for what neither asks a model nor is a request."""
     if step.kind is Kind.MODEL:
-        return [*_asked(step.arguments), *_answered(step.result)]
+        return [*_question(step.arguments), *_answer(step.result)]
     if step.kind is Kind.HTTP:
         money = request_money(step.arguments, step.result)
         moves = [] if money is None else [("moves", money)]
@@ -54,14 +54,14 @@ def laid_out(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
-def _asked(arguments: Mapping[str, Any]) -> Iterator[Piece]:
+def _question(arguments: Mapping[str, Any]) -> Iterator[Piece]:
     if arguments.get("prompt"):
         count = arguments.get("messages")
         more = f", the last of {count} messages" if type(count) is int and count > 1 else ""
         yield f"prompt{more}", laid_out(arguments["prompt"])
 
 
-def _answered(result: Mapping[str, Any]) -> Iterator[Piece]:
+def _answer(result: Mapping[str, Any]) -> Iterator[Piece]:
     answer = result.get("answer")
     if not isinstance(answer, Mapping):
         yield from _got(result)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.render.conversation import conversation_lines
 from paddock.cli.render.step_gist import gist_of, in_order, laid_out
 from paddock.cli.render.steps import program_text
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.journal.codec import body_of
 from paddock.journal.conversations import request_of
 from paddock.journal.traffic import mapping
@@ -44,7 +44,7 @@ from paddock.model.plural import many
 from paddock.state.home import Home
 
 if TYPE_CHECKING:
-    from paddock.cli.render.world_data import Difference
+    from paddock.cli.render.world import DocumentDifference
     from paddock.model.steps import Step
     from paddock.run.history import HistoryStep, RunHistory
     from paddock.state.trees.comparison import Change
@@ -274,7 +274,7 @@ def files_pane(history: RunHistory, recorded: HistoryStep) -> list[str]:
 
 def world_pane(run: str, step: int) -> list[str]:
     """Return what a step changed in the stand-ins, field by field."""
-    from paddock.cli.render.world_data import differences
+    from paddock.cli.render.world import differences
     from paddock.world.kept import open_kept
 
     lines: list[str] = []
@@ -288,7 +288,7 @@ def world_pane(run: str, step: int) -> list[str]:
     return lines or ["No stand-in changed at this step."]
 
 
-def _difference_lines(service: str, difference: Difference) -> Iterator[str]:
+def _difference_lines(service: str, difference: DocumentDifference) -> Iterator[str]:
     change = difference.change
     yield heading(plain(f"{service}: {change.kind} {change.id} {difference.what}", 200))
     for field in difference.fields[:_MAX_FIELDS]:

@@ -27,8 +27,8 @@ _KEYS = {
 _SEQUENCE = re.compile(r"\x1b(\[[0-9;?]{0,16}[A-Za-z~]|O[A-Z])|(.)", re.DOTALL)
 
 
-class Ended(BaseException):
-    """Somebody asked this process to end."""
+class TerminalEnded(BaseException):
+    """A signal asked this process to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -43,22 +43,23 @@ class TakenOver:
         self._out = write_fd
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines, of which some programs claim none."""
+        """Return columns and lines; 80 and 24 where the terminal claims to have none."""
         with contextlib.suppress(OSError):
-            found = os.get_terminal_size(self._out)
-            if found.columns and found.lines:
-                return found.columns, found.lines
+            size = os.get_terminal_size(self._out)
+            if size.columns and size.lines:
+                return size.columns, size.lines
         return 80, 24
 
     def draw(self, lines: list[str]) -> None:
-        """A whole screen at once, so that nothing flickers."""
+        """Write a whole screen at once, so that nothing flickers."""
         text = "\033[H" + "\r\n".join(f"{line}\033[K" for line in lines) + "\033[J"
         data = text.encode("utf-8", "backslashreplace")
         while data:
             data = data[os.write(self._out, data) :]
 
     def keys(self) -> list[str] | None:
-        """Keys that were pressed; none within a while is an empty list, and None is the end."""
+        """Return the keys that were pressed; an empty list if none was for a while, None at the
+        end."""
         if not self._is_ready(_LOOK_S):
             return []
         data = os.read(self._in, 1024)
@@ -73,19 +74,20 @@ class TakenOver:
 
 
 def keys_of(text: str) -> list[str]:
-    """Keys by name; sequences that mean nothing here are left out whole."""
-    found = []
+    """Return keys by name; sequences that mean nothing here are left out whole."""
+    keys = []
     for sequence, single in _SEQUENCE.findall(text):
         if single:
-            found.append(single)
+            keys.append(single)
         elif sequence in _KEYS:
-            found.append(_KEYS[sequence])
-    return found
+            keys.append(_KEYS[sequence])
+    return keys
 
 
 @contextlib.contextmanager
 def taken_over() -> Iterator[TakenOver]:
-    """The terminal of stdin and stdout; as it was afterwards, also when this process is ended."""
+    """Take over the terminal of stdin and stdout. It is as it was afterwards, also when this
+    process is ended by a signal."""
     read_fd, write_fd = sys.stdin.fileno(), sys.stdout.fileno()
     before = termios.tcgetattr(read_fd)
     handlers = {number: signal.getsignal(number) for number in _ENDINGS}
@@ -106,7 +108,8 @@ def taken_over() -> Iterator[TakenOver]:
 
 
 def _one_by_one(fd: int, before: list[int | list[bytes | int]]) -> None:
-    """Keys as they are pressed, without echo. An interrupt is a key like the others."""
+    """Make the terminal give keys as they are pressed, without echo. An interrupt is a key like the
+    others."""
     wanted = list(before)
     local = wanted[3]
     assert isinstance(local, int)
@@ -115,4 +118,4 @@ def _one_by_one(fd: int, before: list[int | list[bytes | int]]) -> None:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    raise Ended(number)
+    raise TerminalEnded(number)

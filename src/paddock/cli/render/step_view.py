@@ -40,7 +40,7 @@ _MAX_SEARCH = 100
 _PANES = {"s": "step", "f": "files", "w": "world", "m": "messages"}
 
 
-class View(msgspec.Struct, dict=True):
+class StepView(msgspec.Struct, dict=True):
     """One run, one step of it selected."""
 
     history: RunHistory
@@ -68,7 +68,7 @@ class View(msgspec.Struct, dict=True):
         return self.history.step_numbers[self.at]
 
     def press(self, key: str, page: int) -> None:
-        """What a key does; `page` is how many lines fit."""
+        """Do what a key means; `page` is how many lines fit."""
         self.message = ""
         if self.typed is not None:
             self._type(key)
@@ -96,12 +96,12 @@ class View(msgspec.Struct, dict=True):
                 self.pane, self.scroll = _PANES[key], 0
 
     def screen(self, width: int, height: int) -> list[str]:
-        """Exactly `height` lines, none wider than the terminal."""
+        """Return exactly `height` lines, none wider than the terminal."""
         rows = max(height - 2, 1)
         left = _LIST if width >= _NARROW else 0
         right = width - left - (1 if left else 0)
-        pane = self._shown(right, rows)
-        listed = self._listed(left - 1, rows) if left else [""] * rows
+        pane = self._pane(right, rows)
+        listed = self._step_list(left - 1, rows) if left else [""] * rows
         bar = "│" if left else ""
         body = [f"{row}{bar}{line}" for row, line in zip(listed, pane, strict=True)]
         return [self._title(width), *body, self._foot(width)]
@@ -152,7 +152,7 @@ class View(msgspec.Struct, dict=True):
                 lines = step_pane(recorded)
         return [heading(f"step {number}: {pane}"), *lines]
 
-    def _shown(self, width: int, rows: int) -> list[str]:
+    def _pane(self, width: int, rows: int) -> list[str]:
         pieces = [
             (piece, "1" if is_heading(line) else None)
             for line in self.lines(self.step, self.pane)
@@ -163,7 +163,7 @@ class View(msgspec.Struct, dict=True):
         lines = [self._paint(piece, colour) for piece, colour in shown]
         return lines + [""] * (rows - len(lines))
 
-    def _listed(self, width: int, rows: int) -> list[str]:
+    def _step_list(self, width: int, rows: int) -> list[str]:
         first = min(max(self.at - rows // 2, 0), max(len(self.history.step_numbers) - rows, 0))
         lines = []
         for at in range(first, min(first + rows, len(self.history.step_numbers))):

@@ -7,27 +7,31 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
-from paddock.cli.commands.runs import OUTCOMES, duration_us
-from paddock.cli.output import counts
+from paddock.cli.output import counts, pick
 from paddock.cli.render.calls import step_call_text
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, labelled, paint
 from paddock.cli.render.conversation import MAX_TEXT, barred, text_lines
-from paddock.cli.render.run_lines import alert_text
-from paddock.cli.render.step_data import IndexedStep
+from paddock.cli.render.run_lines import OUTCOMES, alert_text
+from paddock.cli.render.runs import duration_us
 from paddock.cli.render.step_gist import in_order
-from paddock.cli.render.times import clock, offset, took
+from paddock.cli.render.units import clock, offset, took
 from paddock.journal.calls import detail_lines
-from paddock.journal.index.rows import RunRow
-from paddock.journal.log import MAX_PAGE_RECORDS
+from paddock.journal.codec import body_of
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow, StepRow
+from paddock.journal.log import MAX_PAGE_RECORDS, RunLog
+from paddock.journal.plain_values import as_json
 from paddock.model.action import Verdict
-from paddock.model.events import Head, Opened, Record
+from paddock.model.events import Head, Opened, Proposed, Record
 from paddock.model.plain import plain
 from paddock.model.plural import many
-from paddock.model.steps import Program
+from paddock.model.steps import Program, Step
 
 _MAX_PROGRAMS = 12
 _MAX_ALERTS = 5
@@ -46,18 +50,18 @@ _FORMS = (
 )
 
 
-class Columns(msgspec.Struct, frozen=True):
-    """How the line of a step is laid out. In a pipe, where there is no width, no call is cut."""
+class StepColumns(msgspec.Struct, frozen=True):
+    """The layout of the line of a step. In a pipe, where there is no width, no call is cut."""
 
     form: str
     call: int  # columns of a call
     width: int | None
 
     @classmethod
-    def for_width(cls, width: int | None) -> Columns:
+    def for_width(cls, width: int | None) -> StepColumns:
         if width is None:
             return cls(_FORMS[0][0], _PIPED_CALL, None)
-        enough = (one for one in _FORMS if width - one[1] >= _LEAST_CALL)
+        enough = (form for form in _FORMS if width - form[1] >= _LEAST_CALL)
         form, beside = next(enough, _FORMS[-1])
         return cls(form, max(width - beside, 1), width)
 
@@ -81,18 +85,18 @@ def header_lines(
         ("agent", f"{_name(run.agent)}, stage {_name(run.stage)}"),
         ("started", f"{clock(run.started_at)}, took {took(duration_us(run))}"),
         ("policy", _digest(run.policy_digest)),
-        ("host", _host(opened)),
+        ("host", _host_text(opened)),
         ("template", plain(opened.template or "-", 200)),
-        ("enforced", _enforced(opened.enforcement)),
+        ("enforced", _enforcement_text(opened.enforcement)),
         ("key", _digest(opened.key_id)),
-        ("head", _head(run, head)),
+        ("head", _head_text(run, head)),
         ("decided", counts(run.verdicts, Verdict) or "-"),
         ("outcomes", counts(run.outcomes, OUTCOMES) or "-"),
     ]
     return [line for label, text in facts for line in labelled(f"{label:<10}", text, width)]
 
 
-def column_line(columns: Columns) -> str:
+def column_line(columns: StepColumns) -> str:
     return columns.line(
         "CALL", step="STEP", at="TIME", kind="KIND", verdict="VERDICT", by="BY",
         out="OUTCOME", took="TOOK",
@@ -100,7 +104,7 @@ def column_line(columns: Columns) -> str:
 
 
 def step_lines(
-    shown: IndexedStep, start_us: int, columns: Columns, *, is_coloured: bool
+    shown: IndexedStep, start_us: int, columns: StepColumns, *, is_coloured: bool
 ) -> Iterator[str]:
     """Yield one line for the step, and one for each thing that a model answered, the money that a
     request moves, each program that the step caused and each alert about it."""
@@ -149,7 +153,7 @@ def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iter
 
 
 def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
-    """What was asked and what came back, before the records."""
+    """Yield what was asked and what came back, for before the records."""
     for what, text in pieces:
         lines = text[:MAX_TEXT].split("\n")
         yield plain(what, 100)
@@ -191,20 +195,115 @@ def _digest(text: str | None) -> str:
     return plain(text, _HASH).partition(" (...")[0] if text else "-"
 
 
-def _host(opened: Opened) -> str:
+def _host_text(opened: Opened) -> str:
     host = opened.host
     facts = [host.get(key) for key in ("name", "system", "kernel", "machine")]
     text = " ".join(str(fact) for fact in facts if fact)
     return plain(f"{text}, python {host.get('python')}, paddock {opened.paddock}", 300)
 
 
-def _enforced(enforcement: Mapping[str, str]) -> str:
+def _enforcement_text(enforcement: Mapping[str, str]) -> str:
     texts = [f"{boundary}: {mechanism}" for boundary, mechanism in enforcement.items()]
     return plain("; ".join(texts), 2000) if texts else "-"
 
 
-def _head(run: RunRow, head: Head | None) -> str:
+def _head_text(run: RunRow, head: Head | None) -> str:
     if head is None:
         return "none is signed"
     signed = f"{head.size} of {many(run.records, 'record')} signed, root {_digest(head.root)}"
     return f"{signed}; not checked here: paddock verify {_name(run.run)}"
+
+
+# Of --only: a word, and what it says about a step.
+ONLY = {
+    "allowed": ("verdict", "allow"),
+    "blocked": ("verdict", "block"),
+    "asked": ("verdict", "ask"),
+    "done": ("outcome", "done"),
+    "failed": ("outcome", "failed"),
+    "refused": ("outcome", "refused"),
+    "drafted": ("outcome", "drafted"),
+    "simulated": ("outcome", "simulated"),
+    "faulted": ("outcome", "faulted"),
+    "unsettled": ("outcome", None),
+}
+_INDEX_PAGE = 2000  # rows
+_JOURNAL_PAGE = 500  # steps
+
+
+class IndexedStep(NamedTuple):
+    """A step of a page with its row of the index, which knows its end, however late that came."""
+
+    row: StepRow
+    step: Step
+
+    @property
+    def duration_us(self) -> int | None:
+        return self.row.duration_us if self.step.settled is None else self.step.duration_us
+
+
+def select_rows(
+    index: Index, run: RunRow, *, after: int = -1, kind: str | None = None, only: str | None = None
+) -> Iterator[StepRow]:
+    """Yield the rows of the steps after one that are of this kind and what `only` says of them."""
+    column, value = ONLY[only] if only else ("", None)
+    verdict = value if column == "verdict" else None
+    while page := index.steps(run.run, after=after, limit=_INDEX_PAGE, verdict=verdict):
+        for row in page:
+            is_kind = kind is None or row.kind == kind
+            if is_kind and (column != "outcome" or row.outcome == value):
+                yield row
+        after = page[-1].step
+
+
+def read_steps(directory: Path, rows: Iterator[StepRow]) -> Iterator[IndexedStep]:
+    """Yield these steps with what the journal has on them near their beginning."""
+    while page := list(islice(rows, _JOURNAL_PAGE)):
+        steps = RunLog(directory).page({row.step: row.spot for row in page})
+        yield from map(IndexedStep, page, steps)
+
+
+def step_json(shown: IndexedStep) -> dict[str, Any]:
+    """Return a step for programs. Large values are previews."""
+    row, step = shown
+    proposed = step.record(Proposed)
+    return {
+        "step": row.step,
+        "parent": step.parent,
+        **pick(row, "at", "kind", "name"),
+        "arguments": None if proposed is None else stored_body(proposed)["arguments"],
+        **pick(row, "effect", "verdict"),
+        "decided_by": row.rule,
+        "outcome": row.outcome,
+        "duration_us": shown.duration_us,
+        "programs": [_program_json(program) for program in step.programs],
+        "alerts": [
+            {**alert.about, "alert": alert.alert, "times": alert.times} for alert in step.alerts
+        ],
+        "answer": step.result.get("answer"),
+    }
+
+
+def stored_body(record: Record) -> dict[str, Any]:
+    """Return the body of a record as the journal has it, with previews in place of large values."""
+    return body_of(record.event) if record.encoded is None else record.encoded.body
+
+
+def record_json(record: Record, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a record for programs, with the body that is to be shown."""
+    return {
+        "n": record.n,
+        "at": record.at,
+        "type": record.type,
+        "body": body,
+        "blobs": [as_json(blob) for blob in record.blobs],
+    }
+
+
+def _program_json(program: Program) -> dict[str, Any]:
+    started, ended = program.started, program.ended
+    return {
+        **pick(started, "pid", "parent", "program", "argv", "cwd"),
+        "exit_code": None if ended is None else ended.exit_code,
+        "duration_us": None if ended is None else ended.duration_us,
+    }

@@ -43,12 +43,26 @@ def table(
         shown.remove(header.index(name))
     widths = list(needed)
     for at in order:
-        excess = _total([widths[one] for one in shown]) - width
+        excess = _total([widths[column] for column in shown]) - width
         widths[at] = max(widths[at] - max(excess, 0), least[at])
     for line in lines:
         for at in (header.index(name) for name in with_ends):
             line[at] = cut_middle(line[at], widths[at])
     return "\n".join(cut(_line(line, widths, shown), width) for line in lines)
+
+
+def terminal_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    flexible: Sequence[str] = (),
+    spared: Sequence[str] = (),
+    with_ends: Sequence[str] = (),
+) -> str:
+    """Return a table that is as wide as a line of the output may be."""
+    return table(
+        header, rows, width=line_width(), flexible=flexible, spared=spared, with_ends=with_ends
+    )
 
 
 def line_width() -> int | None:
@@ -65,7 +79,7 @@ def _line(line: Sequence[str], widths: Sequence[int], shown: Iterable[int]) -> s
 
 
 def age(seconds: float) -> str:
-    """12s, 3m, 2h, 5d."""
+    """Return 12s, 3m, 2h, 5d."""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from paddock.doors.network.model_wire.wire import is_model_path, recognise
+from paddock.llm.formats import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.background import BackgroundRule
 from paddock.run.matching.recorded_step import ActionView, Background, RecordedStep

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.render.demo import _INJECTED, Page
-from paddock.demo.narrator import Moment, Narrator
+from paddock.cli.render.demo import _INJECTED, DemoPage
+from paddock.demo.narrator import Narrator, StoryMoment
 from paddock.demo.project import NAMES, check_packages, file_text, lay_out
 from paddock.demo.story import ATTACKED, FIX, LOOSE_CENTS, TIGHT_CENTS
 from paddock.doors.trust import Trust
@@ -100,7 +100,7 @@ class Telling:
     """A run made of records by hand."""
 
     def __init__(self, *, is_fork: bool = False) -> None:
-        self.told: list[Moment] = []
+        self.told: list[StoryMoment] = []
         self.narrator = Narrator(self.told.append, is_fork=is_fork)
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
@@ -158,7 +158,7 @@ def test_of_a_fork_only_what_is_live_is_told() -> None:
 def test_block_is_told_with_its_reason() -> None:
     telling = Telling()
     telling.refund(2, "a", verdict="block", why="Too much.")
-    assert telling.told[0] == Moment("blocked", "refund of 96.00: Too much.", 2)
+    assert telling.told[0] == StoryMoment("blocked", "refund of 96.00: Too much.", 2)
 
 
 def test_odd_records_of_an_agent_end_nothing() -> None:
@@ -176,8 +176,8 @@ def test_odd_records_of_an_agent_end_nothing() -> None:
 
 
 def test_words_of_an_agent_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Page(is_quiet=False, is_coloured=False, pause_s=0)
-    page.moment(Moment("agent", "\033[2Jgone \x07 \u202e"))
+    page = DemoPage(is_quiet=False, is_coloured=False, pause_s=0)
+    page.moment(StoryMoment("agent", "\033[2Jgone \x07 \u202e"))
     out = capsys.readouterr().out
     assert "gone" in out
     assert not {"\033", "\x07", "\u202e"} & set(out)
@@ -187,7 +187,7 @@ def test_commands_to_go_on_with_can_be_typed_as_they_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     found = {"runs": {"first": "r1"}, "took_s": 1.0}
-    page = Page(is_quiet=False, is_coloured=False, pause_s=0)
+    page = DemoPage(is_quiet=False, is_coloured=False, pause_s=0)
     monkeypatch.setenv("PATH", str(tmp_path))
     page.end(found)
     first = next(line for line in capsys.readouterr().out.splitlines() if " show r1" in line)
@@ -202,7 +202,7 @@ def test_commands_to_go_on_with_can_be_typed_as_they_are(
 
 
 def test_page_is_silent_when_json_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Page(is_quiet=True, is_coloured=False, pause_s=0)
+    page = DemoPage(is_quiet=True, is_coloured=False, pause_s=0)
     page.opening(Path("/somewhere"))
-    page.moment(Moment("agent", "hello"))
+    page.moment(StoryMoment("agent", "hello"))
     assert capsys.readouterr().out == ""

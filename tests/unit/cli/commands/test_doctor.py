@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from paddock.cli.commands.doctor_door import NAME
+from paddock.cli.commands.doctor import DOOR
 from unit.cli.past import paddock
 from unit.cli.terminals import INTERRUPT, in_terminal
 
@@ -17,7 +17,7 @@ def test_person_sees_each_check_as_it_ends(home: Path, tmp_path: Path) -> None:
     assert code == 130, shown
     assert re.findall(r"\[(\d)/9\] ([a-z ]+): done in", shown)[:2] == [
         ("1", "this host"),
-        ("2", NAME),
+        ("2", DOOR),
     ]
     assert "[3/9] isolation ..." in shown
     assert "Linux " not in shown

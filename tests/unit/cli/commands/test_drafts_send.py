@@ -19,7 +19,7 @@ import pytest
 
 from paddock.cli.main import _run
 from paddock.doors.network.authority import Authority
-from paddock.gate.approvals import Approval, Approvals
+from paddock.gate.approvals.questions import Approval, Approvals
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.run_gate import gate_store, signing_key
 from paddock.journal.integrity.verify import verify

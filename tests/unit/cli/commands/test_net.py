@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.cli.render import network_data as net_data
-from paddock.cli.render.network import Columns, row_of, size
-from paddock.cli.render.network_data import Scan, Wanted
+from paddock.cli.render import network
+from paddock.cli.render.network import NetworkColumns, NetworkFilter, NetworkScan, row_of, size
 from paddock.journal.log import RunLog
 from paddock.journal.traffic import KINDS, Traffic
 from paddock.journal.writer import Journal
@@ -333,7 +332,9 @@ def test_blob_that_is_gone_hides_no_other_step(home: Path, call: Call) -> None:
 
 
 def numbers_of(journal: Journal) -> list[int]:
-    return [traffic.step.number for traffic in Scan(RunLog(journal.directory), Wanted())]
+    return [
+        traffic.step.number for traffic in NetworkScan(RunLog(journal.directory), NetworkFilter())
+    ]
 
 
 def test_steps_come_in_order_however_they_ended(home: Path) -> None:
@@ -349,7 +350,7 @@ def test_steps_come_in_order_however_they_ended(home: Path) -> None:
 def test_step_that_never_ends_holds_up_only_so_many(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_data, "MAX_HELD", 3)
+    monkeypatch.setattr(network, "MAX_HELD", 3)
     journal = begin_run(home, "r1")
     put(journal, 1, "http", http(), None)
     for step in range(2, 9):
@@ -399,10 +400,10 @@ def test_long_path_is_cut_to_the_width_and_numbers_never_are() -> None:
         row_of(Traffic(Step(number, [requested(path)])), 0, with_why=False)
         for number, path in ((1, "/p"), (1_234_567, "/" + "p" * 900))
     )
-    columns = Columns.for_rows([first], 100, is_coloured=False)
+    columns = NetworkColumns.for_rows([first], 100, is_coloured=False)
     (line,) = columns.lines(second)
     assert line.split()[0] == "1234567"
-    wide = Columns.for_rows([second], 120, is_coloured=False)
+    wide = NetworkColumns.for_rows([second], 120, is_coloured=False)
     assert len(next(wide.lines(second))) <= 120
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.commands.run import recorded_policy
+from paddock.cli.agent_run import recorded_policy
 from paddock.gate.run_gate import signing_key
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal

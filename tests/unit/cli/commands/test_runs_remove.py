@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -93,15 +92,10 @@ def test_older_ones_go_but_for_those_that_younger_ones_come_from(
     write_run(home, "fork", [tool("x")], opened=fork_of("root", 2))
     assert call("runs", "remove", "--older", "30d", "--yes").out == "removed 0 runs\n"
     rows = {one["run"]: one["ended_at"] for one in call("runs", "--json").json}
-    monkeypatch.setattr("paddock.cli.render.times.since", lambda *_: rows["fork"])
+    monkeypatch.setattr("paddock.cli.render.units.since", lambda *_: rows["fork"])
     said = call("runs", "remove", "--older", "1h", "--yes")
     assert said.out == "removed 1 run\n" and "root stays: fork" in said.err
     assert names(call) == {"root", "fork"}
-
-
-class Terminal:
-    def isatty(self) -> bool:
-        return True
 
 
 def test_it_asks_and_no_answer_is_no(
@@ -110,7 +104,7 @@ def test_it_asks_and_no_answer_is_no(
     write_run(home, "one", [tool("x")])
     said = call("runs", "remove", "one")
     assert said.code == 2 and "--yes" in said.err
-    monkeypatch.setattr(runs_remove, "sys", SimpleNamespace(stdin=Terminal()))
+    monkeypatch.setattr(runs_remove, "check_person", lambda *, is_json: None)
     for answer, code in ((b"", 1), (b"n\n", 1), (b"what\n", 1), (b"y\n", 0)):
         assert names(call) == {"one"}
         said = call("runs", "remove", "one", stdin=answer)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.render.runs_tree import branches
+from paddock.cli.render.runs import branches
 from paddock.journal.index.index import Index
 from paddock.state.home import Home
 from unit.cli.conftest import Call

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.render.times import took
+from paddock.cli.render.units import took
 from paddock.gate.run_gate import signing_key
 from paddock.journal.log import MAX_PAGE_RECORDS
 from paddock.model.action import Action, Kind

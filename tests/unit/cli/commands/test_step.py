@@ -23,7 +23,7 @@ from paddock.cli.render.cells import cells
 from paddock.cli.render.step_gist import text_of_events
 from paddock.cli.render.step_panes import messages_pane, step_pane
 from paddock.cli.render.step_terminal import keys_of
-from paddock.cli.render.step_view import View
+from paddock.cli.render.step_view import StepView
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import FilesRecorded
 from polling import is_readable
@@ -48,20 +48,20 @@ USUAL = (
 
 
 @pytest.fixture
-def view(home: Path) -> View:
+def view(home: Path) -> StepView:
     return open_view(record(home, "r1", USUAL))
 
 
-def text_of(view: View, width: int = 120, height: int = 40) -> str:
+def text_of(view: StepView, width: int = 120, height: int = 40) -> str:
     return "\n".join(re.sub(r"\x1b\[[0-9;]*m", "", one) for one in view.screen(width, height))
 
 
-def press(view: View, *keys: str) -> None:
+def press(view: StepView, *keys: str) -> None:
     for key in keys:
         view.press(key, 20)
 
 
-def test_keys_go_through_the_steps_and_stop_at_the_ends(view: View) -> None:
+def test_keys_go_through_the_steps_and_stop_at_the_ends(view: StepView) -> None:
     press(view, "k")
     assert view.step == 1
     press(view, "j", "right", "down")
@@ -72,14 +72,14 @@ def test_keys_go_through_the_steps_and_stop_at_the_ends(view: View) -> None:
     assert view.step == 1
 
 
-def test_n_goes_to_the_next_step_that_was_not_allowed_and_around(view: View) -> None:
+def test_n_goes_to_the_next_step_that_was_not_allowed_and_around(view: StepView) -> None:
     press(view, "n")
     assert view.step == 3 or view.step == 4
     press(view, "G", "n")
     assert view.recorded(view.step).step.verdict != "allow"
 
 
-def test_search_finds_a_word_in_arguments_and_results(view: View) -> None:
+def test_search_finds_a_word_in_arguments_and_results(view: StepView) -> None:
     press(view, "/", *"re_1", "\r")
     assert view.step == 2
     press(view, "/", *"not there", "\r")
@@ -87,12 +87,12 @@ def test_search_finds_a_word_in_arguments_and_results(view: View) -> None:
     assert "no further step has" in text_of(view)
 
 
-def test_search_that_is_given_up_changes_nothing(view: View) -> None:
+def test_search_that_is_given_up_changes_nothing(view: StepView) -> None:
     press(view, "/", *"refund", "\x1b")
     assert (view.step, view.typed) == (1, None)
 
 
-def test_step_shows_what_was_proposed_decided_and_done(view: View) -> None:
+def test_step_shows_what_was_proposed_decided_and_done(view: StepView) -> None:
     press(view, "j")
     shown = text_of(view)
 
@@ -103,25 +103,25 @@ def test_step_shows_what_was_proposed_decided_and_done(view: View) -> None:
     assert "content-type: application/json" in shown
 
 
-def test_refusal_shows_its_rule_and_why(view: View) -> None:
+def test_refusal_shows_its_rule_and_why(view: StepView) -> None:
     press(view, "j", "j", "j")
 
     assert "block by no-large-refunds: Refunds over a dollar are for people." in text_of(view)
 
 
-def test_stream_of_events_is_put_together(view: View) -> None:
+def test_stream_of_events_is_put_together(view: StepView) -> None:
     press(view, "j", "j")
 
     assert "Hello" in text_of(view)
     assert "content_block_delta" not in text_of(view)
 
 
-def test_messages_of_a_model_step_are_shown_and_others_have_none(view: View) -> None:
+def test_messages_of_a_model_step_are_shown_and_others_have_none(view: StepView) -> None:
     assert "what now?" in "\n".join(messages_pane(view.history, view.recorded(3).step))
     assert messages_pane(view.history, view.recorded(2).step) == ["This step asked no model."]
 
 
-def test_nothing_of_the_agent_acts_on_the_terminal(view: View) -> None:
+def test_nothing_of_the_agent_acts_on_the_terminal(view: StepView) -> None:
     view.is_coloured = False
     press(view, "G")
     for key in "sfwm":
@@ -131,7 +131,9 @@ def test_nothing_of_the_agent_acts_on_the_terminal(view: View) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(20, 5), (69, 10), (70, 24), (200, 60), (1, 1)])
-def test_screen_is_exactly_as_large_as_the_terminal(view: View, width: int, height: int) -> None:
+def test_screen_is_exactly_as_large_as_the_terminal(
+    view: StepView, width: int, height: int
+) -> None:
     view.is_coloured = False
     for key in ("s", "j", "f", "w", "m", "pagedown", "G", "pageup", "/", "x"):
         press(view, key)
@@ -140,7 +142,7 @@ def test_screen_is_exactly_as_large_as_the_terminal(view: View, width: int, heig
         assert max(map(cells, lines)) <= max(width, 2)
 
 
-def test_scrolling_stops_at_the_end(view: View) -> None:
+def test_scrolling_stops_at_the_end(view: StepView) -> None:
     press(view, *["pagedown"] * 50)
     view.screen(120, 10)
     end = view.scroll
@@ -150,7 +152,7 @@ def test_scrolling_stops_at_the_end(view: View) -> None:
     assert view.scroll == end > 0
 
 
-def test_files_and_world_that_were_not_kept_are_said_to_be_missing(view: View) -> None:
+def test_files_and_world_that_were_not_kept_are_said_to_be_missing(view: StepView) -> None:
     press(view, "f")
     assert "No files were recorded here." in text_of(view)
     press(view, "w")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.commands.test import main
-from paddock.cli.render.scenario_progress import Progress
-from paddock.cli.render.scenarios import result_lines, results_json
+from paddock.cli.render.scenarios import ScenarioProgress, result_lines, results_json
 from paddock.model.errors import InvalidInput
 from paddock.run.scenarios.checks import FailedCheck
 from paddock.run.scenarios.play import CaseResult, ScenarioRun
@@ -99,7 +98,7 @@ def test_json_has_the_runs_and_their_failures() -> None:
 
 
 def test_outside_of_a_terminal_each_run_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(2) as progress:
+    with ScenarioProgress(2) as progress:
         progress.told(case("a\x1b[2J"), FAILED)
         progress.told(case("b", repeat=2), PASSED)
     lines = capsys.readouterr().out.splitlines()
@@ -108,6 +107,6 @@ def test_outside_of_a_terminal_each_run_is_a_line(capsys: pytest.CaptureFixture[
 
 
 def test_for_programs_nothing_is_shown_meanwhile(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(1, is_quiet=True) as progress:
+    with ScenarioProgress(1, is_quiet=True) as progress:
         progress.told(case("a"), FAILED)
     assert capsys.readouterr() == ("", "")

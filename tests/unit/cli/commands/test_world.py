@@ -11,9 +11,9 @@ import pytest
 
 from cases import for_each
 from paddock.cli.main import _run
-from paddock.cli.render.world import difference_lines
-from paddock.cli.render.world_data import Difference, FieldDiff
+from paddock.cli.render.world import DocumentDifference, FieldDiff, difference_lines
 from paddock.world.changes import Change
+from paddock.world.registry import service_names
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said
 from unit.cli.past import make_run
@@ -71,15 +71,12 @@ def make_world(home: Path, run: str, *, ended: bool = True) -> Path:
 
 
 def test_built_in_services_are_listed_with_their_options(say: Say) -> None:
-    from paddock.world.registry import service_names
-
+    names = set(service_names())
     said = say("list")
     assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == set(
-        service_names()
-    )
+    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == names
     found = {one["service"]: one for one in say("list", "--json").json}
-    assert set(found) == set(service_names())
+    assert set(found) == names
     assert "spec" in found["openapi"]["options"]
 
 
@@ -255,7 +252,7 @@ def test_colours_are_for_terminals_only(
     say: Say, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "\033[" not in say("diff", "run-a").out
-    monkeypatch.setattr("paddock.cli.output.is_coloured", lambda: True)
+    monkeypatch.setattr("paddock.cli.commands.world.is_coloured", lambda: True)
     out = say("diff", "run-a").out
     assert "\033[33m  ~ orders/o1 (step 6)\033[0m" in out
     assert "\033[32m  + " in out and "\033[31m  - " in out
@@ -288,6 +285,6 @@ def test_amounts_of_a_document_with_a_currency_are_money() -> None:
         FieldDiff("amount", 100, 2000),
         FieldDiff("count", 1, 2000),
     ]
-    lines = list(difference_lines("shop", [Difference(change, fields)], is_coloured=False))
+    lines = list(difference_lines("shop", [DocumentDifference(change, fields)], is_coloured=False))
 
     assert lines[-2:] == ["      amount: 1.00 EUR -> 20.00 EUR", "      count: 1 -> 2000"]

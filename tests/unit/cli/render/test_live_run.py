@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from paddock.cli.render.live_run import MAX_WAITING_BYTES, LiveText
 from paddock.cli.render.live_steps import MAX_LINES_A_SECOND
 from paddock.cli.render.run_lines import plain_step
-from paddock.cli.render.screen import Screen
-from paddock.cli.render.terminal_filter import Harmless
+from paddock.cli.render.screen import Screen, TerminalFilter
 from paddock.journal.codec import event_from
 from paddock.journal.log import RunLog
 from paddock.model.events import (
@@ -252,14 +251,14 @@ def test_cursor_movements_of_the_agent_are_spelled_out_on_a_terminal() -> None:
 def test_nothing_but_colours_and_line_ends_acts_on_a_terminal(
     data: bytes, sizes: list[int]
 ) -> None:
-    harmless, shown, rest = Harmless(), "", data
+    harmless, shown, rest = TerminalFilter(), "", data
     for size in sizes:
         shown, rest = shown + harmless.feed(rest[:size]), rest[size:]
     shown += harmless.feed(rest) + harmless.end()
 
     left = re.sub(r"\x1b\[[0-9;:]*m|[\n\r\t]", "", shown)
     assert left.isprintable() or not left
-    assert shown == (lambda one: one.feed(data) + one.end())(Harmless())
+    assert shown == (lambda one: one.feed(data) + one.end())(TerminalFilter())
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"], exclude_characters="\u3164\xa0")))
@@ -267,7 +266,7 @@ def test_ordinary_text_passes_as_it_is(text: str) -> None:
     printable = "".join(
         one for one in text if one.isprintable() and one not in "\u115f\u1160\uffa0"
     )
-    harmless = Harmless()
+    harmless = TerminalFilter()
     assert harmless.feed(printable.encode()) + harmless.end() == printable
 
 

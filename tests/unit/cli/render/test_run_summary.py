@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.render.numbers import thousands, usd_text
-from paddock.cli.render.run_lines import Manner
+from paddock.cli.render.run_lines import LineStyle
 from paddock.cli.render.run_summary import summary_lines
+from paddock.cli.render.units import thousands, usd_text
 from paddock.model.events import Alert, AnyEvent, FilesRecorded, WorldEnded
 from paddock.run.report import report_of
 from unit.cli.conftest import Call
@@ -24,7 +24,7 @@ def test_summary_has_counts_money_proof_and_what_to_do_next(tmp_path: Path) -> N
     ]
     crossed = [*USUAL, Crossed(refund(7), after=[alert])]
     report = report_of(record(tmp_path, "r1", crossed, last=last))
-    text = "\n".join(summary_lines(report, Manner(100)))
+    text = "\n".join(summary_lines(report, LineStyle(100)))
 
     for said in (
         "decided   allow 3, simulate 1, block 1",
@@ -54,7 +54,7 @@ def test_show_ends_with_what_the_run_came_to(home: Path, call: Call) -> None:
 def test_summary_names_in_full_only_what_is_weaker_than_it_could_be(tmp_path: Path) -> None:
     enforcement = {"cpu": "cgroup v2", "disk": "watched: counted beyond it (no quota)"}
     report = report_of(record(tmp_path, "r1", USUAL, enforcement=enforcement))
-    text = "\n".join(summary_lines(report, Manner(100)))
+    text = "\n".join(summary_lines(report, LineStyle(100)))
 
     assert "weaker    disk: watched: counted beyond it (no quota)" in text
     assert "cgroup" not in text
@@ -64,12 +64,12 @@ def test_summary_of_a_fork_offers_to_compare_it_with_its_parent(tmp_path: Path) 
     lineage = {"run": "r1", "at": 2}
     report = report_of(record(tmp_path, "r2", USUAL, kind="fork", lineage=lineage))
 
-    assert "paddock compare r1 r2" in "\n".join(summary_lines(report, Manner(100)))
+    assert "paddock compare r1 r2" in "\n".join(summary_lines(report, LineStyle(100)))
 
 
 def test_replay_has_spent_nothing_and_is_no_beginning_of_a_fork(tmp_path: Path) -> None:
     report = report_of(record(tmp_path, "r2", USUAL, kind="replay", lineage={"run": "r1"}))
-    text = "\n".join(summary_lines(report, Manner(100)))
+    text = "\n".join(summary_lines(report, LineStyle(100)))
 
     assert report.spent.calls == 1
     assert "spent" not in text

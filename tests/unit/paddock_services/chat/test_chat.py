@@ -11,7 +11,7 @@ from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.seeds import load_seed
 from paddock_services.chat import Chat
-from paddock_services.chat.web import MAX_CALL, METHODS
+from paddock_services.chat.service import MAX_CALL, METHODS
 from unit.paddock_services.chat.rig import FORM, JSON, Answer, as_form, as_json, ask, made
 
 BEARER = {"authorization": "Bearer xoxb-a"}
@@ -157,6 +157,72 @@ def test_nested_text_of_a_form_is_bounded_too(talk: Talk) -> None:
 
 def test_body_that_is_too_long_is_cut_off(talk: Talk) -> None:
     assert talk.raw("chat.postMessage", b"x" * (MAX_CALL + 1)).status == 413
+
+
+SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "*bold*"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ({"type": "paragraph"}, "unsupported type: paragraph [json-pointer:/blocks/1/type]"),
+        ({"text": {}}, "missing required field: type [json-pointer:/blocks/1]"),
+        ({"type": "section"}, "must define either `fields` or `text` [json-pointer:/blocks/1]"),
+        ({"type": "section", "text": "plain"},
+         "missing required field: type [json-pointer:/blocks/1/text]"),
+        ({"type": "section", "text": {"type": "mrkdwn", "text": ""}},
+         "must be more than 0 characters [json-pointer:/blocks/1/text/text]"),
+        ({"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3001}},
+         "must be less than 3001 characters [json-pointer:/blocks/1/text/text]"),
+        ({"type": "section", "fields": [{"type": "mrkdwn", "text": "x"}] * 11},
+         "must be an array of no more than 10 items [json-pointer:/blocks/1/fields]"),
+        ({"type": "header", "text": {"type": "mrkdwn", "text": "x"}},
+         "unsupported type: mrkdwn [json-pointer:/blocks/1/text/type]"),
+        ({"type": "image", "image_url": "https://a.example/b.png"},
+         "missing required field: alt_text [json-pointer:/blocks/1]"),
+        ({"type": "context", "elements": [{"type": "button"}]},
+         "unsupported type: button [json-pointer:/blocks/1/elements/0/type]"),
+        ({"type": "actions", "elements": []},
+         "missing required field: elements [json-pointer:/blocks/1]"),
+        ({"type": "actions", "elements": [{"type": "link"}]},
+         "unsupported type: link [json-pointer:/blocks/1/elements/0/type]"),
+        ({**SECTION, "accessory": {"type": "button", "text": {"type": "plain_text", "text": ""}}},
+         "must be more than 0 characters [json-pointer:/blocks/1/accessory/text/text]"),
+    ],
+)  # fmt: skip
+def test_blocks_that_break_a_rule_are_refused_with_the_place(
+    talk: Talk, block: dict[str, Any], problem: str
+) -> None:
+    answer = talk.call("chat.postMessage", channel="general", blocks=[SECTION, block])
+    assert (answer["ok"], answer["error"]) == (False, "invalid_blocks")
+    assert answer["errors"] == [problem]
+    assert answer["response_metadata"]["messages"] == [f"[ERROR] {problem}"]
+
+
+def test_more_blocks_than_a_message_has_are_refused(talk: Talk) -> None:
+    many = talk.call("chat.postMessage", channel="general", blocks=[SECTION] * 51)
+    assert many["error"] == "invalid_blocks"
+    sent = talk.say("old")
+    change = {"channel": talk.channel("general"), "ts": sent, "blocks": [{"type": "paragraph"}]}
+    assert talk.call("chat.update", **change)["error"] == "invalid_blocks"
+
+
+def test_blocks_of_many_kinds_are_taken(talk: Talk) -> None:
+    text = {"type": "plain_text", "text": "x"}
+    button = {"type": "button", "text": text, "action_id": "a"}
+    blocks = [
+        SECTION,
+        {"type": "divider"},
+        {"type": "header", "text": text},
+        {"type": "section", "fields": [text, text], "accessory": button},
+        {"type": "context", "elements": [text, {"type": "image", "alt_text": "a"}]},
+        {"type": "actions", "elements": [button, {"type": "static_select"}]},
+        {"type": "image", "image_url": "https://a.example/b.png", "alt_text": "a"},
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": []}]},
+        {"type": "markdown", "text": "# x"},
+    ]  # fmt: skip
+    answer = talk.call("chat.postMessage", channel="general", blocks=blocks)
+    assert answer["ok"] and answer["message"]["blocks"] == blocks
 
 
 def test_bot_cannot_see_a_private_channel_of_others(tmp_path: Path) -> None:

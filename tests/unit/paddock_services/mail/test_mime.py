@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cases import for_each
-from paddock_services.mail.mime import read_letter
+from paddock_services.mail.mime import read_message
 
 HEAD = b"From: a@a.example\r\nTo: b@b.example\r\n"
 NOT_READ = {"nested", "quotes", "disposition", "no end of headers", "empty lines"}
@@ -36,8 +36,8 @@ HARD = {
 
 @for_each("name", HARD)
 def test_hard_letter_is_kept_whole(name: str) -> None:
-    letter = read_letter(HARD[name], "a@a.example", ["b@b.example"])
-    assert letter.more.get("unread") or name not in NOT_READ
+    letter = read_message(HARD[name], "a@a.example", ["b@b.example"])
+    assert letter.extra.get("unread") or name not in NOT_READ
     assert letter.raw == HARD[name]
     assert letter.recipients == ["b@b.example"]
     assert len(letter.headers) <= 200
@@ -58,7 +58,7 @@ def test_hard_letter_is_kept_whole(name: str) -> None:
 def test_text_is_read_in_its_character_set(charset: str, data: bytes, text: str) -> None:
     head = HEAD + f"Content-Type: text/plain; charset={charset}\r\n".encode()
     raw = head + b"Content-Transfer-Encoding: 8bit\r\n\r\n" + data
-    assert read_letter(raw, "a@a.example", ["b@b.example"]).text == text
+    assert read_message(raw, "a@a.example", ["b@b.example"]).text == text
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_text_is_read_in_its_character_set(charset: str, data: bytes, text: str)
 )
 def test_subject_is_read_whatever_it_is_encoded_in(value: bytes, subject: str) -> None:
     raw = HEAD + b"Subject: " + value + b"\r\n\r\nx"
-    assert read_letter(raw, "a@a.example", ["b@b.example"]).subject.strip() == subject
+    assert read_message(raw, "a@a.example", ["b@b.example"]).subject.strip() == subject
 
 
 def test_who_is_only_in_the_envelope_got_a_blind_copy() -> None:
-    letter = read_letter(HEAD + b"\r\nx", "a@a.example", ["B@b.example", "c@c.example"])
+    letter = read_message(HEAD + b"\r\nx", "a@a.example", ["B@b.example", "c@c.example"])
     assert (letter.to, letter.bcc) == (["b@b.example"], ["c@c.example"])

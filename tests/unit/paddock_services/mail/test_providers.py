@@ -89,6 +89,29 @@ def test_sendgrid_says_which_field_is_wrong(mail: Mail, change: Any, field: str)
     assert _kept(mail) == []
 
 
+PLAIN = {"type": "text/plain", "value": "text"}
+HTML = {"type": "text/html", "value": "<p>html</p>"}
+CALENDAR = {"type": "text/calendar", "value": "BEGIN:VCALENDAR"}
+
+
+@pytest.mark.parametrize(
+    "content", [[HTML, PLAIN], [CALENDAR, PLAIN], [PLAIN, CALENDAR, HTML], [PLAIN, PLAIN]]
+)
+def test_sendgrid_wants_plain_text_before_html_and_each_once(
+    mail: Mail, content: list[dict[str, str]]
+) -> None:
+    answer = _send(mail, {**LETTER, "content": content})
+    assert (answer.status, answer.json["errors"][0]["field"]) == (400, "content")
+    assert _kept(mail) == []
+
+
+@pytest.mark.parametrize("content", [[PLAIN, HTML], [HTML], [PLAIN, HTML, CALENDAR], [CALENDAR]])
+def test_sendgrid_takes_content_in_its_order(mail: Mail, content: list[dict[str, str]]) -> None:
+    assert _send(mail, {**LETTER, "content": content}).status == 202
+    (kept,) = _kept(mail)
+    assert kept["html"] == ("<p>html</p>" if HTML in content else "")
+
+
 def test_sendgrid_takes_a_letter_that_bounces_and_says_so_later(mail: Mail) -> None:
     assert (
         _send(mail, {**LETTER, "personalizations": [{"to": [{"email": "x@bad.example"}]}]}).status

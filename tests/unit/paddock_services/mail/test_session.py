@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock_services.mail.incoming import MAX_LINE
+from paddock_services.mail.data_reader import MAX_LINE
 from paddock_services.mail.outbox import MAX_MESSAGE
 from paddock_services.mail.session import (
     MAX_COMMAND,
     MAX_ERRORS,
     MAX_RECIPIENTS,
     Envelope,
-    Rules,
+    ServerRules,
     Session,
 )
 
@@ -28,7 +28,9 @@ class Server:
 
     def __init__(self, *, needs_login: bool = False) -> None:
         self.taken: list[tuple[Envelope, bytes]] = []
-        rules = Rules("mx.example", lambda one: one == "no@b.example", self._accept, needs_login)
+        rules = ServerRules(
+            "mx.example", lambda one: one == "no@b.example", self._accept, needs_login
+        )
         self.session = Session(rules)
 
     def _accept(self, envelope: Envelope, letter: bytes) -> str:

@@ -79,4 +79,4 @@ def test_no_text_does_anything_else_than_be_read_or_refused(text: str) -> None:
     try:
         assert isinstance(form.decode(text), dict)
     except Refusal as refusal:
-        assert refusal.status == 400
+        assert refusal.reply.status == 400

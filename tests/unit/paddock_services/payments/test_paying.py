@@ -167,7 +167,6 @@ def test_number_of_a_card_is_kept_nowhere(account: Account) -> None:
     params = {"card__number": "4242 4242 4242 4242", "card__exp_month": 1, "card__exp_year": 30}
     method = account.post("/v1/payment_methods", key="k", type="card", **params)
     assert method["card"]["exp_year"] == 2030
-    account.post("/v1/tokens", **params)
     account.store.snapshot(copy := account.store.path.with_name("copy.sqlite"))
     assert b"424242424242" not in copy.read_bytes()
 
@@ -213,7 +212,8 @@ def test_declining_card_cannot_be_attached_but_the_one_made_for_that_can(account
 
 def test_charge_is_made_directly_from_a_token(account: Account) -> None:
     charge = account.post("/v1/charges", amount=999, currency="usd", source="tok_mastercard")
-    assert (charge["status"], charge["source"]["brand"]) == ("succeeded", "MasterCard")
+    card = charge["payment_method_details"]["card"]
+    assert (charge["status"], card["brand"], card["last4"]) == ("succeeded", "mastercard", "4444")
     bad = account.post("/v1/charges", amount=999, currency="usd", source="tok_chargeDeclined")
     assert (bad.status, bad.error["code"]) == (402, "card_declined")
     assert account.get(f"/v1/charges/{bad.error['charge']}")["status"] == "failed"
@@ -226,15 +226,9 @@ def test_charge_is_made_from_a_customers_card(account: Account) -> None:
     assert (none.status, none.error["code"]) == (402, "missing")
     customer = account.post("/v1/customers", source="tok_visa")
     charge = account.post("/v1/charges", amount=999, currency="usd", customer=customer["id"])
-    assert charge["source"]["id"] == customer["default_source"]
-
-
-def test_token_can_be_used_once(account: Account) -> None:
-    card = {"card__number": "4242424242424242", "card__exp_month": 1, "card__exp_year": 2030}
-    token = account.post("/v1/tokens", **card)["id"]
-    terms = {"amount": 999, "currency": "usd", "source": token}
-    assert account.post("/v1/charges", **terms)["status"] == "succeeded"
-    assert account.post("/v1/charges", **terms).error["code"] == "token_already_used"
+    method = customer["invoice_settings"]["default_payment_method"]
+    assert charge["payment_method"] == method
+    assert account.get(f"/v1/payment_methods/{method}")["customer"] == customer["id"]
 
 
 def test_charge_is_captured_later_once(account: Account) -> None:
@@ -318,7 +312,6 @@ def test_product_with_prices_is_sold_by_invoice(account: Account) -> None:
                            default_price_data__unit_amount=700)  # fmt: skip
     price = product["default_price"]
     assert account.get(f"/v1/prices/{price}")["unit_amount"] == 700
-    assert account.send("DELETE", f"/v1/products/{product['id']}").status == 400
     customer = account.post("/v1/customers")["id"]
     account.post("/v1/invoiceitems", customer=customer, pricing__price=price, quantity=3)
     invoice = account.post(

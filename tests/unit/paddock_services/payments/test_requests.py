@@ -129,6 +129,31 @@ def test_wrong_parameter_is_named(
     assert account.store.kinds() == []
 
 
+@for_each(
+    ("path", "params", "param"),
+    [
+        ("/v1/customers", {"invoice_prefix": "A"}, "invoice_prefix"),
+        ("/v1/prices", {"product_data__name": "Hat", "currency": "usd"}, "product_data"),
+    ],
+)  # fmt: skip
+def test_parameter_that_would_have_no_effect_here_is_refused_by_name(
+    account: Account, path: str, params: dict[str, Any], param: str
+) -> None:
+    answer = account.post(path, **params)
+    assert (answer.status, answer.error["param"]) == (400, param)
+    assert answer.error["message"] == f"This stand-in does not support {param}."
+    assert account.store.kinds() == []
+
+
+def test_prices_are_listed_by_their_lookup_keys(account: Account) -> None:
+    product = account.post("/v1/products", name="Hat")["id"]
+    terms = {"product": product, "currency": "usd", "unit_amount": 700}
+    price = account.post("/v1/prices", lookup_key="hat", **terms)["id"]
+    account.post("/v1/prices", **terms)
+    assert [one["id"] for one in account.get("/v1/prices", "lookup_keys[]=hat")["data"]] == [price]
+    assert account.get("/v1/products", "ids[]=other")["data"] == []
+
+
 def test_body_that_is_no_form_is_refused(account: Account) -> None:
     request = [(b"content-type", b"application/json")]
     answer = account.send("POST", "/v1/customers", body=b"{}", headers=request)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock_services.payments.errors import Refusal
-from paddock_services.payments.search import parse
+from paddock_services.payments.search import parse_query
 from unit.paddock_services.payments.accounts import Account
 
 
@@ -73,6 +73,6 @@ def test_query_that_cannot_be_read_is_refused(account: Account, query: str) -> N
 @given(st.text(alphabet="name:'\"\\[]-~ANDOR <>=1", max_size=200))
 def test_any_query_is_read_or_refused(query: str) -> None:
     try:
-        assert parse(query, ("name",))({"name": "a"}) in (True, False)
+        assert parse_query(query, ("name",))({"name": "a"}) in (True, False)
     except Refusal as refusal:
-        assert refusal.status == 400
+        assert refusal.reply.status == 400

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.service import load
+from paddock.world.registry import load_service
 from paddock_services.payments import Payments
 from unit.paddock_services.payments.accounts import Account
 
 
 def test_it_is_the_service_that_the_file_calls_payments() -> None:
-    assert load("payments") is Payments
+    assert load_service("payments") is Payments
     assert Payments.name == "payments"
 
 
@@ -56,7 +56,6 @@ def test_lean_seed_becomes_full_documents_that_fit_together(account: Account) ->
             "products": [{"id": "p", "name": "Hat"}],
             "prices": [{"product": "p", "unit_amount": 700}],
             "invoices": [{"customer": "c2", "amount": 1200}, {"customer": "c2", "status": "paid"}],
-            "events": [{"type": "customer.created"}],
         }
     )
     assert account.service.invariants() == []
@@ -66,7 +65,6 @@ def test_lean_seed_becomes_full_documents_that_fit_together(account: Account) ->
     assert charge["data"][0]["customer"]["name"] == "A"
     open = account.get("/v1/invoices", "status=open")["data"]
     assert [one["amount_remaining"] for one in open] == [1200]
-    assert account.get("/v1/events", "type=customer.created")["has_more"] is False
     half = account.get("/v1/charges/ch_x")
     assert (half["amount_captured"], half["amount_refunded"]) == (600, 500)
     states = [one["status"] for one in account.store.find("payment_intents")]
@@ -85,14 +83,15 @@ def test_seeded_charge_can_be_refunded_like_any_other(account: Account) -> None:
 def test_full_documents_of_an_account_are_taken_over(account: Account) -> None:
     intent = account.paid(2000, description="x")
     account.post("/v1/refunds", payment_intent=intent["id"], amount=100)
-    kinds = ("customers", "payment_methods", "payment_intents", "charges", "refunds",
-             "balance_transactions")  # fmt: skip
+    kinds = ("customers", "payment_methods", "payment_intents", "charges", "refunds")
     documents = {kind: account.store.find(kind) for kind in kinds}
     other = Account(account.store.path.with_name("other.sqlite"))
     other.service.seed(documents)
     assert other.service.invariants() == []
-    for kind in ("payment_intents", "charges"):
-        assert other.store.find(kind) == documents[kind]
+    assert other.store.find("payment_intents") == documents["payment_intents"]
+    made = {"balance_transaction": None}  # anew, since none were in the seed
+    charges = [[charge | made for charge in one.store.find("charges")] for one in (account, other)]
+    assert charges[0] == charges[1]
     other.store.close()
 
 
@@ -112,7 +111,7 @@ def test_full_documents_of_an_account_are_taken_over(account: Account) -> None:
         ("payment_intents", {"amount": 100, "status": "odd"}),
         ("prices", {"product": "none", "unit_amount": 1}),
         ("payment_methods", {"card": "library"}),
-        ("events", {"type": 7}),
+        ("events", {"type": "customer.created"}),
         ("invoices", {"amount": 7}),
         ("invoices", {"customer": "c", "status": "odd"}),
         ("horses", {"id": "h"}),

@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.world.service import StandInFailed, load
+from paddock.world.registry import load_service
+from paddock.world.service import StandInFailed
 from paddock_services.postgres import Postgres, cluster
 from paddock_services.postgres.cluster import Cluster
 from paddock_services.postgres.session import Session
@@ -81,7 +82,7 @@ def use(service: Postgres, work: Callable[[int], Awaitable[Any]]) -> Any:
 
 
 def test_the_name_in_a_file_leads_to_it() -> None:
-    assert load("postgres") is Postgres
+    assert load_service("postgres") is Postgres
 
 
 def test_any_name_and_password_leads_to_the_seeded_database(place: Path) -> None:

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
-from paddock.world.service import load
+from paddock.world.registry import load_service
 from paddock.world.store import Store
 from paddock_services.storage import Storage
 from unit.world.services.app.doorway import ask, body, context, door
@@ -75,7 +75,7 @@ def text(s3: Any, key: str, bucket: str = "reports", **words: Any) -> bytes:
 
 
 def test_the_name_in_a_file_leads_to_it() -> None:
-    assert load("storage") is Storage
+    assert load_service("storage") is Storage
 
 
 def test_seeds_are_there_from_the_beginning(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Draft(Service):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.memory = Memory(context.store)
-        self._document: Any = None
+        self._document: WriteGuesser | None = None
         self._reader = Reader(self.memory)
         self._writer = Writer(context, self.memory)
         self._writes = rules.routes(context.options.get("writes", []), "writes")
