@@ -22,7 +22,7 @@ from paddock.model.errors import CommandExitException, PaddockError
 
 if TYPE_CHECKING:
     from paddock.doors.machine.sandbox import Sandbox
-    from paddock.fence.base import Finding
+    from paddock.fence.driver import ProbeFinding
     from paddock.state.home import Home
 
 _LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
@@ -38,7 +38,7 @@ def make_parser() -> CommandParser:
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     from paddock.cli.doctor_door import NAME, prove_door
-    from paddock.fence.container.probe import probe
+    from paddock.fence.registry import driver_class
     from paddock.state.home import Home
 
     home = Home.find()
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     checks = 1 + (1 + len(_ATTEMPTS) if is_tested else 0)
     progress = Progress(checks, is_shown=is_tested and not options.json)
     progress.begin("this host")
-    found = probe(home)
+    found = driver_class().probe(home)
     progress.end()
     findings, proofs = found.findings, {}
     runs: list[str] = []
@@ -147,7 +147,7 @@ def _must_fail(
 
 
 def _plain(
-    home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None], is_sound: bool
+    home: Home, findings: tuple[ProbeFinding, ...], proofs: dict[str, str | None], is_sound: bool
 ) -> dict[str, object]:
     return {
         "ok": is_sound,
@@ -160,13 +160,15 @@ def _plain(
     }
 
 
-def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None]) -> None:
-    from paddock.fence.base import Finding
+def _show(home: Home, findings: tuple[ProbeFinding, ...], proofs: dict[str, str | None]) -> None:
+    from paddock.fence.driver import ProbeFinding
 
     width = line_width()
     who = "root" if os.geteuid() == 0 else "ordinary user"
     print("\n".join(labelled("", f"Linux {platform.release()}, {who}, {home.root}", width)))
-    network = Finding("network", True, "own namespace, loopback only unless the file allows more")
+    network = ProbeFinding(
+        "network", True, "own namespace, loopback only unless the file allows more"
+    )
     for finding in (*findings[:2], network, *findings[2:]):
         failure = proofs.get(finding.name)
         mark = "no" if not finding.is_enforced else "BROKEN" if failure else "ok"

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from paddock.cli.own_sandbox import create_sandbox
 from paddock.doors.machine.sandbox import Sandbox
-from paddock.fence.base import Finding
+from paddock.fence.driver import ProbeFinding
 from paddock.model.errors import CommandExitException, HostCannot, PaddockError
 
 NAME = "network door"
@@ -58,7 +58,7 @@ for said, check in checks.items():
 """
 
 
-def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
+def prove_door(runs: list[str]) -> tuple[ProbeFinding, str | None]:
     """Return what was found, and what went wrong if it is there and does not hold. The id of the
     run that showed it is added to `runs`."""
     token = secrets.token_hex(8)
@@ -70,11 +70,11 @@ def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
         try:
             with create_sandbox("doctor", network=network, timeout=120) as box:
                 runs.append(box.sandbox_id)
-                return Finding(NAME, True, _BY), _attempted(box, token)
+                return ProbeFinding(NAME, True, _BY), _attempted(box, token)
         except HostCannot as error:
-            return Finding(NAME, False, "", error.message, error.hint), None
+            return ProbeFinding(NAME, False, "", error.message, error.hint), None
         except PaddockError as error:
-            return Finding(NAME, True, _BY), error.message
+            return ProbeFinding(NAME, True, _BY), error.message
 
 
 def _attempted(box: Sandbox, token: str) -> str | None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def main(words: list[str]) -> int:
     words, command = split_command(words)
     options = make_parser().parse_args(words)
-    from paddock.fence.container.keeper_start import early
+    from paddock.fence.registry import early_start
 
-    with early():
+    with early_start():
         return _fork(options, command)
 
 

@@ -21,9 +21,9 @@ def main(words: list[str]) -> int:
     words, command = split_command(words)
     options = make_parser().parse_args(words)
     if options.agent:
-        from paddock.fence.container.keeper_start import early
+        from paddock.fence.registry import early_start
 
-        with early():
+        with early_start():
             return _play(options, command)
     if command:
         raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")

@@ -18,7 +18,7 @@ from paddock.doors.machine.programs.agent_processes import Commanders
 from paddock.doors.machine.programs.exec_actions import file_arguments, named_action
 from paddock.doors.machine.programs.exec_judge import ExecJudge, let_through
 from paddock.doors.machine.programs.kill_fault import Killer
-from paddock.fence.container.driver import PATH
+from paddock.fence.driver import SEARCH_PATH
 from paddock.fence.offload import offload
 from paddock.fence.processes.programs import ProgramFile, resolve_command
 from paddock.gate.alerts import RaisedAlert
@@ -111,7 +111,7 @@ class Passage:
     @property
     def search_path(self) -> str:
         """Return where the sandbox's programs look for programs, unless they are told otherwise."""
-        return self._box.envs(None).get("PATH", PATH)
+        return self._box.envs(None).get("PATH", SEARCH_PATH)
 
     @property
     def gate(self) -> Gate:

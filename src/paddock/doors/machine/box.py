@@ -18,17 +18,16 @@ import msgspec
 
 from paddock.doors.machine.actions import Opening, Passage
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.layer_setup import place, renew_work, restore, snapshots_of, stamps_of
+from paddock.doors.machine.layer_setup import allocate, renew_work, restore, snapshots_of, stamps_of
 from paddock.doors.machine.network.sandbox_network import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.read_only_files import with_read_only_files
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds
 from paddock.fence.channel import Channel
-from paddock.fence.container.driver import ContainerDriver
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
-from paddock.fence.container.machine import ContainerMachine
+from paddock.fence.driver import Driver, Machine
 from paddock.fence.mount_sources import resolved
 from paddock.fence.offload import offload
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, HostCannot, OutOfSpace, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec, identifier
@@ -62,7 +61,7 @@ class Box:
         self,
         engine: Engine,
         spec: Spec,
-        machine: ContainerMachine,
+        machine: Machine,
         policy: Policy,
         sources: BoxSources = DEFAULT_SOURCES,
         opening: Opening = DEFAULT_OPENING,
@@ -135,7 +134,7 @@ class Box:
     @classmethod
     async def _start_machine(
         cls, engine: Engine, spec: Spec, policy: Policy
-    ) -> tuple[Spec, ContainerMachine, Start]:
+    ) -> tuple[Spec, Machine, Start]:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
             spec = await offload(with_read_only_files, spec, policy)
@@ -143,17 +142,18 @@ class Box:
         if spec.is_poolable:
             machine = await engine.pool.take(spec)
             if machine is None:
-                machine = await driver.start_new(spec, place(engine.home, new_id(), spec))
+                machine = await driver.start(spec, allocate(engine.home, new_id(), spec))
             return spec, machine, Start()
         name = new_id()
-        layers = driver.link.layers
+        layers = driver.layers
         start = Start()
         async with driver.prepared(name):
             path = layers.create(name, spec.limits.disk, LAYER_OWNER)
             if spec.snapshot is not None:
                 await offload(restore, engine, spec.snapshot, layers, name)
                 start.stamps = await offload(stamps_of, path)
-            machine = await driver.start(spec, place(engine.home, name, spec))
+            allocation = allocate(engine.home, name, spec)
+            machine = await driver.start(spec, allocation, is_prepared=True)
         return spec, machine, start
 
     def _begin(self, start: Start) -> None:
@@ -333,7 +333,7 @@ class Box:
         return [m for m in made if isinstance(m, Box)]
 
     async def _fork_one(
-        self, driver: ContainerDriver, base: str, name: str, worlds: dict[str, World]
+        self, driver: Driver, base: str, name: str, worlds: dict[str, World]
     ) -> Box:
         layers = self.layers
         spec = msgspec.structs.replace(self.spec, snapshot=None)
@@ -342,7 +342,8 @@ class Box:
             path = await offload(layers.fork, base, name, spec.limits.disk)
             await offload(renew_work, path)
             start = Start(kept) if kept else Start(None, stamps_of(path))
-            machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
+            allocation = allocate(self.engine.home, name, spec, base=kept)
+            machine = await driver.start(spec, allocation, is_prepared=True)
         box = Box(self.engine, spec, machine, self.passage.policy)
         box._begin(start)
         box.parent_id = self.sandbox_id

@@ -16,8 +16,9 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
-from paddock.fence.container.driver import ContainerDriver
+from paddock.fence.driver import Driver
 from paddock.fence.offload import offload
+from paddock.fence.registry import driver_class
 from paddock.gate.opening import prepare_gates
 from paddock.model.errors import PaddockError, SandboxError
 from paddock.state.home import Home
@@ -33,8 +34,10 @@ class Engine:
     _by_home: dict[tuple[str, int], Engine] = {}  # noqa: RUF012
     _guard = threading.Lock()
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, driver: type[Driver] | None = None) -> None:
+        """`driver` is for tests; everybody else has the default one."""
         self.home = home
+        self._driver_class = driver or driver_class()
         self.loop = asyncio.new_event_loop()
         self.boxes: dict[str, Any] = {}
         self.pool: Any = None
@@ -43,7 +46,7 @@ class Engine:
         self.spare_timer: asyncio.TimerHandle | None = None
         self._bases: dict[str, int] = {}
         self._removals: set[asyncio.Task[None]] = set()
-        self._driver: asyncio.Task[ContainerDriver] | None = None
+        self._driver: asyncio.Task[Driver] | None = None
         self._thread = threading.Thread(target=self._main, name="paddock-engine", daemon=True)
         self._thread.start()
 
@@ -79,10 +82,10 @@ class Engine:
         """The same from another event loop; cancelling the caller cancels the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
-    async def driver(self) -> ContainerDriver:
-        """The container driver, opened once; a failed opening may be tried again."""
+    async def driver(self) -> Driver:
+        """Return the driver, opened once; a failed opening may be tried again."""
         if self._driver is None or self._is_driver_gone():
-            self._driver = asyncio.ensure_future(ContainerDriver.open(self.home))
+            self._driver = asyncio.ensure_future(self._driver_class.open(self.home))
             self.remember(asyncio.ensure_future(_warm_up(self.home)))
         return await asyncio.shield(self._driver)
 
@@ -91,7 +94,7 @@ class Engine:
         assert self._driver is not None
         if not self._driver.done():
             return False
-        return self._driver.exception() is not None or self._driver.result().link.is_lost
+        return self._driver.exception() is not None or self._driver.result().is_lost
 
     def remember(self, task: asyncio.Task[None]) -> None:
         """Work that must be done before the process ends."""
@@ -101,12 +104,12 @@ class Engine:
     def close_in_child(self) -> None:
         """In a forked child: this engine is the parent's; only its sockets came along."""
         if self.opened_driver is not None:
-            self.opened_driver.link.close_in_child()
+            self.opened_driver.close_in_child()
         for box in self.boxes.values():
             box.machine.channel.close_in_child()
 
     @property
-    def opened_driver(self) -> ContainerDriver | None:
+    def opened_driver(self) -> Driver | None:
         """The driver if it is open already."""
         is_open = self._driver and self._driver.done() and not self._driver.exception()
         return self._driver.result() if self._driver and is_open else None

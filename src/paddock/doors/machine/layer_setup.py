@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.base import Place
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
+from paddock.fence.driver import Allocation
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.spec import Spec
 from paddock.state.home import Home, remove_tree
 from paddock.state.layers import Layers
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from paddock.state.snapshots import SnapshotStore
 
 
-def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
-    """Where a new sandbox's files lie."""
-    return Place(
+def allocate(home: Home, name: str, spec: Spec, base: str | None = None) -> Allocation:
+    """Return what the host sets aside for a new sandbox."""
+    return Allocation(
         machine_id=name,
         layer=name,
         hostname=name,

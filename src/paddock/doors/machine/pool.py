@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 
-import msgspec
-
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.layer_setup import place
-from paddock.fence.container.machine import ContainerMachine
+from paddock.doors.machine.layer_setup import allocate
+from paddock.fence.driver import Machine
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Limits, Spec
+from paddock.model.spec import Spec
 from paddock.state.home import new_id
 
 AUTO_AFTER = 3  # this many sandboxes make a process a long-lived host
@@ -30,7 +28,7 @@ class Pool:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._ready: list[ContainerMachine] = []
+        self._ready: list[Machine] = []
         self._size = 0
         self._booting: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -54,7 +52,7 @@ class Pool:
         if len(self._ready) < self._size:
             await self._boot()  # fails with the reason
 
-    async def take(self, spec: Spec) -> ContainerMachine | None:
+    async def take(self, spec: Spec) -> Machine | None:
         """A warm machine made to fit `spec`, or None where only a cold one can be."""
         self._count()
         machine = None
@@ -78,14 +76,8 @@ class Pool:
             await self._ready.pop().stop("the pool was closed")
 
     def _fits(self, spec: Spec) -> bool:
-        """Limits that the guest set for itself at boot cannot be changed afterwards."""
-        default = Limits()
         driver = self._engine.opened_driver
-        if driver is None or not spec.audit_files:
-            return False
-        if not driver.hierarchy.version or not driver.link.layers.has_hard_quota:
-            return msgspec.structs.replace(spec.limits, time=None, output=default.output) == default
-        return spec.limits.files == default.files
+        return driver is not None and spec.audit_files and driver.can_adapt(spec.limits)
 
     def _count(self) -> None:
         self._created += 1
@@ -123,17 +115,17 @@ class Pool:
 
     async def _boot(self) -> None:
         driver = await self._engine.driver()
-        machine = await driver.start_new(Spec(), place(self._engine.home, new_id(), Spec()))
+        machine = await driver.start(Spec(), allocate(self._engine.home, new_id(), Spec()))
         await _warm_up(machine)
         machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)
 
-    def _lost(self, machine: ContainerMachine) -> None:
+    def _lost(self, machine: Machine) -> None:
         if machine in self._ready:
             self._ready.remove(machine)
 
 
-async def _warm_up(machine: ContainerMachine) -> None:
+async def _warm_up(machine: Machine) -> None:
     """Lets the guest do once what its first command will need: a start of a program that is not
     there runs nothing and leaves no trace, and the memory that it touches is then its own."""
     stream = machine.channel.open("exec", argv=[_NO_PROGRAM], cwd="/", env={}, stdin=False)

@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.offload import offload
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
@@ -78,7 +78,7 @@ def quotas(home: Home, names: Iterable[str]) -> dict[str, int]:
 
 
 async def _create(engine: Engine, volume: Volume) -> None:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     await offload(_make, engine.home, layers, volume)
 
 
@@ -103,12 +103,12 @@ def _write_record(record: Path, volume: Volume) -> None:
 
 
 async def _used(engine: Engine, volume: Volume) -> int:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     return await offload(layers.used_bytes, volume_layer(volume.name))
 
 
 async def _delete(engine: Engine, volume: Volume) -> None:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     await offload(_remove, engine.home, layers, volume.name)
 
 

@@ -20,17 +20,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from paddock.fence.bubblewrap import MAX_LIBRARIES
 from paddock.fence.container import cgroups, launch, mounts
-from paddock.fence.container.keeper_protocol import (
-    FIRST_UID,
-    LAYER_OWNER,
-    MAX_LIBRARIES,
-    MAX_MESSAGE,
-    UID_COUNT,
-)
+from paddock.fence.container.keeper_protocol import MAX_MESSAGE
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
+from paddock.fence.uids import FIRST_UID, LAYER_OWNER, UID_COUNT
 from paddock.state import btrfs, procstat
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
 from paddock.state.layers import (

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from paddock.fence.container.keeper_protocol import MAX_MESSAGE
-from paddock.fence.container.keeper_start import FIRST, roused
+from paddock.fence.container.keeper_protocol import FIRST, MAX_MESSAGE
+from paddock.fence.container.keeper_start import roused
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home

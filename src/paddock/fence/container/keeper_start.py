@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from paddock.fence.container.keeper_protocol import FIRST
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 
-FIRST = 1  # the number of the first ask, which says where the home is
 _SOURCE = __file__.rsplit("/", 4)[0]
 # It goes without tidying its own memory up: whoever reads our output waits for the end of its too.
 _PROGRAM = (

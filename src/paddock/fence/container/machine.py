@@ -6,22 +6,24 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from paddock.fence.channel import Channel
 from paddock.fence.container.cgroups import Counters, Group
-from paddock.fence.container.file_audit import FileLog
 from paddock.fence.container.keeper_link import KeeperLink
 from paddock.fence.container.network import socket_memory
-from paddock.fence.container.network.namespace import NamespaceSockets
-from paddock.fence.container.notifier import ExecLog, Notifier
+from paddock.fence.container.network.namespace import NamespaceNetwork, NamespaceSockets
+from paddock.fence.container.notifier import Notifier
+from paddock.fence.driver import Capability, Machine
+from paddock.fence.event_logs import ExecLog, FileLog
 from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
+from paddock.state.layers import Layers
 
 DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
 _CALL_S = 10.0
@@ -43,7 +45,7 @@ class Parts(msgspec.Struct):
     cgroup_version: int = 0
 
 
-class ContainerMachine:
+class ContainerMachine(Machine):
     """One sandbox's machine. All methods run on the engine's loop."""
 
     def __init__(self, parts: Parts) -> None:
@@ -54,6 +56,10 @@ class ContainerMachine:
         self.layer = parts.layer
         self.limits = parts.limits
         self.channel: Channel
+        self.missing: dict[Capability, str] = {
+            Capability.MEMORY_CHECKPOINT: "a container's memory cannot be saved",
+        }
+        self._network = NamespaceNetwork(parts.sockets, parts.init_pid)
         self.execs = ExecLog()
         self.files = FileLog(self.execs.pids)
         self.ended_by: str | None = None
@@ -75,12 +81,11 @@ class ContainerMachine:
         return self._parts.init_pid
 
     @property
-    def network_sockets(self) -> NamespaceSockets:
-        """Sockets of the sandbox's own network, for the network door to open it with."""
-        return self._parts.sockets
+    def network(self) -> NamespaceNetwork:
+        return self._network
 
     @property
-    def layers(self) -> Any:
+    def layers(self) -> Layers:
         return self._parts.link.layers
 
     def begin(self, channel: Channel, listener: int) -> None:
@@ -135,15 +140,6 @@ class ContainerMachine:
         else:
             await asyncio.wait_for(self.channel.ask_at_once("thaw"), _CALL_S)
         self.is_frozen = False
-
-    @contextlib.contextmanager
-    def holding_calls(self) -> Iterator[None]:
-        """Requests to the guest wait within this."""
-        self.channel.hold()
-        try:
-            yield
-        finally:
-            self.channel.release()
 
     async def set_limits(self, limits: Limits) -> None:
         """For a pooled machine that meets its spec: the group and the quota follow it."""
@@ -212,7 +208,7 @@ class ContainerMachine:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
         self.files.close()
-        self.network_sockets.close()
+        self._parts.sockets.close()
         self._parts.link.forget(self.machine_id)
         with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps
             await self._parts.link.ask("discard", id=self.machine_id)
@@ -252,7 +248,7 @@ class ContainerMachine:
     async def _watch_sockets(self) -> None:
         """End every program when sockets hold more than the memory limit and a little: whose bytes
         they are cannot be told."""
-        meter = self.network_sockets.get("meter")
+        meter = self._parts.sockets.get("meter")
         kinds = socket_memory.watched_kinds(self._parts.cgroup_version)
         pause_s = socket_memory.WATCH_S
         while self.ended_by is None and meter is not None:

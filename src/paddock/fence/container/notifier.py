@@ -16,14 +16,12 @@ import os
 import select
 import struct
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-
-from msgspec.structs import replace
+from collections.abc import Awaitable
 
 from paddock.fence import syscalls
 from paddock.fence.container import file_locks
-from paddock.fence.processes.programs import Attempt, absolute_path
+from paddock.fence.event_logs import ExecLog
+from paddock.fence.processes.programs import ExecAttempt, absolute_path
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -42,53 +40,6 @@ MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 4096  # of all arguments together: ten thousand events must fit in memory
 MAX_PROGRAM_BYTES = 4096
 MAX_WATCHED = 64  # programs of one sandbox whose end is waited for at the same time
-MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
-
-
-# The number of an error, or 0 to let it through; at once, or when a person has answered.
-Judge = Callable[[Attempt], int | Awaitable[int]]
-
-
-class ExecLog:
-    """The last events of one sandbox, in order, each completed when its program ends."""
-
-    def __init__(self) -> None:
-        self._events: OrderedDict[int, ExecEvent] = OrderedDict()
-        self.pids: OrderedDict[int, int] = OrderedDict()  # host pid -> the sandbox's own
-        self._next = 0
-        self.dropped = 0
-        self.listeners: list[Callable[[ExecEvent], None]] = []
-        self.judge: Judge | None = None
-
-    def add(self, event: ExecEvent) -> int:
-        number, self._next = self._next, self._next + 1
-        self._events[number] = event
-        if len(self._events) > MAX_EVENTS:
-            self._events.popitem(last=False)
-            self.dropped += 1
-        self._tell(event)
-        return number
-
-    def remember(self, host_pid: int, inner_pid: int) -> None:
-        """Which process it was can be asked after it has ended, as file events do."""
-        self.pids[host_pid] = inner_pid
-        self.pids.move_to_end(host_pid)
-        if len(self.pids) > MAX_EVENTS:
-            self.pids.popitem(last=False)
-
-    def complete(self, number: int, exit_code: int | None, ended_at: float) -> None:
-        event = self._events.get(number)
-        if event is not None and event.duration_s is None:
-            done = replace(event, exit_code=exit_code, duration_s=ended_at - event.started_at)
-            self._events[number] = done
-            self._tell(done)
-
-    def all(self) -> list[ExecEvent]:
-        return list(self._events.values())
-
-    def _tell(self, event: ExecEvent) -> None:
-        for listener in list(self.listeners):
-            listener(event)
 
 
 class Notifier:
@@ -141,7 +92,7 @@ class Notifier:
             directory = ctypes.c_int(arguments[0]).value if call in _EXECVEAT else -1
             is_first = observed.parent == 1 and _is_guests_child(pid, self._guest)
             verdict = self._judged(
-                Attempt(observed, is_first, pid, directory, program, tuple(argv))
+                ExecAttempt(observed, is_first, pid, directory, program, tuple(argv))
             )
         except (OSError, ValueError, struct.error) as error:
             self._answer(number, getattr(error, "errno", None) or errno.EFAULT)
@@ -164,7 +115,7 @@ class Notifier:
         else:
             self._answer(number, 0)
 
-    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
+    def _judged(self, attempt: ExecAttempt) -> int | Awaitable[int]:
         return 0 if self._log.judge is None else self._log.judge(attempt)
 
     async def _when_answered(

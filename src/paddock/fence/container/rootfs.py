@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from paddock.fence import syscalls
-from paddock.fence.base import Place
 from paddock.fence.container import inside
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
+from paddock.fence.driver import Allocation
 from paddock.fence.guest import agreed
 from paddock.fence.mount_sources import open_source
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import CannotEnforce, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
@@ -32,11 +32,11 @@ _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
-def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
+def plan(home: Home, spec: Spec, allocation: Allocation, layers: Layers) -> Plan:
     """The plan for a spec. Raises InvalidInput for a source that is not there or not ours."""
     is_staged = is_privileged()
-    layer_path = layers.path(place.layer)
-    layer = Source(layer=place.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
+    layer_path = layers.path(allocation.layer)
+    layer = Source(layer=allocation.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
     is_host_root = spec.template == "host"
     code = inside.kernel_code(home, inside.interpreter_path())
     brought = [Bind(INSIDE, Source(str(code)), Kind.READ)]

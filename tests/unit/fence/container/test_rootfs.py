@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.fence.base import Place
 from paddock.fence.container import inside, rootfs
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
+from paddock.fence.driver import Allocation
 from paddock.fence.mount_sources import open_source, resolved
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, InvalidInput, NotFound
 from paddock.model.spec import Spec
 from paddock.state.home import Home
@@ -35,7 +35,7 @@ class World:
         self.layer = self.layers.create("box1", 1 << 30, LAYER_OWNER)
 
     def plan(self, **spec: Any) -> Plan:
-        place = Place("box1", "box1", "box1", LAYER_OWNER)
+        place = Allocation("box1", "box1", "box1", LAYER_OWNER)
         asked = resolved(self.home, Spec.parse(**spec))
         return rootfs.plan(self.home, asked, place, self.layers)
 

@@ -7,10 +7,9 @@ is loaded.
 from __future__ import annotations
 
 import contextlib
-import socket
 from typing import TYPE_CHECKING, Any
 
-from paddock.fence.container.network.namespace import Attempt, read_attempts, watch_attempts
+from paddock.fence.network import AttemptLog, NetworkAttempt
 from paddock.fence.offload import offload
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.journal.errors import JournalBroken
@@ -19,7 +18,6 @@ from paddock.model.action import Action, Effect, Kind
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
 
-_LOG = "netfilter"  # the name of the log's socket
 _WHY = "This sandbox has no network."
 
 
@@ -28,17 +26,17 @@ class AbsentNetwork:
 
     def __init__(self, box: Box) -> None:
         self._box = box
-        self._log: socket.socket | None = None
+        self._log: AttemptLog | None = None
 
     async def watch(self) -> str | None:
         """Begin to watch. Return None, or why this host cannot log attempts."""
         try:
-            await offload(watch_attempts, self._box.machine.network_sockets)
+            await offload(self._box.machine.network.log_attempts)
         except (OSError, ValueError) as error:  # of a kernel that cannot, of a sandbox that ended
             return str(error)
         # The socket is ours until it is given back: nobody else closes it while it is watched.
-        log = self._box.machine.network_sockets.lend(_LOG)
-        if log is None or log.fileno() < 0:
+        log = self._box.machine.network.borrow_log()
+        if log is None:
             return "the sandbox has ended"
         self._log = log
         self._box.engine.loop.add_reader(log.fileno(), self._on_readable)
@@ -48,7 +46,7 @@ class AbsentNetwork:
         """Stop watching: a network is about to be opened, with the socket that was used here."""
         log = self._unwatched()
         if log is not None:
-            self._box.machine.network_sockets.give_back(_LOG, log)
+            self._box.machine.network.return_log(log)
 
     def close(self) -> None:
         """Stop watching: the sandbox has ended."""
@@ -56,7 +54,7 @@ class AbsentNetwork:
         if log is not None:
             log.close()
 
-    def _unwatched(self) -> socket.socket | None:
+    def _unwatched(self) -> AttemptLog | None:
         log, self._log = self._log, None
         if log is not None:
             self._box.engine.loop.remove_reader(log.fileno())
@@ -65,7 +63,7 @@ class AbsentNetwork:
     def _on_readable(self) -> None:
         assert self._log is not None
         try:
-            attempts = read_attempts(self._log)
+            attempts = self._log.read()
         except OSError:
             self.close()
             return
@@ -73,7 +71,7 @@ class AbsentNetwork:
         for attempt in dict.fromkeys(attempts):
             self._record(attempt)
 
-    def _record(self, attempt: Attempt) -> None:
+    def _record(self, attempt: NetworkAttempt) -> None:
         passage = self._box.passage
         host = attempt.dns_name or attempt.address
         arguments: dict[str, Any] = {"host": host, "transport": attempt.protocol}

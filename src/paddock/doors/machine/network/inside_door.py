@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.network.namespace import listen_within
 from paddock.model.errors import CannotEnforce
 
 if TYPE_CHECKING:
@@ -59,11 +58,11 @@ class InsideDoor:
         if door is not None:
             self.move_to(door)
             return
-        listener = self._box.machine.network_sockets.lend("tcp4")
+        listener = self._box.machine.network.borrow_listener(PORT)
         if listener is None:
             raise CannotEnforce("reports of programs: this kernel has no tcp4 socket")
         self._listener = listener
-        port = listen_within(listener, PORT)
+        port = int(listener.getsockname()[1])
         self._box.engine.loop.add_reader(listener.fileno(), self._accept)
         self.environment = {_ADDRESS: f"http://127.0.0.1:{port}"}
 
@@ -71,7 +70,7 @@ class InsideDoor:
         """A network door is about to be opened, with the listener that was used here."""
         if self._listener is not None:
             self._box.engine.loop.remove_reader(self._listener.fileno())
-            self._box.machine.network_sockets.give_back("tcp4", self._listener)
+            self._box.machine.network.return_listener(self._listener)
             self._listener = None
 
     def move_to(self, door: NetworkDoor) -> None:

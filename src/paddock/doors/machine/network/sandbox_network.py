@@ -154,7 +154,6 @@ class BoxNetwork:
         from paddock.doors.network.custody import Custody
         from paddock.doors.network.door import NetworkDoor, Surroundings
         from paddock.doors.network.upstream_tls import client_context
-        from paddock.fence.container.network.namespace import open_door
 
         box = self._box
         assert self._keeper is not None
@@ -173,7 +172,7 @@ class BoxNetwork:
         if self._inside is not None:
             self._inside.stand_back()
         try:  # the guest writes files while the kernel takes the rules
-            sockets = await offload(open_door, box.machine.network_sockets)
+            sockets = await offload(box.machine.network.open_door)
             custody = Custody(self._keeper)
             self._door = NetworkDoor(sockets, network, custody, around, held.authority)
             self._lend_keys(self._door.services)
@@ -229,11 +228,9 @@ class BoxNetwork:
 
     def _step_of(self, sock: socket.socket | None) -> int | None:
         """The step that a connection is made for. Without one, that of what runs, if it is one."""
-        from paddock.fence.container.network.owner import owner_of
-
         machine, pid = self._box.machine, None
         if sock is not None:
-            pid = owner_of(machine.network_sockets, sock, machine.init_pid)
+            pid = machine.network.owner_of(sock)
         return self._box.passage.step_of_process(pid)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from paddock.fence.processes.programs import Attempt
+from paddock.fence.processes.programs import ExecAttempt
 from paddock.state import procstat
 
 _MAX_CLIMB = 64  # generations of processes that never executed anything
@@ -31,7 +31,7 @@ class Commanders:
         self._own.add(pid)
         self._hosts[host_pid] = None
 
-    def is_command(self, attempt: Attempt) -> bool:
+    def is_command(self, attempt: ExecAttempt) -> bool:
         """Whether the agent starts it. A program is looked for in one directory after the other,
         so it is one only when it has been found: see `started`."""
         pid = attempt.event.pid
@@ -53,7 +53,7 @@ class Commanders:
         """It did not become a program: what it tries next, in another directory, is a command."""
         self._others.pop(pid, None)
 
-    def _is_own(self, attempt: Attempt) -> bool:
+    def _is_own(self, attempt: ExecAttempt) -> bool:
         if attempt.event.parent in self._own:
             return True
         if attempt.event.parent in self._others:

@@ -14,8 +14,14 @@ import msgspec
 from paddock.doors.machine.programs.agent_processes import Commanders
 from paddock.doors.machine.programs.exec_actions import exec_action, named_action
 from paddock.doors.machine.programs.kill_fault import Killer
-from paddock.fence.container.driver import PATH
-from paddock.fence.processes.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
+from paddock.fence.driver import SEARCH_PATH
+from paddock.fence.processes.programs import (
+    ExecAttempt,
+    KnownPrograms,
+    ProgramFile,
+    real_path,
+    resolve,
+)
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
 from paddock.model.events import ProgramRefused
@@ -59,7 +65,7 @@ class ExecJudge:
         self._known: KnownPrograms | None = None
         self._held: dict[int, _Held] = {}  # by the pid that the host knows
 
-    def __call__(self, attempt: Attempt) -> int | Awaitable[int]:
+    def __call__(self, attempt: ExecAttempt) -> int | Awaitable[int]:
         """What a program that is about to run meets. Whatever goes wrong here is a no.
 
         A sandbox that is paused and resumed while a call is held makes the kernel begin the call
@@ -77,7 +83,7 @@ class ExecJudge:
             del self._held[next(iter(self._held))]
         return held.answer()
 
-    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
+    def _judged(self, attempt: ExecAttempt) -> int | Awaitable[int]:
         try:
             step = self._passage.step_of(attempt.event)
             expected = self._passage.expectation(attempt.event)
@@ -116,7 +122,7 @@ class ExecJudge:
         """Of other terms."""
         self._has_rules, self._known = has_rules, None
 
-    def _is_command(self, attempt: Attempt) -> bool:
+    def _is_command(self, attempt: ExecAttempt) -> bool:
         if self.commanders is None:
             return False
         if attempt.is_first:
@@ -124,7 +130,7 @@ class ExecJudge:
             return False  # it has crossed, or is ours
         return self.commanders.is_command(attempt)
 
-    def _unreadable(self, attempt: Attempt, error: Exception) -> int:
+    def _unreadable(self, attempt: ExecAttempt, error: Exception) -> int:
         """Refuse what cannot be looked at, and write that down."""
         event = attempt.event
         self.record_refusal(event.program, event.argv, error, self._passage.step_of(event))
@@ -138,7 +144,7 @@ class ExecJudge:
         with contextlib.suppress(Exception):
             self._passage.gate.record(ProgramRefused(program, list(argv), str(error)), step)
 
-    async def _judge_command(self, actions: list[Action], attempt: Attempt) -> int:
+    async def _judge_command(self, actions: list[Action], attempt: ExecAttempt) -> int:
         code = errno.EACCES
         try:
             code = await self._judge_later(actions, attempt)
@@ -147,7 +153,7 @@ class ExecJudge:
                 self.commanders.refused(attempt.event.pid)
         return code
 
-    async def _judge_later(self, actions: list[Action], attempt: Attempt) -> int:
+    async def _judge_later(self, actions: list[Action], attempt: ExecAttempt) -> int:
         killing: list[float] = []
         for action in actions:
             spoil = self._killer.watch(killing)
@@ -165,7 +171,7 @@ class ExecJudge:
     def _would_ask(self, action: Action) -> bool:
         return self._passage.policy.decide(action).verdict is Verdict.ASK
 
-    def _files(self, attempt: Attempt) -> list[ProgramFile]:
+    def _files(self, attempt: ExecAttempt) -> list[ProgramFile]:
         """Return the programs that the attempt would run; without rules the first one is enough."""
         if self._has_rules:
             return resolve(attempt, self.known_programs())
@@ -183,7 +189,7 @@ class ExecJudge:
                 if match is not None
                 for pattern in _named_programs(match)
             }
-            search = f"{PATH}:{self._passage.search_path}"
+            search = f"{SEARCH_PATH}:{self._passage.search_path}"
             self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), search)
         return self._known
 
@@ -195,7 +201,7 @@ def _named_programs(match: Match) -> Iterator[str]:
     yield from (pattern for pattern in patterns if pattern.strip("*/"))
 
 
-def _key(attempt: Attempt) -> tuple[object, ...]:
+def _key(attempt: ExecAttempt) -> tuple[object, ...]:
     event = attempt.event
     return event.pid, event.program, event.argv, event.cwd
 
