@@ -26,9 +26,9 @@ async def test_program_gives_its_output_apart_and_its_status() -> None:
 @in_loop
 async def test_program_has_the_environment_and_the_directory_it_was_given(tmp_path: Path) -> None:
     async with Guest() as guest:
-        script = "echo $BASE $OWN; pwd"
+        script = "echo $TMPDIR $OWN; pwd"
         ran = await guest.run(["@shell", "-c", script], cwd=str(tmp_path), env={"OWN": "2"})
-        assert ran.output[1].decode() == f"1 2\n{tmp_path}\n"
+        assert ran.output[1].decode() == f"/tmp 2\n{tmp_path}\n"
 
 
 @in_loop

@@ -10,10 +10,11 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from itertools import islice
 
 from paddock.fence.container.network import netlink
 from paddock.fence.network import original_destination
+from paddock.fence.processes.tree import descendants
 
 MAX_PROCESSES = 2000  # of a sandbox that are looked at
 MAX_DESCRIPTORS = 20_000  # of all of them together
@@ -54,7 +55,7 @@ def _inode(diag: socket.socket, peer: Address, destination: Address) -> int | No
 
 def _holder(init_pid: int, link: str) -> int | None:
     left = MAX_DESCRIPTORS
-    for pid in _processes(init_pid):
+    for pid in islice(descendants(init_pid), MAX_PROCESSES):
         directory = f"/proc/{pid}/fd"
         try:
             names = os.listdir(directory)[:left]
@@ -64,28 +65,6 @@ def _holder(init_pid: int, link: str) -> int | None:
         if any(_target(f"{directory}/{name}") == link for name in names):
             return _inner_pid(pid)
     return None
-
-
-def _processes(init_pid: int) -> Iterator[int]:
-    """Of the sandbox but its first, which holds no connection; parents before children."""
-    waiting, count = [init_pid], 0
-    while waiting and count < MAX_PROCESSES:
-        pid = waiting.pop()
-        count += 1
-        if pid != init_pid:
-            yield pid
-        waiting += _children(pid)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found += map(int, file.readall().split())
-    except OSError:
-        pass  # it has ended; its children are the first process's now
-    return found
 
 
 def _target(path: str) -> str:
