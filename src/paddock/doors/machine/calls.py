@@ -79,13 +79,13 @@ class HandleCalls:
 
     async def kill(self) -> bool:
         """Sends SIGKILL to the program and its descendants; False if it had ended."""
-        return await send_signal(self.box, self.pid, signals.SIGKILL)
+        return await send_signal(self.box.guest, self.pid, signals.SIGKILL)
 
     async def send_signal(self, signal: int) -> bool:
         """Sends any signal to the program and its descendants; False if it had ended."""
         if not isinstance(signal, int) or not 0 < signal < signals.NSIG:
             raise InvalidInput(f"signal: {signal!r} is not a signal number such as signal.SIGTERM")
-        return await send_signal(self.box, self.pid, int(signal))
+        return await send_signal(self.box.guest, self.pid, int(signal))
 
     async def send_stdin(self, data: str | bytes) -> None:
         """Writes to the program's input; waits while it does not read. Raises InvalidInput for a
@@ -121,8 +121,8 @@ class CommandCalls:
             running = (await begin()).listen()
             return Done(value=running, record={"pid": running.pid})
 
-        passage = self._box.passage
-        running = await passage.command(start.argv, start.cwd, live, is_background=True)
+        actions = self._box.actions
+        running = await actions.command(start.argv, start.cwd, live, is_background=True)
         return HandleCalls(self._box, running)
 
     def _prepared(
@@ -146,7 +146,7 @@ class CommandCalls:
         start.check()
 
         async def begin() -> Running:
-            running = await Running.start(box, start, deliver, is_binary=options.binary)
+            running = await Running.start(box.guest, start, deliver, is_binary=options.binary)
             if feed is not None:
                 running.feed(feed)
             return running
@@ -161,7 +161,7 @@ class CommandCalls:
             result = await (await begin()).wait(limit_s)
             return Done(value=result, record=command_record(result))
 
-        return checked(await self._box.passage.command(start.argv, start.cwd, live))
+        return checked(await self._box.actions.command(start.argv, start.cwd, live))
 
     async def connect(
         self,
@@ -174,16 +174,16 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        running = await Running.attach(self._box, _pid(pid), deliver)
+        running = await Running.attach(self._box.guest, _pid(pid), deliver)
         return HandleCalls(self._box, running.listen())
 
     async def list(self) -> list[ProcessInfo]:
         """Lists programs that were started through this API and still run."""
-        return await running_processes(self._box)
+        return await running_processes(self._box.guest)
 
     async def kill(self, pid: int) -> bool:
         """Sends SIGKILL to a program and its descendants; False if there is none of that pid."""
-        return await send_signal(self._box, _pid(pid), signals.SIGKILL)
+        return await send_signal(self._box.guest, _pid(pid), signals.SIGKILL)
 
     async def send_stdin(self, pid: int, data: str | bytes) -> None:
         """Writes to the input of a program that was started with stdin=True."""
@@ -224,10 +224,10 @@ class PtyCalls:
         deliver = {1: box.engine.callback(on_data, self._loop)}
 
         async def live(action: Action) -> Done:
-            running = (await Running.start(box, start, deliver)).listen()
+            running = (await Running.start(box.guest, start, deliver)).listen()
             return Done(value=running, record={"pid": running.pid})
 
-        running = await box.passage.command(start.argv, start.cwd, live, is_background=True)
+        running = await box.actions.command(start.argv, start.cwd, live, is_background=True)
         return HandleCalls(box, running)
 
 
@@ -262,7 +262,8 @@ class FileCalls(FileCore):
     """Files, with the formats and callbacks that users name."""
 
     def __init__(self, box: Box, loop: Loop) -> None:
-        super().__init__(box)
+        super().__init__(box.guest)
+        self._box = box
         self._loop = loop
 
     async def read(self, path: str, format: Literal["text", "bytes"] = "text") -> Any:
@@ -329,7 +330,7 @@ class FileCalls(FileCore):
             return Done(value=value, record=record)
 
         try:
-            return await self._box.passage.file(operation, sandbox_path(path), live, **more)
+            return await self._box.actions.file(operation, sandbox_path(path), live, **more)
         finally:
             work.close()  # when it was not let through
 

@@ -156,7 +156,7 @@ class _Client(asyncio.Protocol):
         elif op == "host.set_timeout":
             box.set_timeout(float(ask["timeout"]))
         elif op == "host.cross":
-            await box.passage.admit(ask)
+            await box.actions.admit(ask)
         elif op == "host.snapshot":
             return {"id": await box.snapshot(ask.get("name"))}
         elif op == "host.metrics":

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
+from paddock.doors.machine.network.credential_supply import CredentialSupply
+from paddock.doors.machine.pool import MachinePool
 from paddock.fence.driver import Driver
 from paddock.fence.offload import offload
 from paddock.fence.registry import driver_class
@@ -40,10 +42,9 @@ class Engine:
         self._driver_class = driver or driver_class()
         self.loop = asyncio.new_event_loop()
         self.boxes: dict[str, Any] = {}
-        self.pool: Any = None
+        self.pool = MachinePool(self.loop, self.driver)
         self.control: Any = None
-        self.credentials: asyncio.Future[Any] | None = None  # for the next network door
-        self.spare_timer: asyncio.TimerHandle | None = None
+        self.credentials = CredentialSupply(self.loop)  # for network doors
         self._bases: dict[str, int] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[Driver] | None = None
@@ -164,12 +165,8 @@ class Engine:
                 self.loop.close()
 
     async def _close(self, is_waiting: bool) -> None:
-        if self.spare_timer is not None:
-            self.spare_timer.cancel()
-        if self.credentials is not None:
-            await asyncio.gather(self.credentials, return_exceptions=True)
-        if self.pool is not None:
-            await self.pool.drain()
+        await self.credentials.close()
+        await self.pool.drain()
         stops = [box.end("the host process is closing") for box in list(self.boxes.values())]
         await asyncio.gather(*stops, return_exceptions=True)
         await asyncio.gather(*self._removals, return_exceptions=True)

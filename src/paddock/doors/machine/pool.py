@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 
-from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.layer_setup import allocate
-from paddock.fence.driver import Machine
+from paddock.fence.driver import Allocation, Driver, Machine
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec
 from paddock.state.home import new_id
@@ -23,11 +22,18 @@ _NO_PROGRAM = "/.paddock/none"
 _AT_ONCE = 2  # machines booted at the same time: more only delays whoever waits
 
 
-class Pool:
+class MachinePool:
     """The warm machines of one engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        driver: Callable[[], Awaitable[Driver]],
+    ) -> None:
+        """`driver` opens the driver, or returns the open one. Nothing is started before the pool
+        is asked for, or the process proves long-lived."""
+        self._loop = loop
+        self._driver = driver
         self._ready: list[Machine] = []
         self._size = 0
         self._booting: set[asyncio.Task[None]] = set()
@@ -56,12 +62,14 @@ class Pool:
         """A warm machine made to fit `spec`, or None where only a cold one can be."""
         self._count()
         machine = None
-        while self._ready and self._fits(spec):
+        driver = await self._driver()
+        can_serve = spec.audit_files and driver.can_adapt(spec.limits)
+        while self._ready and can_serve:
             candidate = self._ready.pop(0)
             if candidate.ended_by is None:
                 machine = candidate
                 break
-        self._engine.loop.call_later(0.02, self._refill)
+        self._loop.call_later(0.02, self._refill)
         if machine is not None and machine.limits != spec.limits:
             await machine.set_limits(spec.limits)
         return machine
@@ -75,10 +83,6 @@ class Pool:
         while self._ready:
             await self._ready.pop().stop("the pool was closed")
 
-    def _fits(self, spec: Spec) -> bool:
-        driver = self._engine.opened_driver
-        return driver is not None and spec.audit_files and driver.can_adapt(spec.limits)
-
     def _count(self) -> None:
         self._created += 1
         if not self._is_auto:
@@ -87,7 +91,7 @@ class Pool:
             self._size = AUTO_SIZE
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = self._engine.loop.call_later(AUTO_IDLE_S, self._give_up)
+        self._idle = self._loop.call_later(AUTO_IDLE_S, self._give_up)
 
     def _give_up(self) -> None:
         self._size = self._created = 0
@@ -114,8 +118,9 @@ class Pool:
             self._refill()  # a failure is not repeated: the next cold start will tell it
 
     async def _boot(self) -> None:
-        driver = await self._engine.driver()
-        machine = await driver.start(Spec(), allocate(self._engine.home, new_id(), Spec()))
+        driver = await self._driver()
+        name = new_id()
+        machine = await driver.start(Spec(), Allocation(name, name, name))
         await _warm_up(machine)
         machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)

@@ -87,7 +87,7 @@ class Changes:
         if self._box.machine.ended_by is not None:
             raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
         applied: list[Applied] = []
-        governing = governing_file(self._box.passage.policy)
+        governing = governing_file(self._box.actions.policy)
         for tree in dict.fromkeys(c.tree for c in chosen):
             own = [c.change for c in chosen if c.tree == tree]
             own, refused = split_hidden(own, tree.source.hidden if tree.source else ())

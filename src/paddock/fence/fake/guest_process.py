@@ -1,15 +1,15 @@
 """The program of a fake machine's guest: the real one, without its boot, as an ordinary process.
 
 Started as `python guest_process.py GUEST_DIRECTORY CHANNEL_FD`. Some operations are right for pid 1
-of a sandbox only, because they stop, count or kill every process that there is: here those would
-be the host's, so they are refused, and a signal to a process group of everybody ends this guest.
+of a sandbox only, because they stop, count or kill every process that there is, or write system
+files: here those would be the host's, so they are refused. A signal to everybody ends this guest.
 """
 
 import os
 import signal
 import sys
 
-_EVERY_PROCESS = ("freeze", "thaw", "usage", "deleted_bytes", "kill_all")
+_HOST_WIDE = ("freeze", "thaw", "usage", "deleted_bytes", "kill_all", "furnish")
 
 
 def _serve(guest_directory: str, channel_fd: int) -> None:
@@ -33,8 +33,8 @@ def _serve(guest_directory: str, channel_fd: int) -> None:
     real_operations = main.operations(loop, table)
 
     def open_stream(stream, ask):  # type: ignore[no-untyped-def]
-        if ask.get("op") in _EVERY_PROCESS:
-            stream.fail(ValueError(f"{ask['op']} would reach processes of the host"))
+        if ask.get("op") in _HOST_WIDE:
+            stream.fail(ValueError(f"{ask['op']} would reach the host itself"))
         else:
             real_operations(stream, ask)
 

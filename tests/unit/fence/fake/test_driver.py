@@ -77,12 +77,12 @@ def test_it_says_of_every_limit_that_nothing_enforces_it(tmp_path: Path) -> None
     with_machine(tmp_path, look)
 
 
-@for_each("operation", ["freeze", "thaw", "usage", "deleted_bytes", "kill_all"])
-def test_what_would_reach_every_process_of_the_host_is_refused_by_its_guest(
+@for_each("operation", ["freeze", "thaw", "usage", "deleted_bytes", "kill_all", "furnish"])
+def test_what_would_reach_the_host_itself_is_refused_by_its_guest(
     operation: str, tmp_path: Path
 ) -> None:
     async def ask(machine: FakeMachine) -> None:
         answer = await machine.channel.ask(operation, limit="memory")
-        assert "processes of the host" in answer["error"]["message"]
+        assert "the host itself" in answer["error"]["message"]
 
     with_machine(tmp_path, ask)
