@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.doors.trust import Request, Trust
+    from paddock.doors.trust import Trust, TrustRequest
     from paddock.policy.decide import Policy
 
 # All of it: what is cut off could be what matters.
@@ -39,7 +39,7 @@ def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | No
     return None if file is None else policy_of(file, trust_from(options))
 
 
-def ask(path: str, requests: Sequence[Request]) -> bool:
+def ask(path: str, requests: Sequence[TrustRequest]) -> bool:
     """Show what a file asks for, and return what the person says."""
     from paddock.model.plain import plain
 

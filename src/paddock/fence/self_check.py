@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.fence.channel import Data, End, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd
 from paddock.fence.driver import Allocation, Capability, Driver, Machine
 from paddock.fence.network import original_destination
 from paddock.fence.offload import offload
@@ -71,15 +71,15 @@ class CheckContext:
             result = ProgramResult()
             while True:
                 item = await stream.next()
-                if isinstance(item, End):
+                if isinstance(item, StreamEnd):
                     result.ending = item.value
                     return result
-                if isinstance(item, Data) and item.port == 1:
+                if isinstance(item, StreamData) and item.port == 1:
                     result.stdout += item.content
-                elif isinstance(item, Data):
+                elif isinstance(item, StreamData):
                     result.stderr += item.content
 
-    def open(self, *argv: str, stdin: bool = False) -> Stream:
+    def open(self, *argv: str, stdin: bool = False) -> GuestStream:
         """Start a program and return its stream."""
         return self.machine.channel.open("exec", argv=list(argv), cwd="/tmp", env={}, stdin=stdin)
 
@@ -97,8 +97,8 @@ class CheckContext:
         """Read a file."""
         content = b""
         with self.machine.channel.open("read", path=path) as stream:
-            while not isinstance(item := await stream.next(), End):
-                if isinstance(item, Data):
+            while not isinstance(item := await stream.next(), StreamEnd):
+                if isinstance(item, StreamData):
                     content += item.content
             return content
 

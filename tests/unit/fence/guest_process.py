@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.fence.fake.driver import start_guest
 
 
@@ -48,33 +48,33 @@ class Ran:
         self.ending: dict[str, Any] = {}
 
 
-async def finish(stream: Stream) -> Ran:
+async def finish(stream: GuestStream) -> Ran:
     """Reads a stream to its end."""
     ran = Ran()
     while True:
         item = await stream.next()
-        if isinstance(item, Data):
+        if isinstance(item, StreamData):
             ran.output[item.port] += item.content
-        elif isinstance(item, End):
+        elif isinstance(item, StreamEnd):
             ran.ending = item.value
             return ran
 
 
-async def started(stream: Stream) -> int:
+async def started(stream: GuestStream) -> int:
     """The pid that a stream begins with."""
     first = await stream.next()
-    assert isinstance(first, Event), first
+    assert isinstance(first, StreamEvent), first
     pid: int = first.value["pid"]
     return pid
 
 
-async def until_output(stream: Stream, wanted: bytes) -> bytes:
+async def until_output(stream: GuestStream, wanted: bytes) -> bytes:
     """Reads data until it has some text."""
     seen = b""
     while wanted not in seen:
         item = await stream.next()
-        assert not isinstance(item, End), (seen, item)
-        if isinstance(item, Data):
+        assert not isinstance(item, StreamEnd), (seen, item)
+        if isinstance(item, StreamData):
             seen += item.content
     return seen
 

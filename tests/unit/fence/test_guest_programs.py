@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.channel import Data
+from paddock.fence.channel import StreamData
 from paddock.fence.guest import wire
 from unit.fence.guest_process import Guest, finish, has_ended, started, until_output
 from unit.fence.scripted_peer import frame, in_loop, until
@@ -59,7 +59,7 @@ async def test_program_stops_printing_when_nobody_takes_it_and_ends_when_they_do
         with guest.channel.open("exec", argv=argv, cwd="/") as stream:
             await started(stream)
             await asyncio.sleep(0.3)
-            queued = sum(len(i.content) for i in stream._items if isinstance(i, Data))
+            queued = sum(len(i.content) for i in stream._items if isinstance(i, StreamData))
             assert queued <= wire.WINDOW
             ran = await finish(stream)
             assert len(ran.output[1]) == 4 * wire.WINDOW

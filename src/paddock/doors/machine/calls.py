@@ -18,7 +18,7 @@ from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import Content, FileCore, OpenFile
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.doors.machine.records import command_record
-from paddock.fence.channel import Stream
+from paddock.fence.channel import GuestStream
 from paddock.gate.executors import Done
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
@@ -350,13 +350,13 @@ class FileCalls(FileCore):
 
     async def take_lock(
         self, path: str, shared: bool = False, timeout: float | str | None = None
-    ) -> Stream:
+    ) -> GuestStream:
         locking = self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
-        held: Stream = await self._cross("lock", path, locking)
+        held: GuestStream = await self._cross("lock", path, locking)
         return held
 
 
-async def close_stream(stream: Stream) -> None:
+async def close_stream(stream: GuestStream) -> None:
     stream.close()
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from paddock.doors.machine.guest import Guest
 from paddock.doors.machine.processes import start_error
-from paddock.fence.channel import Data, End, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd
 from paddock.fence.offload import offload
 from paddock.model.code import (
     Execution,
@@ -68,7 +68,7 @@ class Kernel:
     """One interpreter process; cells run one after the other."""
 
     def __init__(
-        self, guest: Guest, context: CodeContext, stream: Stream, on_end: Callable[[], object]
+        self, guest: Guest, context: CodeContext, stream: GuestStream, on_end: Callable[[], object]
     ) -> None:
         """`on_end` is called when the interpreter is lost."""
         self.context = context
@@ -135,12 +135,12 @@ class Kernel:
         noise = bytearray()
         while not builder.is_done:
             item = await self._stream.next()
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 self._on_end()
                 return await self._died(builder, item.value, bytes(noise))
-            if isinstance(item, Data) and item.port == 2:
+            if isinstance(item, StreamData) and item.port == 2:
                 noise = (noise + item.content)[-4096:]
-            elif isinstance(item, Data):
+            elif isinstance(item, StreamData):
                 for message in self._messages(item.content):
                     await listeners.tell(builder.feed(message))
         return builder.build()
@@ -238,7 +238,7 @@ class CodeCore:
             "exec", argv=argv, cwd=context.cwd, env=env, stdin=True, pty=None
         )
         first = await stream.next()
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             raise start_error(first.value, "the code interpreter")
         forget = partial(self._kernels.pop, context.id, None)
         return Kernel(self._guest, context, stream, forget)

@@ -57,7 +57,7 @@ class _Client(asyncio.Protocol):
     def __init__(self, engine: Engine, on_gone: Any) -> None:
         self._engine = engine
         self._on_gone = on_gone
-        self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
+        self._decoder = wire.FrameDecoder()  # type: ignore[no-untyped-call]
         self._transport: asyncio.Transport | None = None
         self._box: Box | None = None
         self._numbers: dict[int, int] = {}  # the client's stream -> the guest's

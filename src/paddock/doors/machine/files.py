@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import IO, Any
 
 from paddock.doors.machine.guest import Guest
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.fence.guest.wire import CHUNK
 from paddock.fence.offload import offload
 from paddock.model.errors import FileError, FileMissing, InvalidInput, TimeoutReached
@@ -26,7 +26,7 @@ Content = str | bytes | bytearray | memoryview | IO[bytes] | IO[str]
 class OpenFile:
     """A file of the sandbox that is read piece by piece; the guest waits while nobody takes any."""
 
-    def __init__(self, stream: Stream, path: str) -> None:
+    def __init__(self, stream: GuestStream, path: str) -> None:
         self._stream = stream
         self._path = path
         self._is_done = False
@@ -35,9 +35,9 @@ class OpenFile:
         """Return the next piece, or None at the end."""
         while not self._is_done:
             item = await self._stream.next()
-            if isinstance(item, Data):
+            if isinstance(item, StreamData):
                 return item.content
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 self.close()
                 _raise_failure(item.value, self._path)
         return None
@@ -67,7 +67,7 @@ class FileCore:
         stream = self._guest.channel.open("read", path=full_path)
         try:
             first = await stream.next()  # its size; or the end, when it cannot be read
-            if isinstance(first, End):
+            if isinstance(first, StreamEnd):
                 _raise_failure(first.value, full_path)
         except BaseException:
             stream.close()
@@ -80,7 +80,7 @@ class FileCore:
         content = _checked(content)  # before the file is opened, and emptied
         with self._guest.channel.open("write", path=full_path, append=is_append) as stream:
             first = await stream.next()
-            if isinstance(first, End):
+            if isinstance(first, StreamEnd):
                 _raise_failure(first.value, full_path)
             async for chunk in _chunks(content):
                 await stream.send(chunk)
@@ -110,9 +110,9 @@ class FileCore:
         with self._guest.channel.open("list", path=full_path, depth=depth) as stream:
             while True:
                 item = await stream.next()
-                if isinstance(item, Event):
+                if isinstance(item, StreamEvent):
                     entries += [entry(raw) for raw in item.value["entries"]]
-                elif isinstance(item, End):
+                elif isinstance(item, StreamEnd):
                     _raise_failure(item.value, full_path)
                     return entries
 
@@ -140,7 +140,7 @@ class FileCore:
         """Remove a file, or a directory with all in it."""
         await self._ask("remove", path)
 
-    async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> Stream:
+    async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> GuestStream:
         """Take a lock and return it as a stream; closing the stream lets go."""
         full_path = sandbox_path(path)
         stream = self._guest.channel.open(
@@ -151,7 +151,7 @@ class FileCore:
         except BaseException:
             stream.close()
             raise
-        if isinstance(item, End):
+        if isinstance(item, StreamEnd):
             if item.value.get("error", {}).get("errno") == errno.EAGAIN:
                 raise TimeoutReached(
                     f"{full_path} is locked by somebody else; waited {timeout_s} s"
@@ -166,7 +166,7 @@ class FileCore:
         full_path = sandbox_path(path)
         stream = self._guest.channel.open("watch", path=full_path, recursive=is_recursive)
         first = await stream.next()
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             stream.close()
             _raise_failure(first.value, full_path)
         task = asyncio.ensure_future(_watch(stream, deliver))
@@ -183,13 +183,13 @@ class FileCore:
         return entry((await self._ask(op, path, **more)).get("entry"))
 
 
-async def _watch(stream: Stream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
+async def _watch(stream: GuestStream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
     with stream:
         while True:
             item = await stream.next()
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 return
-            if isinstance(item, Event):
+            if isinstance(item, StreamEvent):
                 for kind, name in item.value.get("changes", ()):
                     await deliver(WatchEvent(kind, name))
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from paddock.doors.machine.guest import Guest
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.model.errors import (
     CommandExitException,
     CommandNotStarted,
@@ -73,7 +73,7 @@ class Running:
     """One attached program. Reads its stream in a task of its own from start to end."""
 
     def __init__(
-        self, guest: Guest, stream: Stream, deliver: dict[int, Deliver], is_pty: bool
+        self, guest: Guest, stream: GuestStream, deliver: dict[int, Deliver], is_pty: bool
     ) -> None:
         self._guest = guest
         self._stream = stream
@@ -136,12 +136,12 @@ class Running:
         except asyncio.CancelledError:
             self._stream.close()
             raise
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             if "exit" in first.value:  # it had ended before we attached
                 self._early = first.value
                 return None
             return first.value
-        assert isinstance(first, Event)
+        assert isinstance(first, StreamEvent)
         self.pid = first.value.get("pid", 0)
         self._has_stdin = bool(first.value.get("stdin"))
         return None
@@ -215,9 +215,9 @@ class Running:
         try:
             while True:
                 item = await self._stream.next()
-                if isinstance(item, End):
+                if isinstance(item, StreamEnd):
                     return await self._result(item.value)
-                if isinstance(item, Data):
+                if isinstance(item, StreamData):
                     await self._take(item)
         except BaseException:
             if self._reader is None:  # a foreground command that nobody waits for any more
@@ -227,7 +227,7 @@ class Running:
         finally:
             self._stream.close()
 
-    async def _take(self, item: Data) -> None:
+    async def _take(self, item: StreamData) -> None:
         if item.port not in self.output:
             return
         kept = self.output[item.port]

@@ -157,7 +157,7 @@ class Keeper:
         self._poll.register(box.init, select.POLLIN)
         return {"pid": box.pid, "uid": box.uid or os.geteuid()}
 
-    def _trees(self, stages: list[dict[str, Any]], uid: int) -> list[launch.Tree]:
+    def _trees(self, stages: list[dict[str, Any]], uid: int) -> list[launch.StagedTree]:
         if not self._is_root:
             return launch.checked(stages)
         return launch.detached(stages, [self._mapping(stage, uid) for stage in stages])

@@ -30,7 +30,7 @@ if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # user and network na
 fds = {n: socket.socket(*words[1:]).detach() for n, words in enumerate(agreed.SOCKETS)}
 with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as route:
     up = struct.pack("=BxHiII", 0, 0, 1, 1, 1)
-    netlink.exchange(route, [netlink.Message("loopback that is up", 16, up)])
+    netlink.exchange(route, [netlink.NetlinkMessage("loopback that is up", 16, up)])
 try:
     namespace.open_door(namespace.NamespaceSockets(fds))
 except CannotEnforce as error:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from paddock.fence import syscalls
 from paddock.fence.container import inside
-from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
+from paddock.fence.container.plan import INSIDE, Bind, BindKind, MountSource, Plan
 from paddock.fence.driver import Allocation
 from paddock.fence.guest import agreed
 from paddock.fence.mount_sources import open_source
@@ -36,14 +36,16 @@ def plan(home: Home, spec: Spec, allocation: Allocation, layers: Layers) -> Plan
     """The plan for a spec. Raises InvalidInput for a source that is not there or not ours."""
     is_staged = is_privileged()
     layer_path = layers.path(allocation.layer)
-    layer = Source(layer=allocation.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
+    layer = MountSource(
+        layer=allocation.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False
+    )
     is_host_root = spec.template == "host"
     code = inside.kernel_code(home, inside.interpreter_path())
-    brought = [Bind(INSIDE, Source(str(code)), Kind.READ)]
+    brought = [Bind(INSIDE, MountSource(str(code)), BindKind.READ)]
     if not is_host_root or inside.system_interpreter() is None:
         python = inside.brought_interpreter(home)
-        brought.append(Bind(f"{INSIDE}/python", Source(str(python)), Kind.READ))
-    brought.append(Bind(f"{INSIDE}/site", Source(str(home.sites)), Kind.READ))
+        brought.append(Bind(f"{INSIDE}/python", MountSource(str(python)), BindKind.READ))
+    brought.append(Bind(f"{INSIDE}/site", MountSource(str(home.sites)), BindKind.READ))
     root, links = _host_root(home) if is_host_root else _template_root(home, spec, layer_path)
     mounts: list[Bind] = []
     for number, mount in enumerate(spec.mounts):
@@ -71,8 +73,8 @@ def template_env(home: Home, spec: Spec) -> dict[str, str]:
 
 def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
     binds = [
-        Bind("/usr", Source("/usr", is_recursive=False), Kind.READ),
-        Bind("/etc", Source(str(inside.synthetic_etc(home))), Kind.READ),
+        Bind("/usr", MountSource("/usr", is_recursive=False), BindKind.READ),
+        Bind("/etc", MountSource(str(inside.synthetic_etc(home))), BindKind.READ),
     ]
     links = [("/run", "/var/run"), ("/tmp", "/var/tmp")]
     for name in _TOP_LINKS:
@@ -80,7 +82,7 @@ def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
         if os.path.islink(path):
             links.append((os.readlink(path), path))
         elif os.path.isdir(path):
-            binds.append(Bind(path, Source(path), Kind.READ))
+            binds.append(Bind(path, MountSource(path), BindKind.READ))
     return binds, links
 
 
@@ -98,7 +100,7 @@ def _template_root(
     _write_accounts(Path(rootfs), upper)
     for own in _OWN_PLACES:
         _make_mount_point(layer_path, own, is_directory=True, is_host_root=False)
-    return [Bind("/", Source(rootfs), Kind.OVERLAY, upper="overlays/root")], []
+    return [Bind("/", MountSource(rootfs), BindKind.OVERLAY, upper="overlays/root")], []
 
 
 def _template(home: Home, name: str) -> Template:
@@ -214,13 +216,13 @@ def _mount(
                 f"no volume {mount.volume!r}",
                 hint=f"paddock volume create {mount.volume} --quota 1GiB",
             )
-        source = Source(
+        source = MountSource(
             path="" if is_staged else str(layers.path(name)),
             layer=name,
             owner=_owner(is_staged, LAYER_OWNER),
             is_readonly=mount.mode is MountMode.READ,
         )
-        kind = Kind.READ if mount.mode is MountMode.READ else Kind.WRITE
+        kind = BindKind.READ if mount.mode is MountMode.READ else BindKind.WRITE
         return Bind(mount.target, source, kind, below="data")
     assert mount.source is not None and mount.identity is not None
     path = mount.source
@@ -233,19 +235,19 @@ def _mount(
     # The agent stands for the owner of what is mounted: no more than the caller, who may read it.
     owner = _owner(is_staged, (info.st_uid, info.st_gid))
     is_readonly = mount.mode is not MountMode.WRITE
-    source = Source(path, owner=owner, is_readonly=is_readonly, identity=mount.identity)
+    source = MountSource(path, owner=owner, is_readonly=is_readonly, identity=mount.identity)
     is_directory = stat.S_ISDIR(info.st_mode)
     _make_mount_point(layer, mount.target, is_directory=is_directory, is_host_root=is_host_root)
     if mount.mode is not MountMode.OVERLAY:
-        return Bind(mount.target, source, Kind(mount.mode.value), hiding=hiding)
+        return Bind(mount.target, source, BindKind(mount.mode.value), hiding=hiding)
     if not is_directory:
         raise InvalidInput(f"mounts.source: {path} is a file; an overlay needs a directory")
     overlay_directories(layer, f"overlays/{number}")
     upper = f"overlays/{number}"
-    return Bind(mount.target, source, Kind.OVERLAY, upper=upper, hiding=hiding)
+    return Bind(mount.target, source, BindKind.OVERLAY, upper=upper, hiding=hiding)
 
 
-def _fixed(mount: Mount, source: Source) -> Iterator[Bind]:
+def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
     """The files of a `write` mount that stay read-only, each mounted over itself, and before them
     the directories on the way, so that none of them can be moved aside."""
     assert mount.source is not None or not mount.fixed_paths
@@ -262,7 +264,7 @@ def _fixed(mount: Mount, source: Source) -> Iterator[Bind]:
         info = os.fstat(fd)
         os.close(fd)
         is_file = path in mount.read_only
-        kind = Kind.READ if is_file else Kind.WRITE
+        kind = BindKind.READ if is_file else BindKind.WRITE
         identity = (info.st_dev, info.st_ino)
         own = replace(source, path=place, is_readonly=is_file, identity=identity)
         yield Bind(f"{mount.target}/{path}", own, kind)

@@ -17,7 +17,7 @@ def _serve(guest_directory: str, channel_fd: int) -> None:
     import main  # type: ignore[import-not-found]  # the guest's own modules, from here on
     import processes  # type: ignore[import-not-found]
     import syscalls  # type: ignore[import-not-found]
-    from loop import Channel, Loop  # type: ignore[import-not-found]
+    from loop import HostChannel, Loop  # type: ignore[import-not-found]
 
     def kill(pid, number, real=os.kill):  # type: ignore[no-untyped-def]
         if pid <= 1:
@@ -38,7 +38,7 @@ def _serve(guest_directory: str, channel_fd: int) -> None:
         else:
             real_operations(stream, ask)
 
-    Channel(channel_fd, loop, open_stream)
+    HostChannel(channel_fd, loop, open_stream)
     loop.run()
 
 

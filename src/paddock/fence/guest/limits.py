@@ -18,7 +18,7 @@ REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Watch:
+class MemoryWatch:
     """Kills the largest program when all together use more memory than the limit, and notes when
     the number of processes (which the kernel bounds) has reached its own."""
 

@@ -17,7 +17,7 @@ import processes
 import syscalls
 import watches
 from agreed import CERTIFICATES, HOST_CERTIFICATES, READY, RESOLVER
-from loop import Channel, Loop
+from loop import HostChannel, Loop
 
 _RLIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -40,10 +40,10 @@ def serve(channel_fd, boot_fd, line_fd, config, sockets):
     loop = Loop()
     table = processes.Table(loop, config["env"])
     if config.get("watch_memory"):
-        limits.Watch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
+        limits.MemoryWatch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
     if config["watch_locks"]:
         lock_watch.LockWatch(loop, limits.pids)
-    Channel(channel_fd, loop, operations(loop, table))
+    HostChannel(channel_fd, loop, operations(loop, table))
     loop.run()
 
 

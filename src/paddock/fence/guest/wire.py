@@ -38,7 +38,7 @@ def header(kind, stream, payload, port=0):
     return HEADER.pack(len(payload), kind, port, stream)
 
 
-class Decoder:
+class FrameDecoder:
     """Collects bytes and hands out whole frames as (kind, port, stream, payload)."""
 
     def __init__(self):

@@ -13,7 +13,7 @@ from paddock.fence.seccomp import (
     HOST_WIDE_MEMORY,
     NUMBERS,
     REFUSALS,
-    Condition,
+    ArgumentCondition,
     load_library,
 )
 from paddock.model.errors import HostCannot
@@ -48,10 +48,10 @@ def program(*, is_unix_allowed: bool = False) -> bytes:
 def _refuse_flags(library: ctypes.CDLL, context: ctypes.c_void_p) -> None:
     """New namespaces, and files that would run as their owner on the host."""
     for bit in (1 << n for n in range(32) if _NEW_NAMESPACES >> n & 1):
-        _refuse(library, context, "clone", errno.EPERM, Condition(0, _MASKED_EQ, bit, bit))
+        _refuse(library, context, "clone", errno.EPERM, ArgumentCondition(0, _MASKED_EQ, bit, bit))
     for bit in (0o4000, 0o2000):
         for call, position in _SET_ID.items():
-            flag = Condition(position, _MASKED_EQ, bit, bit)
+            flag = ArgumentCondition(position, _MASKED_EQ, bit, bit)
             _refuse(library, context, call, errno.EPERM, flag)
 
 
@@ -59,22 +59,24 @@ def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, more: set[i
     allowed = {_INET, _INET6, _NETLINK} | more
     for family in range(max(allowed)):
         if family not in allowed:
-            _refuse(library, context, "socket", errno.EAFNOSUPPORT, Condition(0, _EQ, family, 0))
-    above = Condition(0, _GT, max(allowed), 0)
+            _refuse(
+                library, context, "socket", errno.EAFNOSUPPORT, ArgumentCondition(0, _EQ, family, 0)
+            )
+    above = ArgumentCondition(0, _GT, max(allowed), 0)
     _refuse(library, context, "socket", errno.EAFNOSUPPORT, above)
-    other_pair = Condition(0, _NE, _UNIX, 0)
+    other_pair = ArgumentCondition(0, _NE, _UNIX, 0)
     _refuse(library, context, "socketpair", errno.EAFNOSUPPORT, other_pair)
 
 
 def _refuse(
-    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *when: Condition
+    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *when: ArgumentCondition
 ) -> None:
     number = library.seccomp_syscall_resolve_name(call.encode())
     if number < 0:
         number = NUMBERS.get(call, -1)
     if number < 0:
         return  # this architecture never had the call
-    conditions = (Condition * len(when))(*when)
+    conditions = (ArgumentCondition * len(when))(*when)
     action = ctypes.c_uint32(_ERRNO | code)
     failed = library.seccomp_rule_add_array(context, action, number, len(when), conditions)
     if failed:

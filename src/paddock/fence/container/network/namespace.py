@@ -138,7 +138,7 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
         return _open(sockets)
     except OSError as error:
         sockets.close()
-        refused = "the kernel refuses " if isinstance(error, netlink.Refused) else ""
+        refused = "the kernel refuses " if isinstance(error, netlink.NetlinkRefused) else ""
         why = f"the network door: {refused}{error}"
         raise CannotEnforce(why, hint=_hint(error)) from None
     except BaseException:
@@ -146,7 +146,7 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
         raise
 
 
-def everywhere_is_local(family: int) -> netlink.Message:
+def everywhere_is_local(family: int) -> netlink.NetlinkMessage:
     """A route by which any address is one of the namespace's own. Narrower ones, as those of
     loopback, go before it."""
     source = socket.inet_pton(family, "127.0.0.1" if family == socket.AF_INET else "::1")
@@ -154,7 +154,7 @@ def everywhere_is_local(family: int) -> netlink.Message:
     body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, *kinds, 0)
     body += netlink.attribute(4, struct.pack("=I", _LOOPBACK_INDEX)) + netlink.attribute(7, source)
     flags = netlink.REQUEST | netlink.ACK | netlink.CREATE | netlink.REPLACE
-    return netlink.Message("a local route for all addresses", _NEW_ROUTE, body, flags)
+    return netlink.NetlinkMessage("a local route for all addresses", _NEW_ROUTE, body, flags)
 
 
 def _open(sockets: NamespaceSockets) -> DoorSockets:
@@ -205,7 +205,7 @@ def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Por
         raise OSError(f"the kernel has the rules {in_force} instead of {wanted}")
     try:
         netlink.exchange(log, [netfilter.listen_to_log()])
-    except netlink.Refused as error:
+    except netlink.NetlinkRefused as error:
         if error.errno != errno.EBUSY:  # nobody else has a socket here that may listen
             raise
     netlink.exchange(log, [netfilter.log_settings()])
@@ -213,7 +213,7 @@ def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Por
     netlink.exchange(route, [everywhere_is_local(socket.AF_INET)])
     if ports and len(ports) == 1:
         return  # IPv6 is switched off
-    with contextlib.suppress(netlink.Refused):
+    with contextlib.suppress(netlink.NetlinkRefused):
         netlink.exchange(route, [everywhere_is_local(socket.AF_INET6)])
 
 

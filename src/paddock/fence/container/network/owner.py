@@ -45,7 +45,7 @@ def _inode(diag: socket.socket, peer: Address, destination: Address) -> int | No
     source, target = socket.inet_pton(family, peer[0]), socket.inet_pton(family, destination[0])
     body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE)
     body += _ID.pack(peer[1], destination[1], source, target) + bytes(4) + _NO_COOKIE
-    question = netlink.Message("the socket of a connection", _BY_FAMILY, body)
+    question = netlink.NetlinkMessage("the socket of a connection", _BY_FAMILY, body)
     for answer in netlink.exchange(diag, [question]):
         # Without the connection, the kernel answers with a listener at its port.
         if len(answer.body) >= _ANSWER_SIZE and answer.body[_STATE_AT] != _LISTEN:

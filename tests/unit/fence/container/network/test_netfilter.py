@@ -129,7 +129,9 @@ def test_family_without_a_listener_has_no_redirect() -> None:
 def _logged(packet: bytes) -> list[NetworkAttempt]:
     """As a reader of the log gets it."""
     body = struct.pack("!BBH", 0, 0, 1) + netlink.attribute(9, packet)
-    return list(namespace.attempts_in(netlink.packed({0: netlink.Message("", 4 << 8, body)})))
+    return list(
+        namespace.attempts_in(netlink.packed({0: netlink.NetlinkMessage("", 4 << 8, body)}))
+    )
 
 
 def _v4(protocol: int, rest: bytes, *, fragment: int = 0, words: int = 5) -> bytes:
