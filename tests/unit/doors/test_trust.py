@@ -13,8 +13,8 @@ import pytest
 
 from paddock import Sandbox
 from paddock.doors.network.secret_sources import load as load_secret
-from paddock.doors.opening import open_run
 from paddock.doors.terms import load_file, policy_of, terms_of
+from paddock.doors.tool_run import open_run
 from paddock.doors.trust import Trust, TrustRequest, check_trust, requests_of
 from paddock.model.errors import NotTrusted
 from paddock.policy.file import load
