@@ -11,7 +11,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_written_duration
 
 if TYPE_CHECKING:
-    from paddock.doors.terms import CreateWords
+    from paddock.doors.terms import CreateOptions
 
 _PLAIN_LIMITS = ("pids", "files")
 
@@ -74,7 +74,7 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def spec_from(options: argparse.Namespace) -> CreateWords:
+def spec_from(options: argparse.Namespace) -> CreateOptions:
     """What Sandbox.create takes, from the command line; what is not said is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
@@ -87,7 +87,7 @@ def spec_from(options: argparse.Namespace) -> CreateWords:
     }
     words = {name: value for name, value in said.items() if value}
     timeout = parse_written_duration(options.timeout, "timeout")
-    return cast("CreateWords", {**words, **_network(options), "timeout": timeout})
+    return cast("CreateOptions", {**words, **_network(options), "timeout": timeout})
 
 
 def only_for_new(options: argparse.Namespace) -> None:

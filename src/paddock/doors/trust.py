@@ -57,8 +57,8 @@ Ask = Callable[[str, Sequence[TrustRequest]], bool]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """How a caller decides about files that nobody has agreed to yet: `is_given` for this time, or
-    by asking a person, whose yes is kept. Without either they are refused."""
+    """A caller's way to decide about files that nobody has agreed to yet: `is_given` for this
+    time, or by asking a person, whose yes is kept. Without either they are refused."""
 
     is_given: bool = False
     ask: Ask | None = None
@@ -196,7 +196,7 @@ def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
 
 
 def _around(project: str) -> list[str]:
-    """The directory of a paddock file, and the repositories around it."""
+    """Return the directory of a paddock file, and the repositories around it."""
     places, place = [project], project
     while place != "/":
         if os.path.lexists(os.path.join(place, ".git")):
@@ -226,7 +226,8 @@ def _mounts(terms: Terms, project: str) -> Iterator[TrustRequest]:
 
 
 def _stand_ins(terms: Terms, project: str) -> Iterator[TrustRequest]:
-    """Files outside of the project that stand-ins read, and agents through them."""
+    """Yield requests for files outside of the project that stand-ins read, and agents through
+    them."""
     if terms.world is None:
         return
     named = Governing(terms.file, project, {"world": plain_world(terms.world)})

@@ -84,7 +84,7 @@ class Channel(asyncio.BufferedProtocol):
             callback(self._lost)
 
     def close_in_child(self) -> None:
-        """In a forked child: lets go of the socket, or the guest would never see its host end."""
+        """Close the socket in a forked child, or the guest would never see its host end."""
         if self._sock is not None:
             self._sock.close()
 
@@ -107,12 +107,12 @@ class Channel(asyncio.BufferedProtocol):
         return number
 
     async def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """An operation with nothing but an ending."""
+        """Run an operation that has nothing but an ending, and return that."""
         with self.open(op, **arguments) as stream:
             return await stream.end()
 
     async def ask_at_once(self, op: str) -> dict[str, Any]:
-        """The same, also while others are held back."""
+        """Do what `ask` does, also while other requests are held back."""
         number = self._next
         self._unheld.add(number)
         try:
@@ -263,7 +263,8 @@ class GuestStream:
         self.fail(SandboxDied("?", "the stream was closed"))
 
     async def next(self) -> Item:
-        """The next item; credit goes back as data is taken. Raises SandboxDied when it died."""
+        """Return the next item; credit goes back as data is taken. Raises SandboxDied when it
+        died."""
         while not self._items:
             if self._error is not None:
                 raise self._error
@@ -278,26 +279,26 @@ class GuestStream:
         return item
 
     async def end(self) -> dict[str, Any]:
-        """Waits for the ending, dropping what comes before."""
+        """Wait for the ending, dropping what comes before."""
         while True:
             item = await self.next()
             if isinstance(item, StreamEnd):
                 return item.value
 
     async def event(self) -> dict[str, Any]:
-        """The next event or the ending, whichever comes first, as a map."""
+        """Return the next event or the ending, whichever comes first, as a map."""
         while True:
             item = await self.next()
             if not isinstance(item, StreamData):
                 return item.value
 
     def call(self, op: str, **arguments: Any) -> None:
-        """A request within the stream."""
+        """Send a request within the stream."""
         self._channel.check_alive()
         self._channel.send(wire.CALL, self._number, _packed({"op": op, **arguments}))
 
     async def send(self, content: bytes | memoryview, port: int = 0) -> None:
-        """Sends bytes as credit allows; returns when the last of them is on its way."""
+        """Send bytes as credit allows; return when the last of them is on its way."""
         async with self._sending:  # two senders take turns, and both hear of an end
             await self._send(memoryview(content).cast("B"), port)
 

@@ -1,4 +1,4 @@
-"""What a kind of fence has to offer, and what the doors may rely on.
+"""The contract of a fence: what a driver offers, and what the doors may rely on.
 
 `Driver` and `Machine` are the whole contract between the doors and a fence: everything above the
 fence uses these two classes, `fence.network` for what leaves a machine, and the guest's operations,
@@ -75,7 +75,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Allocation(msgspec.Struct, frozen=True):
-    """What the host sets aside for one machine: its id, its writable layer, quotas, a name."""
+    """The id, writable layer, quotas and names that the host sets aside for one machine."""
 
     machine_id: str
     layer: str  # the name of the machine's own writable layer

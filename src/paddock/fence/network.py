@@ -62,7 +62,8 @@ class AttemptLog:
 
 
 class DoorSockets(msgspec.Struct, frozen=True):
-    """What the network door serves, all non-blocking. The IPv6 ones are None on a host without."""
+    """The sockets that the network door serves, all non-blocking. The IPv6 ones are None on a
+    host without."""
 
     tcp4: socket.socket
     tcp6: socket.socket | None

@@ -34,7 +34,7 @@ def driver_class(name: str = DEFAULT) -> type[Driver]:
 @contextmanager
 def early_start() -> Iterator[None]:
     """Within this the processes of the default driver get up, for the first who opens it."""
-    from paddock.fence.container.keeper_start import early
+    from paddock.fence.container.keeper_start import early_keeper
 
-    with early():
+    with early_keeper():
         yield

@@ -34,7 +34,7 @@ class CallRefusal(msgspec.Struct, frozen=True):
 
 
 class ArgumentCondition(ctypes.Structure):
-    """What an argument of a call must be, as libseccomp takes it."""
+    """A condition on an argument of a call, as libseccomp takes it."""
 
     _fields_ = (
         ("arg", ctypes.c_uint),
@@ -209,8 +209,8 @@ _DCCP, _ICMPV6 = 33, 58  # protocols; the number of MPTCP and others is larger t
 def program(
     *, is_watched: bool = False, is_pinned: bool = False, are_locks_told: bool = False
 ) -> bytes:
-    """The BPF program for this machine's architecture, with exec reported to a listener, and
-    requests for file locks where files are mounted that others may want to lock."""
+    """Return the BPF program for this machine's architecture, with exec reported to a listener,
+    and locks where files are mounted that others may want to lock."""
     compiler = _Compiler(is_watched=is_watched, is_pinned=is_pinned, are_locks_told=are_locks_told)
     return compiler.compile()
 
@@ -281,7 +281,8 @@ class _Compiler:
             self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFFFFFF, request))
 
     def _refuse_steering_pid_1(self) -> None:
-        """The guest has the agent's uid, so the kernel would let the agent starve it."""
+        """Refuse calls that steer pid 1: the guest has the agent's uid, so the kernel would let
+        the agent starve it."""
         for call in _STEERING:
             self._refuse(call, errno.EPERM, _masked(0, _WORD, 1))
         for call, which_of_one, which_of_user in _PRIORITIES:
@@ -300,7 +301,7 @@ class _Compiler:
             self._refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << 31))
 
     def _refuse_sockets(self) -> None:
-        """Only stream and datagram sockets of the families that a program can need."""
+        """Refuse all but stream and datagram sockets of the families that a program can need."""
         self._refuse(
             "socketpair", errno.EAFNOSUPPORT, ArgumentCondition(0, _NE, _FAMILIES["unix"], 0)
         )

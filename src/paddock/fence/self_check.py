@@ -20,7 +20,7 @@ from paddock.fence.channel import GuestStream, StreamData, StreamEnd
 from paddock.fence.driver import Allocation, Capability, Driver, Machine
 from paddock.fence.network import original_destination
 from paddock.fence.offload import offload
-from paddock.fence.processes.quiescence import is_at_work, settled, work_of
+from paddock.fence.processes.quiescence import is_at_work, wait_until_quiescent, work_of
 from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import CannotEnforce, SandboxDied
 from paddock.model.spec import Limits, Spec
@@ -43,7 +43,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class ProgramResult(msgspec.Struct):
-    """What a program printed, and how it ended."""
+    """The output of a program, and how it ended."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -283,7 +283,7 @@ async def the_host_sees_whether_programs_are_at_work(context: CheckContext) -> N
     pid = context.machine.init_pid
     with context.open("/bin/sh", "-c", "read line; while :; do :; done", stdin=True) as stream:
         await stream.event()
-        expect(await settled(pid, 5.0), "a program that waits counts as one at work")
+        expect(await wait_until_quiescent(pid, 5.0), "a program that waits counts as one at work")
         await stream.send(b"go\n")
         for _ in range(500):
             if is_at_work(pid):

@@ -44,7 +44,7 @@ class DefaultTimeout(enum.Enum):
 
 
 class CommandOptions(msgspec.Struct, frozen=True):
-    """How a command is run, as its caller said it."""
+    """The options of a command, as its caller gave them."""
 
     envs: Mapping[str, str] | None = None
     cwd: str | None = None
@@ -267,7 +267,7 @@ class FileCalls(FileCore):
         self._loop = loop
 
     async def read(self, path: str, format: Literal["text", "bytes"] = "text") -> Any:
-        """The content as text (UTF-8, faulty bytes replaced) or bytes."""
+        """Returns the content as text (UTF-8, faulty bytes replaced) or bytes."""
         if format not in ("text", "bytes"):
             raise InvalidInput(f"format: {format!r} is not text, bytes or stream")
         content = await self._cross("read", path, self.read_bytes(path), len)
@@ -379,7 +379,7 @@ def _pid(value: object) -> int:
 
 
 def _seconds(value: float | str | None) -> float | None:
-    """None and 0 both mean: no time-out of its own."""
+    """Return a time-out in seconds; None for None and 0, which both mean that there is none."""
     return None if value is None or value == 0 else parse_duration(value, "timeout")
 
 

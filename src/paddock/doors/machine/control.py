@@ -204,7 +204,8 @@ def _packed(value: dict[str, Any]) -> bytes:
 
 
 def _bound(path: Any) -> socket.socket:
-    """Bound by way of a descriptor: the home's own path may be longer than an address can be."""
+    """Bind a socket by way of a descriptor: the home's own path may be longer than an address
+    can be."""
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -218,7 +219,7 @@ def _bound(path: Any) -> socket.socket:
 
 
 def _sweep(directory: Any) -> None:
-    """Sockets of processes that are gone."""
+    """Remove the sockets of processes that are gone."""
     for path in directory.glob("*.sock"):
         if not os.path.exists(f"/proc/{path.stem}"):
             with contextlib.suppress(OSError):

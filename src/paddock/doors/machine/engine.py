@@ -53,7 +53,7 @@ class Engine:
 
     @classmethod
     def current(cls) -> Engine:
-        """The engine for the present `PADDOCK_HOME`, started when first needed.
+        """Return the engine for the present `PADDOCK_HOME`, started when first needed.
 
         A forked child gets an engine of its own: the thread of the parent's did not come along.
         """
@@ -66,7 +66,7 @@ class Engine:
             return engine
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the engine and waits for it, from an ordinary thread."""
+        """Run a coroutine on the engine and wait for it, from an ordinary thread."""
         if threading.current_thread() is self._thread:
             work.close()
             raise SandboxError("a synchronous call was made on the engine's own thread")
@@ -80,7 +80,7 @@ class Engine:
             raise
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same from another event loop; cancelling the caller cancels the work."""
+        """Do the same from another event loop; cancelling the caller cancels the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     async def driver(self) -> Driver:
@@ -91,19 +91,21 @@ class Engine:
         return await asyncio.shield(self._driver)
 
     def _is_driver_gone(self) -> bool:
-        """It failed to open, or its keeper was killed; a new keeper sweeps what that one left."""
+        """Return whether the driver failed to open or was lost; a new one sweeps what that one
+        left."""
         assert self._driver is not None
         if not self._driver.done():
             return False
         return self._driver.exception() is not None or self._driver.result().is_lost
 
     def remember(self, task: asyncio.Task[None]) -> None:
-        """Work that must be done before the process ends."""
+        """Wait for this work before the process ends."""
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
 
     def close_in_child(self) -> None:
-        """In a forked child: this engine is the parent's; only its sockets came along."""
+        """Close the sockets of the parent's engine in a forked child: nothing else of it came
+        along."""
         if self.opened_driver is not None:
             self.opened_driver.close_in_child()
         for box in self.boxes.values():
@@ -111,14 +113,15 @@ class Engine:
 
     @property
     def opened_driver(self) -> Driver | None:
-        """The driver if it is open already."""
+        """Return the driver if it is open already."""
         is_open = self._driver and self._driver.done() and not self._driver.exception()
         return self._driver.result() if self._driver and is_open else None
 
     def callback(
         self, function: Callable[[T], Any] | None, caller_loop: asyncio.AbstractEventLoop | None
     ) -> Callable[[T], Awaitable[None]] | None:
-        """A user's function, made awaitable here; it runs on a thread or on the caller's loop."""
+        """Return a user's function made awaitable here; it runs on a thread or on the caller's
+        loop."""
         if function is None:
             return None
 
@@ -132,11 +135,11 @@ class Engine:
         return deliver
 
     def keep(self, base: str) -> None:
-        """One more sandbox compares itself with this layer."""
+        """Count one more sandbox that compares itself with this layer."""
         self._bases[base] = self._bases.get(base, 0) + 1
 
     def release(self, base: str, layers: Layers) -> None:
-        """One fewer; the last one takes the layer with it."""
+        """Count one fewer; the last one takes the layer with it."""
         self._bases[base] -= 1
         if self._bases[base] == 0:
             del self._bases[base]
@@ -151,7 +154,7 @@ class Engine:
             self.release(base, layers)
 
     def close(self, *, is_waiting: bool = True) -> None:
-        """Ends every sandbox of this process and the keeper, which may be left to go alone."""
+        """End every sandbox of this process and the driver, which may be left to go alone."""
         if not self._thread.is_alive():
             return
         try:
@@ -245,6 +248,6 @@ class _Call(Generic[T]):
 
 
 async def _warm_up(home: Home) -> None:
-    """What the first action needs takes a while to load: do it while the keeper gets up."""
+    """Load what the first action needs, which takes a while, while the keeper gets up."""
     with contextlib.suppress(PaddockError):  # the first action will say it
         await offload(prepare_gates, home)

@@ -44,7 +44,7 @@ class MachinePool:
         self._is_closed = False
 
     async def resize(self, size: int) -> None:
-        """Sets how many are kept ready, and waits until they are."""
+        """Set how many are kept ready, and wait until they are."""
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"pool size: {size!r} must be a whole number from 0")
         self._is_auto = False
@@ -59,7 +59,7 @@ class MachinePool:
             await self._boot()  # fails with the reason
 
     async def take(self, spec: Spec) -> Machine | None:
-        """A warm machine made to fit `spec`, or None where only a cold one can be."""
+        """Return a warm machine made to fit `spec`, or None where only a cold one can be."""
         self._count()
         machine = None
         driver = await self._driver()

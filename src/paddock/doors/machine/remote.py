@@ -53,7 +53,7 @@ class RemoteGuest(Guest):
 
 
 class RemoteBox:
-    """What `Box` is for our own sandboxes, as far as it works from afar."""
+    """The counterpart of `Box` for a sandbox of another process, as far as it works from afar."""
 
     def __init__(self, engine: Engine, guest: RemoteGuest, envs: dict[str, str]) -> None:
         self.engine = engine

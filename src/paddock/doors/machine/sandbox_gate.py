@@ -37,7 +37,7 @@ def _ignore(gate: Gate) -> None:
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """How the journal of a sandbox begins, and where answers come from."""
+    """The beginning of a sandbox's journal, and the source of its answers."""
 
     about: Opened | None = None  # of the run of an agent; the programs that it starts are steps
     kind: str | None = None  # of any other sandbox: the command that made it

@@ -41,18 +41,18 @@ class Volume(msgspec.Struct, frozen=True):
 
     @classmethod
     def get(cls, name: str) -> Volume:
-        """The volume of that name."""
+        """Returns the volume of that name."""
         return read_volume(Home.find(), identifier(name, "volume"))
 
     @classmethod
     def list(cls) -> list[Volume]:
-        """All volumes, by name."""
+        """Lists all volumes, by name."""
         home = Home.find()
         names = sorted(p.stem for p in home.volumes.glob("*.json"))
         return [read_volume(home, name) for name in names]
 
     def used_bytes(self) -> int:
-        """What it holds now."""
+        """Returns how many bytes it holds now."""
         engine = Engine.current()
         return engine.call(_used(engine, self))
 
@@ -73,7 +73,7 @@ def read_volume(home: Home, name: str) -> Volume:
 
 
 def quotas(home: Home, names: Iterable[str]) -> dict[str, int]:
-    """Layers of the named volumes with what each may hold."""
+    """Return the layers of the named volumes with what each may hold."""
     return {volume_layer(n): read_volume(home, n).quota_bytes for n in names}
 
 
@@ -126,7 +126,7 @@ def _remove(home: Home, layers: Layers, name: str) -> None:
 
 
 def mounting(home: Home, name: str) -> list[str]:
-    """Sandboxes that have the volume mounted now, of any process."""
+    """Return the sandboxes that have the volume mounted now, of any process."""
     from paddock.state.home import Record, held
 
     found = []

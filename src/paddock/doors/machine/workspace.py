@@ -1,4 +1,4 @@
-"""What a sandbox changed, and writing chosen changes back to the caller's own directories."""
+"""The changes that a sandbox made, and writing chosen ones back to the caller's own directories."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChangedTree(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """What changed at one moment. `apply` reads the files as they are then."""
+    """The changes of one moment. `apply` reads the files as they are then."""
 
     def __init__(self, box: Box, changed: list[WorkspaceChange]) -> None:
         self._box = box
@@ -58,17 +58,17 @@ class Changes:
 
     @property
     def added(self) -> list[str]:
-        """Paths that were added."""
+        """Returns the paths that were added."""
         return self._of("added")
 
     @property
     def modified(self) -> list[str]:
-        """Paths that were modified."""
+        """Returns the paths that were modified."""
         return self._of("modified")
 
     @property
     def deleted(self) -> list[str]:
-        """Paths that were deleted."""
+        """Returns the paths that were deleted."""
         return self._of("deleted")
 
     def apply(
@@ -144,7 +144,7 @@ def changes_of(box: Box) -> Changes:
 
 @contextlib.contextmanager
 def _opened(source: Mount | None, to: str | os.PathLike[str] | None) -> Iterator[int]:
-    """The directory to compare with or to write to: a source by its checked descriptor."""
+    """Open the directory to compare with or to write to: a source by its checked descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     if source is None:
         assert to is not None

@@ -40,7 +40,7 @@ _DESCRIPTORS = 1 << 16
 
 
 class _Enforcing(msgspec.Struct, frozen=True):
-    """How each limit will be kept for one spec on this host."""
+    """The mechanism that keeps each limit of one spec on this host."""
 
     by: dict[str, str]
     is_watched: bool
@@ -143,7 +143,8 @@ class ContainerDriver(Driver):
         return machine
 
     def _words(self, spec: Spec, allocation: Allocation) -> dict[str, Any]:
-        """What the keeper (`stages`) and the guest (the rest) must know of the file system."""
+        """Return what the keeper (`stages`) and the guest (the rest) must know of the file
+        system."""
         plan = rootfs.plan(self.home, spec, allocation, self.link.layers)
         return {
             "argv": "\0".join(arguments(plan)),
@@ -152,7 +153,7 @@ class ContainerDriver(Driver):
         }
 
     def _plain_words(self, allocation: Allocation) -> dict[str, Any]:
-        """The same for every sandbox without own mounts, but for its layer."""
+        """Return the same for a sandbox without own mounts: only its layer differs between them."""
         if not is_privileged():
             return self._words(Spec(), allocation)  # there the layer's path is all over the words
         if self._plain is None:
@@ -273,7 +274,8 @@ class _Launch:
             ) from None
 
     def _send_groups(self, boot: socket.socket) -> None:
-        """The guest joins by itself; that it did is verified before anything untrusted runs."""
+        """Send the guest the groups that it joins by itself; that it did is verified before
+        anything untrusted runs."""
         fds: list[int] = []
         try:
             fds = self._group.open_to_join() if self._group is not None else []
@@ -359,7 +361,7 @@ class _Launch:
         return machine
 
     def _info(self) -> dict[str, Any]:
-        """What other processes may know of the sandbox, and a sweep needs to."""
+        """Return what other processes may know of the sandbox, and a sweep needs to know."""
         return {
             "metadata": self._allocation.metadata,
             "template": self._spec.template,
@@ -397,8 +399,9 @@ def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, st
 
 
 def _raise_descriptor_limit() -> None:
-    """A sandbox takes some ten of them here, and the usual soft limit is 1024. It is there for
-    programs that use select, which this process does not; the hard one is what is meant."""
+    """Raise the soft limit of descriptors to the hard one. A sandbox takes some ten of them
+    here, and the usual soft limit is 1024; it protects programs that use select, which this
+    process does not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

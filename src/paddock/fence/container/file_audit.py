@@ -1,6 +1,7 @@
-"""Which files were read and written inside, told by the kernel (fanotify). Root only.
+"""File events: which files were read and written inside, reported by the kernel (fanotify). Root
+only.
 
-One group for the whole process (the kernel grants few), with a mark on each mount of interest.
+One group serves the whole process (the kernel grants few), with a mark on each mount of interest.
 An event carries an open descriptor; its mount number says which sandbox and which target it was.
 """
 
@@ -91,8 +92,9 @@ class Auditor:
                 os.close(fd)
 
     def _spend(self, count: int) -> None:
-        """An agent that opens files in a loop must not cost the host a core: what comes faster than
-        the budget waits in the kernel's queue, and what overflows that is counted as dropped."""
+        """Count events against the budget: an agent that opens files in a loop must not cost the
+        host a core. What comes faster waits in the kernel's queue, and what overflows that is
+        counted as dropped."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._budget = min(BUDGET, self._budget + (now - self._spent_at) * BUDGET) - count
@@ -120,5 +122,5 @@ class Auditor:
 
 
 def _inner_path(target: str, path: str) -> str:
-    """The kernel shows a path relative to the mount it cannot reach from here; make it whole."""
+    """Return the whole path inside: the kernel shows one that is relative to the mount."""
     return path if path == target or path.startswith(target + "/") else target + path.rstrip("/")

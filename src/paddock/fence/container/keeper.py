@@ -187,7 +187,7 @@ class Keeper:
         box.release()
 
     def _remove(self, record: Record) -> None:
-        """What a sandbox left: the same for an orderly end, a dead host and a sweep."""
+        """Remove what a sandbox left: the same for an orderly end, a dead host and a sweep."""
         cgroups.remove(list(record.cgroups))
         self._layers.destroy(record.layer)
         directory = self._home.sandboxes / record.sandbox_id
@@ -232,7 +232,8 @@ class Keeper:
         return self._userns[key]
 
     def _open_layers(self) -> tuple[Layers, int | None, str]:
-        """The btrfs pool where this host can have one, else plain directories and the reason."""
+        """Open the btrfs pool where this host can have one, else plain directories with the
+        reason."""
         if not self._is_root:
             return PlainLayers(self._home.layers), None, "only root can mount a pool with quotas"
         for path in (RUN, STAGE, f"{RUN}/pool", f"{RUN}/uids"):
@@ -283,7 +284,7 @@ class Keeper:
 
 
 class _Box:
-    """What the keeper holds for one sandbox."""
+    """The descriptors and paths that the keeper holds for one sandbox."""
 
     def __init__(self, lease: int) -> None:
         self.lease = lease
@@ -317,7 +318,7 @@ class _Box:
 
 
 def _lease_uid() -> tuple[int, int]:
-    """An uid that no other sandbox of this machine has now; the lock is the lease."""
+    """Return a uid that no other sandbox of this machine has now; the lock is the lease."""
     for number in range(FIRST_UID, FIRST_UID + UID_COUNT):
         fd = os.open(f"{RUN}/uids/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -330,7 +331,7 @@ def _lease_uid() -> tuple[int, int]:
 
 
 def _kill_if_same(pid: int, started: int) -> None:
-    """Only a process that is certainly the recorded one; pids are used again."""
+    """Kill a process only if it is certainly the recorded one: pids are used again."""
     if not pid:
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""What the keeper gets ready before a guest is forked: detached mounts, or checked descriptors.
+"""The mounts that the keeper gets ready before a guest is forked: detached ones, or checked
+descriptors.
 
 Root clones each source, maps its ids and hands the guest a mount that is attached nowhere yet: it
 needs no right to the original path. An ordinary user's own paths are opened and checked instead.
@@ -22,7 +23,7 @@ class StagedTree(NamedTuple):
 
 
 def detached(stages: list[dict[str, Any]], mappings: list[int | None]) -> list[StagedTree]:
-    """Every source as a mount of its own, with its ids mapped."""
+    """Return every source as a mount of its own, with its ids mapped."""
     trees: list[StagedTree] = []
     try:
         for number, (stage, mapping) in enumerate(zip(stages, mappings, strict=True)):
@@ -34,7 +35,7 @@ def detached(stages: list[dict[str, Any]], mappings: list[int | None]) -> list[S
 
 
 def checked(stages: list[dict[str, Any]]) -> list[StagedTree]:
-    """The user's own paths, open; what is Paddock's own is bound by its path."""
+    """Return the user's own paths, open; what is Paddock's own is bound by its path."""
     wanted = [(n, stage) for n, stage in enumerate(stages) if stage["identity"] is not None]
     return [StagedTree(n, _open_source(stage), True) for n, stage in wanted]
 

@@ -30,7 +30,7 @@ _CALL_S = 10.0
 
 
 class Parts(msgspec.Struct):
-    """What the driver hands over when a machine has booted."""
+    """The parts that the driver hands over when a machine has booted."""
 
     machine_id: str
     link: KeeperLink
@@ -142,7 +142,7 @@ class ContainerMachine(Machine):
         self.is_frozen = False
 
     async def set_limits(self, limits: Limits) -> None:
-        """For a pooled machine that meets its spec: the group and the quota follow it."""
+        """Apply the limits of a spec to a pooled machine: to its group and its quota."""
         if self._parts.group is not None:
             self._parts.group.limit(limits)
         self.layers.set_quota(self.layer, limits.disk)
@@ -150,13 +150,14 @@ class ContainerMachine(Machine):
         self.limits = limits
 
     def hits(self) -> dict[str, int]:
-        """How often each limit has bitten so far; two readings tell what a command ran into."""
+        """Return how often each limit was reached so far; two readings tell what a command ran
+        into."""
         counted = self._parts.group.hits() if self._parts.group is not None else {}
         memory = counted.get("memory", 0) + self._socket_hits
         return {**counted, "memory": memory, "disk": self._disk_hits}
 
     async def is_disk_full(self) -> bool:
-        """Whether a quota is reached: within a block of it nothing more can be written."""
+        """Return whether a quota is reached: within a block of it nothing more can be written."""
         for name, quota in self._parts.quotas.items():
             used = await offload(self.layers.used_bytes, name)
             if used + max(256 << 10, quota // 50) >= quota:
@@ -190,7 +191,7 @@ class ContainerMachine(Machine):
         await asyncio.shield(self._stopping)
 
     def lost(self, reason: str) -> None:
-        """The channel closed: tell why as exactly as we can, then clean up."""
+        """Explain why the channel closed, as exactly as we can, then clean up."""
         if self.ended_by is None:
             self.ended_by = self._explain(reason)
         for callback in self.on_end:
@@ -236,7 +237,8 @@ class ContainerMachine(Machine):
         return Counters(**counted, **io)
 
     async def _watch_disk(self) -> None:
-        """Without a hard quota: count, and over the limit stop, count exactly, kill."""
+        """Keep a quota that the file system does not keep: count, and over the limit stop, count
+        exactly, and kill."""
         while self.ended_by is None:
             began = time.monotonic()
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError, FileNotFoundError):
@@ -281,7 +283,8 @@ class ContainerMachine(Machine):
         return excess > self._tolerated
 
     async def _excess(self) -> int:
-        """By how many bytes the worst of the layers is over its quota; negative when none is."""
+        """Return by how many bytes the worst of the layers is over its quota; negative when none
+        is."""
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
         worst = -(1 << 62)
         for name, quota in self._parts.quotas.items():

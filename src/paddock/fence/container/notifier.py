@@ -173,7 +173,8 @@ class Notifier:
         self._settle(fd, number, time.time(), _STATUS_TRIES)
 
     def _settle(self, fd: int, number: int, ended_at: float, tries: int) -> None:
-        """The kernel tells the status once the parent has reaped, which may take it a moment."""
+        """Complete an event with its exit status. The kernel tells it once the parent has
+        reaped, which may take it a moment."""
         status = exit_status(fd)
         if status is None and tries and HAS_EXIT_STATUS and self._fd >= 0:
             again = (fd, number, ended_at, tries - 1)
@@ -208,8 +209,9 @@ def observe(
 
 
 def _is_guests_child(pid: int, guest: int) -> bool:
-    """Whether it is on its way from the guest to its first exec: until then it has the guest's
-    memory. Where that cannot be compared, whoever never executed anything is taken for one."""
+    """Return whether a process is on its way from the guest to its first exec: until then it has
+    the guest's memory. Where that cannot be compared, whoever never executed anything is taken
+    for one."""
     try:
         return syscalls.shares_memory(pid, guest)
     except OSError:
@@ -217,7 +219,8 @@ def _is_guests_child(pid: int, guest: int) -> bool:
 
 
 def _shown(argv: list[bytes]) -> tuple[str, ...]:
-    """The arguments as text; bytes that are none are spelled out, and the whole stays bounded."""
+    """Return the arguments as text; bytes that are no text are escaped, and the whole stays
+    bounded."""
     left = MAX_ARGUMENT_BYTES
     shown = []
     for argument in argv:
@@ -227,7 +230,8 @@ def _shown(argv: list[bytes]) -> tuple[str, ...]:
 
 
 def find_program(pid: int, program: bytes) -> str | None:
-    """The file behind the name, looked up in the sandbox's own root; raises when there is none.
+    """Return the file behind the name, looked up in the sandbox's own root; raise when there is
+    none.
 
     A search along PATH tries many names; those that do not exist are no events. The answer given
     for them is final, or a name that appears a moment later would be executed unseen.
@@ -248,7 +252,7 @@ def find_program(pid: int, program: bytes) -> str | None:
 
 
 def read_text(pid: int, address: int, limit: int) -> bytes:
-    """A NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
+    """Read a NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
     found = b""
     while len(found) < limit:
         step = _PAGE - (address + len(found)) % _PAGE
@@ -263,7 +267,8 @@ def read_text(pid: int, address: int, limit: int) -> bytes:
 
 
 def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
-    """The texts of a NULL-terminated array of pointers, and whether they were cut."""
+    """Read the texts of a NULL-terminated array of pointers; return them and whether they were
+    cut."""
     found: list[bytes] = []
     left = MAX_ARGUMENT_BYTES
     while address and len(found) < MAX_ARGUMENTS:
@@ -283,7 +288,8 @@ def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
 
 
 def inner_pids(pid: int, guest: int = 0) -> tuple[int, int]:
-    """The pid and its parent's, as the sandbox itself numbers them; `guest` is its first."""
+    """Return a process's pid and its parent's, as the sandbox itself numbers them; `guest` is
+    its first."""
     own, outer_parent = _status_pids(pid)
     if guest and outer_parent == guest:
         return own, 1
@@ -309,7 +315,7 @@ def _field(text: bytes, name: bytes) -> list[bytes]:
 
 
 def exit_status(pidfd: int) -> int | None:
-    """The exit status of a process that has ended (Linux 6.15 and later), else None."""
+    """Return the exit status of a process that has ended (Linux 6.15 and later), else None."""
     request = bytearray(struct.pack("=QQ", _PIDFD_INFO_EXIT, 0) + bytes(56))
     try:
         fcntl.ioctl(pidfd, _PIDFD_GET_INFO, request)

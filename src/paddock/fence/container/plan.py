@@ -26,7 +26,7 @@ _MASKED_DIRS = ("acpi", "scsi", "asound", "fs", "driver")
 
 
 class BindKind(enum.Enum):
-    """How a source appears inside."""
+    """The ways in which a source can appear inside."""
 
     READ = "read"
     WRITE = "write"
@@ -69,7 +69,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def stages(plan: Plan) -> list[MountSource]:
-    """The sources in the order in which the keeper numbers them."""
+    """Return the sources in the order in which the keeper numbers them."""
     return list(dict.fromkeys([plan.layer, *(b.source for b in (*plan.root, *plan.binds))]))
 
 
@@ -85,7 +85,8 @@ def arguments(plan: Plan) -> list[str]:
         return os.path.join(base, below) if below else base
 
     def by_descriptor(source: MountSource) -> int | None:
-        """A caller's path is bound through a descriptor that the keeper has checked."""
+        """Return the descriptor that the keeper has checked, through which a caller's path is
+        bound."""
         is_checked = source.identity is not None and not plan.is_staged
         return SOURCE_FD + numbers[source] if is_checked else None
 
@@ -104,8 +105,9 @@ def arguments(plan: Plan) -> list[str]:
 
 @cache
 def masked() -> tuple[str, ...]:
-    """What the guest covers in /proc: of the files those that this kernel has and lets everybody
-    read (what only root reads needs no mask), of the directories those that hold anything."""
+    """Return what the guest covers in /proc: of the files those that this kernel has and lets
+    everybody read (what only root reads needs no mask), of the directories those that hold
+    anything."""
     files = [f"/proc/{name}" for name in _MASKED_FILES]
     directories = [f"/proc/{name}" for name in _MASKED_DIRS]
     return (

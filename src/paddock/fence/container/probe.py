@@ -1,4 +1,6 @@
-"""What the container fence can enforce on this host, found by looking and by trying."""
+"""The probe of the container driver: what it can enforce on this host, found by looking and by
+trying.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ except CannotEnforce as error:
 
 
 def probe(home: Home) -> Probe:
-    """All findings, in the order in which a reader wants them."""
+    """Return all findings, in the order in which a reader wants them."""
     hierarchy = cgroups.find()
     findings = (
         _isolation(),

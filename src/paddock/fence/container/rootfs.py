@@ -33,7 +33,8 @@ _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def plan(home: Home, spec: Spec, allocation: Allocation, layers: Layers) -> Plan:
-    """The plan for a spec. Raises InvalidInput for a source that is not there or not ours."""
+    """Return the plan for a spec. Raises InvalidInput for a source that is not there or not
+    ours."""
     is_staged = is_privileged()
     layer_path = layers.path(allocation.layer)
     layer = MountSource(
@@ -65,7 +66,7 @@ def plan(home: Home, spec: Spec, allocation: Allocation, layers: Layers) -> Plan
 
 
 def template_env(home: Home, spec: Spec) -> dict[str, str]:
-    """What the image says its programs need; a plain root says nothing."""
+    """Return the variables that the image says its programs need; a plain root says nothing."""
     if spec.template == "host" or spec.template.startswith("dir:"):
         return {}
     return dict(_template(home, spec.template).env)
@@ -110,7 +111,7 @@ def _template(home: Home, name: str) -> Template:
 
 
 def overlay_directories(layer: Path, name: str) -> None:
-    """An overlay's own upper layer and the kernel's work directory beside it."""
+    """Make an overlay's own upper layer and the kernel's work directory beside it."""
     for part in ("upper", "work"):
         path = layer / name / part
         if not path.exists():
@@ -120,7 +121,7 @@ def overlay_directories(layer: Path, name: str) -> None:
 
 
 def _write_accounts(rootfs: Path, upper: Path) -> None:
-    """A name for the agent's uid and the links that the guest fills, in the own layer."""
+    """Write a name for the agent's uid and the links that the guest fills, in the own layer."""
     etc = upper / "etc"
     if etc.exists():
         return  # a fork or a restored snapshot has them already
@@ -138,7 +139,7 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
 
 
 def _image_text(rootfs: Path, path: str) -> str:
-    """A small file of an image. Its links lead within the image, wherever they point."""
+    """Read a small file of an image. Its links lead within the image, wherever they point."""
     root = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -154,9 +155,9 @@ def _image_text(rootfs: Path, path: str) -> str:
 
 
 def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_root: bool) -> None:
-    """A place to mount on, where the agent's own layer holds it. bubblewrap would follow a link
-    there, so every part is opened without following; a link that an agent planted before a fork
-    or a snapshot refuses the sandbox."""
+    """Make a mount point where the agent's own layer holds it. bubblewrap would follow a link
+    there. So every part is opened without following; a link that an agent planted before a fork
+    refuses the sandbox."""
     place = _place_in_layer(target, is_host_root=is_host_root)
     if place is None:
         return  # on bubblewrap's own fresh root, which nobody else has written
@@ -180,7 +181,8 @@ def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_r
 
 
 def _step_into(fd: int, name: str, target: str) -> int:
-    """The directory `name` below `fd`, made if missing; `fd` is closed only when that worked."""
+    """Return the directory `name` below `fd`, made if missing; `fd` is closed only when that
+    worked."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=fd)
         if is_privileged():
@@ -248,8 +250,8 @@ def _mount(
 
 
 def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
-    """The files of a `write` mount that stay read-only, each mounted over itself, and before them
-    the directories on the way, so that none of them can be moved aside."""
+    """Yield the files of a `write` mount that stay read-only, each mounted over itself, and
+    before them the directories on the way, so that none of them can be moved aside."""
     assert mount.source is not None or not mount.fixed_paths
     for path in mount.fixed_paths:
         place = f"{mount.source}/{path}"
@@ -271,7 +273,8 @@ def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
 
 
 def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:
-    """The layer that takes the hidden names of a mount away; nothing where nothing is hidden."""
+    """Make the layer that takes the hidden names of a mount away; nothing where nothing is
+    hidden."""
     if not mount.hidden:
         return ""
     if not stat.S_ISDIR(os.fstat(source).st_mode):

@@ -185,7 +185,7 @@ class HostStream:
 
     @property
     def room(self):
-        """How many data bytes may be sent now."""
+        """Return how many data bytes may be sent now."""
         return 0 if self._channel.is_congested else self.credit
 
     def wake(self):

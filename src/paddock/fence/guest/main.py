@@ -48,7 +48,7 @@ def serve(channel_fd, boot_fd, line_fd, config, sockets):
 
 
 def boot(fd, line_fd, config, sockets):
-    """Everything that must hold before the first untrusted instruction."""
+    """Put everything in force that must hold before the first untrusted instruction."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _write_names(config["hostname"])
@@ -92,7 +92,7 @@ def _die_with(line_fd):
 
 
 def operations(loop, table):
-    """The table of what the host may ask for."""
+    """Return the function that begins what the host asks for."""
     freezer = limits.Freezer(loop)
     known = {
         "exec": table.start,

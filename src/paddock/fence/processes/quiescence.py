@@ -1,5 +1,6 @@
-"""Whether anything inside a sandbox is at work at this moment, or all of it waits. A replay gives
-the next answer only then, so that an agent sees answers in the order in which they came.
+"""Quiescence: whether anything inside a sandbox is at work at this moment, or all of it waits. A
+replay gives the next answer only then, so that an agent sees answers in the order in which they
+came.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _VFORK_WAITS = (b"kernel_clone", b"_do_fork", b"wait_for_vfork_done")
 _WAITS = (b"do_wait", b"pipe_read", b"anon_pipe_read", b"pipe_wait", *_VFORK_WAITS)
 
 
-async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
+async def wait_until_quiescent(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
     """Return True when every thread inside waits, or False after the limit. On a busy machine what
     could run may have to wait for a core: then it is left the time to run a little."""
     until, seen = time.monotonic() + limit_s, 0
@@ -48,11 +49,11 @@ def is_at_work(init_pid: int) -> bool:
 
 
 def work_of(init_pid: int) -> int:
-    """How long everything inside has been on a core in its life, in nanoseconds."""
+    """Return how long everything inside has been on a core in its life, in nanoseconds."""
     return sum(_worked(pid, task) for pid, tasks in _below(init_pid) for task in tasks)
 
 
-def lines_of_work(init_pid: int) -> int:
+def concurrency(init_pid: int) -> int:
     """How many threads inside could do something of their own accord: one for each, but none for a
     process with a single thread that waits for another one to end or to write to it."""
     return sum(0 if _waits_for_child(pid, tasks) else len(tasks) for pid, tasks in _below(init_pid))

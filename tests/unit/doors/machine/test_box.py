@@ -11,7 +11,7 @@ from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sandbox import Sandbox
 from paddock.doors.machine.sandboxes import create_box
-from paddock.doors.terms import PolicyWord, terms_of
+from paddock.doors.terms import PolicyLike, terms_of
 from paddock.fence.fake import FakeDriver
 from paddock.journal.log import RunLog
 from paddock.model.errors import CannotEnforce, Conflict, SandboxDied
@@ -43,7 +43,7 @@ def box(engine: Engine) -> Sandbox:
     return make(engine)
 
 
-def make(engine: Engine, policy: PolicyWord = None, **options: object) -> Sandbox:
+def make(engine: Engine, policy: PolicyLike = None, **options: object) -> Sandbox:
     """Make what `Sandbox.create` makes, on this engine."""
     decided, spec = terms_of(policy, options)
     core: Box = engine.call(create_box(engine, spec, decided))

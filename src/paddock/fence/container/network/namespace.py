@@ -50,13 +50,13 @@ class NamespaceSockets:
         self._taken: dict[str, socket.socket] = {}
 
     def get(self, name: str) -> socket.socket | None:
-        """The socket, or None where the sandbox's kernel has no such."""
+        """Return the socket, or None where the sandbox's kernel has no such."""
         if name in self._fds:
             self._taken[name] = socket.socket(fileno=self._fds.pop(name))
         return self._taken.get(name)
 
     def lend(self, name: str) -> socket.socket | None:
-        """The socket, which is the borrower's to close until it is given back."""
+        """Return the socket, which is the borrower's to close until it is given back."""
         sock = self.get(name)
         self._taken.pop(name, None)
         return sock
@@ -147,8 +147,8 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
 
 
 def everywhere_is_local(family: int) -> netlink.NetlinkMessage:
-    """A route by which any address is one of the namespace's own. Narrower ones, as those of
-    loopback, go before it."""
+    """Return a route by which any address is one of the namespace's own. Narrower ones, as those
+    of loopback, go before it."""
     source = socket.inet_pton(family, "127.0.0.1" if family == socket.AF_INET else "::1")
     kinds = (_LOCAL_TABLE, _STATIC, _HOST_SCOPE, _LOCAL)
     body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, *kinds, 0)
@@ -229,8 +229,8 @@ def _try(probe: socket.socket, listener: socket.socket) -> None:
 
 
 def _accepted(listener: socket.socket, peer: tuple[str, int]) -> socket.socket:
-    """The connection that `peer` makes. A program inside may be faster with one of its own, which
-    then finds itself closed."""
+    """Return the connection that `peer` makes. A program inside may be faster with one of its
+    own, which then finds itself closed."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     for _ in range(2 * _BACKLOG):
@@ -259,7 +259,7 @@ def attempts_in(datagram: bytes) -> Iterator[NetworkAttempt]:
 
 
 def _attempt(packet: bytes) -> NetworkAttempt | None:
-    """What the headers of a packet say; a program inside may have written any of it."""
+    """Read the headers of a packet; a program inside may have written any of it."""
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:
         protocol, address = packet[9], socket.inet_ntop(socket.AF_INET, packet[16:20])

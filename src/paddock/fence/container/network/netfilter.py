@@ -57,7 +57,7 @@ _LOGGED_PAYLOAD = 9
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Where on loopback the host listens, for one family of addresses."""
+    """The ports of loopback at which the host listens, for one family of addresses."""
 
     family: int
     tcp: int
@@ -65,7 +65,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
-    """The rules of each chain, in order. A family without ports is refused as a whole."""
+    """Return the rules of each chain, in order. A family without ports is refused as a whole."""
     v4 = ex.is_family(socket.AF_INET) + ex.is_to(socket.AF_INET, b"\x7f")
     v6 = ex.is_family(socket.AF_INET6) + ex.is_to(socket.AF_INET6, _LOOPBACK[socket.AF_INET6])
     is_dns = _is_dns()
@@ -113,8 +113,8 @@ def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
 
 
 def batch(rules: Mapping[str, Sequence[bytes]]) -> list[NetlinkMessage]:
-    """The messages for what `chains` gives. The kernel does all of them or none, and tells of what
-    it cannot do anyway: the last one alone asks for an answer."""
+    """Return the messages for what `chains` gives. The kernel does all of them or none, and
+    reports a failure in any case: the last one alone asks for an answer."""
     numbered = list(enumerate(((chain, rule) for chain in rules for rule in rules[chain]), 1))
     last = len(numbered)
     return [
@@ -154,14 +154,15 @@ def rules_in_force() -> list[NetlinkMessage]:
 
 
 def counted(answers: Sequence[NetlinkAnswer]) -> dict[str, int]:
-    """How many rules each chain has."""
+    """Count the rules of each chain."""
     rules = (attributes(a.body[_MESSAGE_HEADER:]) for a in answers if a.kind == _NEW_RULE)
     names = (rule.get(_RULE_CHAIN, b"").rstrip(b"\0") for rule in rules)
     return dict(Counter(name.decode("ascii", "replace") for name in names))
 
 
 def logged_payload(answer: NetlinkAnswer) -> bytes:
-    """The beginning of a logged packet, from its network header on; empty if there is none."""
+    """Return the beginning of a logged packet, from its network header on; empty if there is
+    none."""
     if answer.kind != _LOGGED_PACKET:
         return b""
     return attributes(answer.body[_MESSAGE_HEADER:]).get(_LOGGED_PAYLOAD, b"")
@@ -182,7 +183,8 @@ def _straight_to_door(ports: Ports, logged: bytes) -> tuple[bytes, ...]:
 
 
 def _from_door(ports: Ports) -> tuple[bytes, bytes]:
-    """What the door answers. The address as well: no program inside can send from there too."""
+    """Match answers of the door, by port and by address: no program inside can send from there
+    too."""
     source = ex.is_family(ports.family) + ex.is_from(ports.family, _LOOPBACK[ports.family])
     return (
         source + ex.is_tcp() + ex.is_from_port(ports.tcp),

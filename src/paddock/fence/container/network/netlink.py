@@ -52,13 +52,13 @@ class NetlinkAnswer(msgspec.Struct, frozen=True):
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded so that the next can follow."""
+    """Return one attribute, padded so that the next can follow."""
     head = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind)
     return head + value + bytes(-len(value) % 4)
 
 
 def nested(kind: int, *attributes: bytes) -> bytes:
-    """An attribute made of attributes."""
+    """Return an attribute made of attributes."""
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
@@ -79,7 +79,7 @@ def be64(kind: int, value: int) -> bytes:
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """The attributes in `data`, up to the first that does not fit."""
+    """Return the attributes in `data`, up to the first that does not fit."""
     found: dict[int, bytes] = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
@@ -92,7 +92,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def packed(numbered: Mapping[int, NetlinkMessage]) -> bytes:
-    """What is sent: the messages one after the other, each with its number."""
+    """Return the bytes to send: the messages one after the other, each with its number."""
     return b"".join(
         _HEADER.pack(_HEADER.size + len(m.body), m.kind, m.flags, number, 0) + m.body
         for number, m in numbered.items()
@@ -100,7 +100,7 @@ def packed(numbered: Mapping[int, NetlinkMessage]) -> bytes:
 
 
 def answers(datagram: bytes) -> Iterator[NetlinkAnswer]:
-    """The messages of a datagram, up to the first that does not fit."""
+    """Yield the messages of a datagram, up to the first that does not fit."""
     at = 0
     while at + _HEADER.size <= len(datagram):
         size, kind, _, number, _ = _HEADER.unpack_from(datagram, at)
