@@ -29,12 +29,7 @@ from paddock.doors.network.requests import Origin
 from paddock.doors.network.services import DENIED, EXHAUSTED, Services
 from paddock.doors.network.streams import connect_action, dns_action
 from paddock.doors.network.upstreams import IDLE_S, Upstreams
-from paddock.fence.container.network.namespace import (
-    Attempt,
-    DoorSockets,
-    original_destination,
-    read_attempts,
-)
+from paddock.fence.network import DoorSockets, NetworkAttempt, original_destination
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Outcome, Receipt
@@ -216,14 +211,14 @@ class NetworkDoor:
 
     def _read_attempts(self) -> None:
         try:
-            attempts = read_attempts(self._sockets.log)
+            attempts = self._sockets.log.read()
         except OSError:
             self._loop.remove_reader(self._sockets.log.fileno())
             return
         for attempt in attempts:
             self._attempted(attempt)
 
-    def _attempted(self, attempt: Attempt) -> None:
+    def _attempted(self, attempt: NetworkAttempt) -> None:
         """Something that is neither TCP nor a question for a name; the kernel has refused it."""
         origin = Origin("https", attempt.address, attempt.port or 0)
         why = f"{attempt.protocol.upper()} does not leave the sandbox."

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.fence.processes.connections import is_open
-from paddock.fence.processes.quiescence import MANY, ONE, settled
+from paddock.fence.processes.quiescence import MANY, ONE, wait_until_quiescent
 
 _NEAR_S = 1.0  # answers further apart are told apart by any agent, on a busy machine too
 # While a run is recorded. Programs that end and threads that take turns need a while to take an
@@ -53,7 +53,7 @@ class Pacer:
             now = time.monotonic()
             if now - self._last < _NEAR_S:
                 looks = ONE if self._under_way < 2 else MANY
-                if not await settled(self._init_pid, self._limit_at(now), looks):
+                if not await wait_until_quiescent(self._init_pid, self._limit_at(now), looks):
                     self._in_vain_s += time.monotonic() - now
             self._last = time.monotonic()
 

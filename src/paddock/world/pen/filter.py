@@ -13,7 +13,7 @@ from paddock.fence.seccomp import (
     HOST_WIDE_MEMORY,
     NUMBERS,
     REFUSALS,
-    Condition,
+    ArgumentCondition,
     load_library,
 )
 from paddock.model.errors import HostCannot
@@ -51,10 +51,10 @@ def program(*, is_unix_allowed: bool = False) -> bytes:
 def _refuse_flags(library: ctypes.CDLL, context: ctypes.c_void_p) -> None:
     """Refuse new namespaces, and set-id files, which would run as their owner on the host."""
     for bit in (1 << n for n in range(32) if _NEW_NAMESPACES >> n & 1):
-        _refuse(library, context, "clone", errno.EPERM, Condition(0, _MASKED_EQ, bit, bit))
+        _refuse(library, context, "clone", errno.EPERM, ArgumentCondition(0, _MASKED_EQ, bit, bit))
     for bit in (0o4000, 0o2000):
         for call, position in _SET_ID.items():
-            flag = Condition(position, _MASKED_EQ, bit, bit)
+            flag = ArgumentCondition(position, _MASKED_EQ, bit, bit)
             _refuse(library, context, call, errno.EPERM, flag)
 
 
@@ -62,22 +62,28 @@ def _refuse_families(library: ctypes.CDLL, context: ctypes.c_void_p, extra: set[
     allowed = {_INET, _INET6, _NETLINK} | extra
     for family in range(max(allowed)):
         if family not in allowed:
-            _refuse(library, context, "socket", errno.EAFNOSUPPORT, Condition(0, _EQ, family, 0))
-    above = Condition(0, _GT, max(allowed), 0)
+            _refuse(
+                library, context, "socket", errno.EAFNOSUPPORT, ArgumentCondition(0, _EQ, family, 0)
+            )
+    above = ArgumentCondition(0, _GT, max(allowed), 0)
     _refuse(library, context, "socket", errno.EAFNOSUPPORT, above)
-    other_pair = Condition(0, _NE, _UNIX, 0)
+    other_pair = ArgumentCondition(0, _NE, _UNIX, 0)
     _refuse(library, context, "socketpair", errno.EAFNOSUPPORT, other_pair)
 
 
 def _refuse(
-    library: ctypes.CDLL, context: ctypes.c_void_p, call: str, code: int, *conditions: Condition
+    library: ctypes.CDLL,
+    context: ctypes.c_void_p,
+    call: str,
+    code: int,
+    *conditions: ArgumentCondition,
 ) -> None:
     number = library.seccomp_syscall_resolve_name(call.encode())
     if number < 0:
         number = NUMBERS.get(call, -1)
     if number < 0:
         return  # this architecture never had the call
-    array = (Condition * len(conditions))(*conditions)
+    array = (ArgumentCondition * len(conditions))(*conditions)
     action = ctypes.c_uint32(_ERRNO | code)
     failed = library.seccomp_rule_add_array(context, action, number, len(conditions), array)
     if failed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddock.doors.terms import PolicyWord, policy_of
+from paddock.doors.terms import PolicyLike, policy_of
 from paddock.doors.trust import Trust
 from paddock.gate.gate import Gate
 from paddock.gate.run_gate import approvers_for, open_gate
@@ -12,7 +12,7 @@ from paddock.state.home import Home, new_id
 
 
 def open_run(
-    policy: PolicyWord = "paddock.yaml",
+    policy: PolicyLike = "paddock.yaml",
     *,
     run: str | None = None,
     secrets: Mapping[str, str] | None = None,
