@@ -23,7 +23,7 @@ from paddock.model.errors import CannotEnforce
 from paddock.model.results import Metrics
 from paddock.model.spec import HOME, Limits, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 
 if TYPE_CHECKING:  # loaded when a sandbox has a network
     from paddock.fence.network import MachineNetwork

@@ -8,6 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from unit.doors.network.model_wire.streams import (
+    TWO,
+    chat_stream,
+    messages_stream,
+    responses_stream,
+)
 
 from clients.network.conftest import MakeBox, MakeSite
 from clients.network.crossings import crossings, requests
@@ -16,14 +22,8 @@ from clients.network.site import Answer, Asked, Site
 from conformance.waiting import eventually
 from paddock import Sandbox
 from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.state.home import Home
-from unit.doors.network.model_wire.streams import (
-    TWO,
-    chat_stream,
-    messages_stream,
-    responses_stream,
-)
 
 Serve = Callable[..., tuple[Sandbox, Site]]
 REFUSAL = "[paddock] The call of delete_user was refused: Users are never deleted."

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from cases import for_each
+from paddock.world.seeds.custom_fields import _WITH_VALUE, PLAIN
 from paddock.world.seeds.mess import MILD, ODDITIES
-from paddock.world.seeds.own_fields import _WITH_VALUE, PLAIN
 from paddock.world.seeds.recipes import _WORDS
 from paddock.world.seeds.shapes import SHAPES
 

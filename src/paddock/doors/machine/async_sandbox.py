@@ -37,7 +37,7 @@ from paddock.doors.terms import PolicyLike, terms_of
 from paddock.model.results import CommandResult, SandboxInfo, WatchEvent
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotInfo
+    from paddock.state.snapshots.store import SnapshotInfo
 
 
 class AsyncCommandHandle(HandleFace):

@@ -39,9 +39,9 @@ from paddock.model.errors import HostCannot, OutOfSpace, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec, identifier
 from paddock.policy.decide import Policy
-from paddock.state.diskspace import check_space, files_bytes
+from paddock.state.disk_space import check_space, files_bytes
 from paddock.state.home import Home, new_id
-from paddock.state.layers import Layers, copies_lock
+from paddock.state.layers.layers import Layers, copies_lock
 
 if TYPE_CHECKING:
     from paddock.doors.machine.code import CodeCore

@@ -223,7 +223,7 @@ class CodeCore:
         if language != "python":
             raise InvalidInput(f"language: {language!r} is not offered; use python")
         # Heavy, and rarely needed.
-        from paddock.state.kernelsite import kernel_site, kernel_site_hint
+        from paddock.state.kernel_site import kernel_site, kernel_site_hint
 
         site = await offload(kernel_site, self._cache)
         if site is None:

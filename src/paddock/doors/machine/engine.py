@@ -21,10 +21,10 @@ from paddock.doors.machine.pool import MachinePool
 from paddock.fence.driver import Driver
 from paddock.fence.offload import offload
 from paddock.fence.registry import driver_class
-from paddock.gate.opening import prepare_gates
+from paddock.gate.run_gate import prepare_gates
 from paddock.model.errors import PaddockError, SandboxError
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 
 T = TypeVar("T")
 CLOSE_S = 15.0

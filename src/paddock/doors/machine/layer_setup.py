@@ -9,11 +9,11 @@ from paddock.fence.driver import Allocation
 from paddock.fence.uids import LAYER_OWNER
 from paddock.model.spec import Spec
 from paddock.state.home import Home, remove_tree
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotStore
+    from paddock.state.snapshots.store import SnapshotStore
 
 
 def allocate(home: Home, name: str, spec: Spec, base: str | None = None) -> Allocation:
@@ -38,14 +38,14 @@ def _quotas(home: Home, names: list[str]) -> dict[str, int]:
 
 def snapshots_of(home: Home) -> SnapshotStore:
     """Return the snapshots that were saved in this home."""
-    from paddock.state.snapshots import SnapshotStore  # loaded when the first one is made
+    from paddock.state.snapshots.store import SnapshotStore  # loaded when the first one is made
 
     return SnapshotStore(home.snapshots)
 
 
 def stamps_of(layer: Path) -> dict[str, Any]:
     """Return the stamps of a layer's files, by which a later look tells what has changed."""
-    from paddock.state.changes import scan
+    from paddock.state.changes.tree_scan import scan
 
     return dict(scan(layer / "home"))
 

@@ -21,11 +21,11 @@ from paddock.model.events import WorldReset
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
-    from paddock.world.changes import Change
+    from paddock.world.changes import DocumentChange
     from paddock.world.world import World
 
 CODE_TIMEOUT_S = 300.0
@@ -131,7 +131,7 @@ class BoxCalls:
         """Returns a digest that is the same for the same state of all stand-ins."""
         return await offload(self._world.digest)
 
-    async def world_changes(self) -> dict[str, list[Change]]:
+    async def world_changes(self) -> dict[str, list[DocumentChange]]:
         """Lists what is otherwise than at the beginning, by stand-in."""
         return {one.name: await offload(one.changes) for one in self._world}
 

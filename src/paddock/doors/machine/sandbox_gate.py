@@ -18,15 +18,15 @@ from paddock.doors.machine.guest import LocalGuest
 from paddock.fence.offload import offload
 from paddock.gate.alerts import RaisedAlert
 from paddock.gate.gate import Gate
-from paddock.gate.opening import approvers_for, open_gate
 from paddock.gate.recorded_answers import RecordedAnswers
+from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.errors import Blocked, OutOfSpace
 from paddock.model.events import Opened
 from paddock.model.space import is_out_of_space
 from paddock.policy.decide import Policy
-from paddock.state.diskspace import full_disk
+from paddock.state.disk_space import full_disk
 from paddock.state.home import Home
 
 _SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
@@ -101,8 +101,8 @@ class SandboxGate:
                 approvers=approvers_for(self.policy),
                 answers=self.opening.answers,
             )
-            self._gate.writing.journal.failure_listeners.append(self._guest.fail)
-            self._gate.writing.keyed = run_keyed(self.home, sandbox_id, self.root)
+            self._gate.records.journal.failure_listeners.append(self._guest.fail)
+            self._gate.records.keyed = run_keyed(self.home, sandbox_id, self.root)
             self.opening.on_open(self._gate)
             if self.opening.fault_counts is not None and self._gate.faults is not None:
                 self._gate.faults.restore(self.opening.fault_counts)
@@ -147,7 +147,7 @@ class SandboxGate:
     def count_stored(self, size: int) -> None:
         """Count bytes that were stored for the run outside of its journal."""
         if self._gate is not None:
-            self._gate.writing.journal.budget.add(size)
+            self._gate.records.journal.budget.add(size)
 
     def alerts(self) -> list[RaisedAlert]:
         """Return the alerts so far."""

@@ -17,11 +17,11 @@ from paddock.model.errors import OutOfSpace, SandboxError
 from paddock.model.results import SandboxInfo
 from paddock.model.spec import Spec, identifier
 from paddock.policy.decide import Policy
-from paddock.state.diskspace import check_space, telling_full_disk
+from paddock.state.disk_space import check_space, telling_full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.remote import RemoteBox
-    from paddock.state.snapshots import SnapshotInfo
+    from paddock.state.snapshots.store import SnapshotInfo
 
 
 async def create_box(

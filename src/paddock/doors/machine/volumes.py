@@ -18,7 +18,7 @@ from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 DEFAULT_QUOTA = 1 << 30

@@ -20,12 +20,6 @@ from paddock.doors.network.exchange import (
 )
 from paddock.doors.network.heavy_work import LIGHT_BYTES, is_light
 from paddock.doors.network.model_actions import decides_on_calls, refusal_of
-from paddock.doors.network.model_wire.answer import Answer, ToolCall
-from paddock.doors.network.model_wire.editor import AnswerEditor
-from paddock.doors.network.model_wire.prices import cost_of
-from paddock.doors.network.model_wire.reader import AnswerReader
-from paddock.doors.network.model_wire.sse import KEEP_ALIVE
-from paddock.doors.network.model_wire.wire import Wire
 from paddock.doors.network.outgoing import Outgoing
 from paddock.doors.network.scrub import (
     Decoder,
@@ -36,6 +30,12 @@ from paddock.doors.network.scrub import (
 )
 from paddock.doors.network.services import Services
 from paddock.journal.errors import JournalBroken
+from paddock.llm.answer import ModelAnswer, ToolCall
+from paddock.llm.editor import AnswerEditor
+from paddock.llm.event_source import event_source, is_event_stream
+from paddock.llm.formats import Wire
+from paddock.llm.prices import cost_of
+from paddock.llm.reader import AnswerReader
 
 _SIGN_S = 10.0
 _PIECE = 32 << 10  # bytes that are decoded in one job, so that other sandboxes have a turn
@@ -62,9 +62,10 @@ class AnswerFilter:
         self._decoder: Decoder | None = None
         self._reader: AnswerReader | None = None
         self._editor: AnswerEditor | None = None
-        self._answer: Answer | None = None
+        self._answer: ModelAnswer | None = None
         self._is_events = self._is_compressed = False
         self._is_parsed_in_thread = False
+        self._keep_alive = b""
         self._model = str(sent.action.arguments.get("model") or "")
         if has_body and (self._stream is not None or self._wire is not None):
             self._decoder = decoder_of(response)
@@ -121,7 +122,7 @@ class AnswerFilter:
         if self._reader is not None:
             self._answer = await self._read_to_end(self._reader)
 
-    async def _read_to_end(self, reader: AnswerReader) -> Answer:
+    async def _read_to_end(self, reader: AnswerReader) -> ModelAnswer:
         """An answer that is not streamed is parsed now, all of it; so is an event without an
         end."""
         if self._is_events and reader.held_bytes <= LIGHT_BYTES:
@@ -150,12 +151,13 @@ class AnswerFilter:
 
     def _listen(self, wire: Wire, response: Response) -> None:
         kind = (header(response.headers, b"content-type") or b"").lower()
-        self._is_events = kind.startswith(b"text/event-stream")
-        self._reader = AnswerReader(wire, is_stream=self._is_events)
+        self._is_events = is_event_stream(kind)
+        self._keep_alive = event_source(kind).keep_alive
+        self._reader = AnswerReader(wire, is_stream=self._is_events, content_type=kind)
         if decides_on_calls(self._services.policy()):
             if not _is_utf8(response):
                 raise BadMessage(502, "the model's answer is not in UTF-8")
-            self._editor = AnswerEditor(wire, is_stream=self._is_events)
+            self._editor = AnswerEditor(wire, is_stream=self._is_events, content_type=kind)
 
     async def _clean(self, data: bytes) -> AsyncIterator[bytes]:
         if self._stream is not None:
@@ -217,8 +219,8 @@ class AnswerFilter:
         try:
             while not asking.done():
                 await asyncio.wait({asking}, timeout=_SIGN_S)
-                if not asking.done() and self._is_events:
-                    yield KEEP_ALIVE
+                if not asking.done() and self._is_events and self._keep_alive:
+                    yield self._keep_alive
         finally:
             if not asking.done():
                 asking.cancel()  # the client is gone: nobody is left to ask for

@@ -34,12 +34,12 @@ from paddock.doors.network.held_bodies import HeldBody, NotHeld
 from paddock.doors.network.http1_messages import known
 from paddock.doors.network.kept import Claim, Kept
 from paddock.doors.network.measures import measured, spelled, stable_place
-from paddock.doors.network.model_wire.reading import Unreadable, load
-from paddock.doors.network.model_wire.wire import Wire, is_model_path
 from paddock.doors.network.signatures import stable_credential
 from paddock.doors.network.stable_digests import STABLE, stable_digest
-from paddock.journal.keyed import Keyed
-from paddock.journal.secret_search import is_oddly_escaped
+from paddock.journal.secrets.search import is_oddly_escaped
+from paddock.journal.secrets.value_hmac import Keyed
+from paddock.llm.formats import Wire, is_model_path
+from paddock.llm.json_text import Unreadable, load
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host

@@ -27,10 +27,9 @@ from paddock.doors.network.secrets import Revoked, SecretKeeper
 from paddock.doors.network.services import Services
 from paddock.doors.network.shadow_ids import real_ids
 from paddock.doors.network.upstreams import Line, Upstreams
-from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.executors import Done, said_by
+from paddock.gate.drafts import Draft, Drafts, Uncertain
+from paddock.gate.executors import Done, error_text
 from paddock.gate.gate import Gate
-from paddock.gate.sending import Uncertain
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
@@ -127,7 +126,7 @@ class Sending(Carrying):
         except Exception as error:
             if not self._is_out:
                 raise
-            raise Uncertain(f"{_MAYBE}: {said_by(error)}") from error
+            raise Uncertain(f"{_MAYBE}: {error_text(error)}") from error
 
     def _outgoing(self, action: Action) -> Outgoing:
         """Not compressed: the journal keeps the answer to be read."""
@@ -146,7 +145,7 @@ class Sending(Carrying):
     def _judged(self, done: Done) -> Done:
         """By what the server says came of it."""
         if done.outcome is not Outcome.DONE:
-            return self._failed_so(done, said_by(done.error) or "no answer")
+            return self._failed_so(done, error_text(done.error) or "no answer")
         status = int(done.value)
         answered = replace(done, value=self._answered_by.answer())
         if status < 400 and status not in _MOVED:

@@ -18,8 +18,8 @@ from paddock.doors.network.upstreams import Upstreams
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keyed import Keyed
-from paddock.journal.sealing import Sealer
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.model.events import AnyEvent
 from paddock.policy.decide import Policy
@@ -85,7 +85,7 @@ class Services(msgspec.Struct):
     def position(self) -> int:
         """The last record of the journal; -1 where nothing can be recorded."""
         try:
-            return self.open_gate().writing.journal.position
+            return self.open_gate().records.journal.position
         except (JournalBroken, OSError):
             return -1
 

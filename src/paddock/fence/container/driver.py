@@ -31,7 +31,7 @@ from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, MountMode, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 from paddock.state.privilege import is_privileged
 
 _SOCKET_BUFFER = 1 << 20

@@ -27,9 +27,10 @@ from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
 from paddock.fence.uids import FIRST_UID, LAYER_OWNER, UID_COUNT
-from paddock.state import btrfs, procstat
+from paddock.state import procstat
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
-from paddock.state.layers import (
+from paddock.state.layers import btrfs
+from paddock.state.layers.layers import (
     BtrfsLayers,
     Layers,
     PlainLayers,

@@ -15,7 +15,7 @@ from paddock.fence.container.keeper_start import keeper_for
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
-from paddock.state.layers import BtrfsLayers, Layers, PlainLayers
+from paddock.state.layers.layers import BtrfsLayers, Layers, PlainLayers
 
 
 class KeeperLink:

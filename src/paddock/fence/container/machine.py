@@ -23,7 +23,7 @@ from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 
 DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
 _CALL_S = 10.0

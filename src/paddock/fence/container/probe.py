@@ -16,7 +16,7 @@ from paddock.fence.driver import Probe, ProbeFinding
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.state.home import Home
-from paddock.state.kernelsite import kernel_site_hint
+from paddock.state.kernel_site import kernel_site_hint
 from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0

@@ -21,11 +21,11 @@ from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import CannotEnforce, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.templates import Template
+    from paddock.state.templates.store import Template
 
 _MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
@@ -105,7 +105,7 @@ def _template_root(
 
 
 def _template(home: Home, name: str) -> Template:
-    from paddock.state.templates import TemplateStore  # most sandboxes need none of it
+    from paddock.state.templates.store import TemplateStore  # most sandboxes need none of it
 
     return TemplateStore(home.templates).get(name)
 
@@ -279,7 +279,7 @@ def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:
         return ""
     if not stat.S_ISDIR(os.fstat(source).st_mode):
         raise InvalidInput(f"mounts.hidden: {mount.source} is a file and has nothing in it to hide")
-    from paddock.state.hiding import make_hiding
+    from paddock.state.layers.hidden_files import make_hiding
 
     name = f"overlays/{number}/hiding"
     make_hiding(layer / name, source, mount.hidden, LAYER_OWNER if is_privileged() else None)

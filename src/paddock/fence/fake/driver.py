@@ -25,7 +25,7 @@ from paddock.model.errors import CannotEnforce, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits, Spec
 from paddock.state.home import Home
-from paddock.state.layers import PlainLayers
+from paddock.state.layers.layers import PlainLayers
 
 _WHY = "the fake driver isolates nothing"
 _GUEST = Path(__file__).parent.parent / "guest"

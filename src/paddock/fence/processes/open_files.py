@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 
 from paddock.model.errors import HostCannot
-from paddock.state.trees.held import HeldFiles, MappedFiles
+from paddock.state.trees.held_files import HeldFiles, MappedFiles
 
 _DELETED = " (deleted)"
 # Memory that the kernel prints like a deleted file, and files of the sandbox's own /dev.

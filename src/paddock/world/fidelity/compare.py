@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from paddock.world.asgi import Headers
-from paddock.world.fidelity.names import Names, is_name
-from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of
-from paddock.world.overlay.bodies import is_secret, media_of
+from paddock.world.fidelity.answer_shape import AnswerShape, above, is_word, title, type_of
+from paddock.world.fidelity.id_map import IdMap, is_name
+from paddock.world.overlay.bodies import is_secret, media_type
 from paddock.world.overlay.times import is_time
 
-# What one exchange is worth. Parts that an answer has not are left out of the sum.
+# DifferenceKind one exchange is worth. Parts that an answer has not are left out of the sum.
 WEIGHTS = {"status": 30, "type": 10, "headers": 10, "shape": 40, "values": 10}
 _EXTRA = 0.5  # a field too many hurts a client less than one too few
 _FEW = 2  # answers, before the words that were seen are taken for all that there are
@@ -27,7 +27,7 @@ _TEXTS = frozenset({"message", "detail", "details", "description", "error_descri
 _MAX_DEPTH = 20
 
 
-class What(enum.StrEnum):
+class DifferenceKind(enum.StrEnum):
     STATUS = "status"
     TYPE = "content type"
     HEADER = "header"
@@ -39,18 +39,18 @@ class What(enum.StrEnum):
     VALUE = "value"
 
 
-class Difference(msgspec.Struct, frozen=True):
+class AnswerDifference(msgspec.Struct, frozen=True):
     """One, as a sentence."""
 
-    what: What
+    what: DifferenceKind
     text: str
 
 
-class Comparison(msgspec.Struct):
+class AnswerComparison(msgspec.Struct):
     """Of one exchange: a share from 0 to 1 for each part, and the differences."""
 
     parts: dict[str, float] = {}
-    differences: list[Difference] = []
+    differences: list[AnswerDifference] = []
 
     @property
     def score(self) -> float:
@@ -58,11 +58,11 @@ class Comparison(msgspec.Struct):
         got = sum(WEIGHTS[name] * share for name, share in self.parts.items())
         return 100 * got / whole if whole else 100.0
 
-    def note(self, what: What, text: str) -> None:
-        self.differences.append(Difference(what, text))
+    def note(self, what: DifferenceKind, text: str) -> None:
+        self.differences.append(AnswerDifference(what, text))
 
 
-class Said(msgspec.Struct, frozen=True):
+class ComparedAnswer(msgspec.Struct, frozen=True):
     """An answer, read. `value` is its JSON, None when it has none."""
 
     status: int
@@ -70,9 +70,11 @@ class Said(msgspec.Struct, frozen=True):
     value: Any
 
 
-def compare(real: Said, given: Said, usual: Shape, names: Names) -> Comparison:
+def compare(
+    real: ComparedAnswer, given: ComparedAnswer, usual: AnswerShape, names: IdMap
+) -> AnswerComparison:
     """`usual` is the shape of all real answers of this kind: what only some have is not missed."""
-    found = Comparison()
+    found = AnswerComparison()
     if not _same_status(real.status, given.status, found):
         return found  # what follows is about something else
     _compare_types(real, given, found)
@@ -82,41 +84,41 @@ def compare(real: Said, given: Said, usual: Shape, names: Names) -> Comparison:
         _compare_values(real.value, given.value, names, found)
     elif real.value is not None:
         found.parts["shape"] = 0.0
-        found.note(What.MISSING, "there is no JSON in the answer")
+        found.note(DifferenceKind.MISSING, "there is no JSON in the answer")
     return found
 
 
-def _same_status(real: int, given: int, found: Comparison) -> bool:
+def _same_status(real: int, given: int, found: AnswerComparison) -> bool:
     is_class = real // 100 == given // 100
     found.parts["status"] = 1.0 if real == given else 0.5 if is_class else 0.0
     if real != given:
-        found.note(What.STATUS, f"status {given}, really {real}")
+        found.note(DifferenceKind.STATUS, f"status {given}, really {real}")
     return is_class
 
 
-def _compare_types(real: Said, given: Said, found: Comparison) -> None:
-    wanted, got = media_of(real.headers), media_of(given.headers)
+def _compare_types(real: ComparedAnswer, given: ComparedAnswer, found: AnswerComparison) -> None:
+    wanted, got = media_type(real.headers), media_type(given.headers)
     if wanted:
         found.parts["type"] = float(wanted == got)
         if wanted != got:
-            found.note(What.TYPE, f"content type {got or 'missing'}, really {wanted}")
+            found.note(DifferenceKind.TYPE, f"content type {got or 'missing'}, really {wanted}")
 
 
-def _compare_headers(real: Headers, given: Headers, found: Comparison) -> None:
+def _compare_headers(real: Headers, given: Headers, found: AnswerComparison) -> None:
     wanted = {name for name in _names(real) if name in _TELLING or "ratelimit" in name}
     missing = sorted(wanted - _names(given))
     if wanted:
         found.parts["headers"] = 1 - len(missing) / len(wanted)
     for name in missing:
-        found.note(What.HEADER, f"missing header {name}")
+        found.note(DifferenceKind.HEADER, f"missing header {name}")
 
 
 def _names(headers: Headers) -> set[str]:
     return {name.decode("latin-1").lower() for name, _ in headers}
 
 
-def _compare_shapes(real: Any, given: Any, usual: Shape, found: Comparison) -> None:
-    wanted, got = Shape.of([real]), Shape.of([given])
+def _compare_shapes(real: Any, given: Any, usual: AnswerShape, found: AnswerComparison) -> None:
+    wanted, got = AnswerShape.of([real]), AnswerShape.of([given])
     right = wrong = 0.0
     for place in wanted.fields:
         if not usual.is_always(place) and place not in got.fields:
@@ -124,7 +126,7 @@ def _compare_shapes(real: Any, given: Any, usual: Shape, found: Comparison) -> N
         if place not in got.fields:
             if _can_be_seen(place, got):
                 wrong += 1
-                found.note(What.MISSING, f'missing field "{title(place)}"')
+                found.note(DifferenceKind.MISSING, f'missing field "{title(place)}"')
             continue
         flaw = _flaw(place, usual, got)
         right, wrong = right + 1 - flaw[0], wrong + flaw[0]
@@ -133,12 +135,12 @@ def _compare_shapes(real: Any, given: Any, usual: Shape, found: Comparison) -> N
     for place in got.fields:
         if place not in usual.fields and _can_be_seen(place, usual):
             wrong += _EXTRA
-            found.note(What.EXTRA, f'extra field "{title(place)}"')
+            found.note(DifferenceKind.EXTRA, f'extra field "{title(place)}"')
     found.parts["shape"] = right / (right + wrong) if right + wrong else 1.0
 
 
-def _can_be_seen(place: str, other: Shape) -> bool:
-    """Whether the other side has what the field would be in. What is below something that is
+def _can_be_seen(place: str, other: AnswerShape) -> bool:
+    """Whether the other side has what the field would be in. DifferenceKind is below something that is
     missing, null or an empty list is not counted again."""
     holder = above(place)
     if holder is None or holder not in other.fields:
@@ -147,24 +149,28 @@ def _can_be_seen(place: str, other: Shape) -> bool:
     return not place.endswith("[]") and "object" in inside
 
 
-def _flaw(place: str, usual: Shape, got: Shape) -> tuple[float, Difference | None]:
+def _flaw(
+    place: str, usual: AnswerShape, got: AnswerShape
+) -> tuple[float, AnswerDifference | None]:
     known, here = usual.fields[place], got.fields[place]
     others = here.types - known.types
     if others - {"null"} and known.types != {"null"}:
         said, really = " or ".join(sorted(here.types)), " or ".join(sorted(known.types))
         text = f'field "{title(place)}" is {said}, really {really}'
-        return 1.0, Difference(What.OTHER, text)
+        return 1.0, AnswerDifference(DifferenceKind.OTHER, text)
     if "null" in others:
-        return 0.5, Difference(What.NULL, f'field "{title(place)}" is null, really never')
+        return 0.5, AnswerDifference(
+            DifferenceKind.NULL, f'field "{title(place)}" is null, really never'
+        )
     strange = sorted(here.words - known.words)
     if strange and known.words and not known.is_free and known.answers >= _FEW:
         words = ", ".join(sorted(known.words))
         text = f'field "{title(place)}" is {strange[0]!r}, really one of {words}'
-        return 0.5, Difference(What.WORD, text)
+        return 0.5, AnswerDifference(DifferenceKind.WORD, text)
     return 0.0, None
 
 
-def _compare_values(real: Any, given: Any, names: Names, found: Comparison) -> None:
+def _compare_values(real: Any, given: Any, names: IdMap, found: AnswerComparison) -> None:
     same = other = 0
     for place, one, two in _pairs("", real, given, 0):
         name = place.rpartition(".")[2].removesuffix("[]")
@@ -174,7 +180,10 @@ def _compare_values(real: Any, given: Any, names: Names, found: Comparison) -> N
             same += 1
         else:
             other += 1
-            found.note(What.VALUE, f'field "{title(place)}" is {_short(two)}, really {_short(one)}')
+            found.note(
+                DifferenceKind.VALUE,
+                f'field "{title(place)}" is {_short(two)}, really {_short(one)}',
+            )
     if same + other:
         found.parts["values"] = same / (same + other)
 

@@ -15,9 +15,9 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import Headers
-from paddock.world.overlay.bodies import is_json, loaded, media_of
+from paddock.world.bounded_file import read_bounded
+from paddock.world.overlay.bodies import is_json, media_type, parse_json
 from paddock.world.overlay.paths import canonical, template
-from paddock.world.reading import read_bounded
 
 MAX_FILE = 256 << 20
 MAX_EXCHANGES = 10_000
@@ -44,10 +44,10 @@ class Exchange(msgspec.Struct, frozen=True):
 
 def value_of(headers: Headers, body: bytes) -> Any:
     """The JSON of an answer, None when it has none."""
-    if not body or not is_json(media_of(headers)):
+    if not body or not is_json(media_type(headers)):
         return None
     try:
-        return loaded(body)
+        return parse_json(body)
     except ValueError:
         return None
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from paddock.model.plural import many
-from paddock.world.fidelity.compare import Comparison
+from paddock.world.fidelity.compare import AnswerComparison
 
 _SHOWN = 20  # differences of one endpoint
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class EndpointScore(msgspec.Struct, frozen=True):
     """All requests of one kind. Its score is the mean of theirs."""
 
     name: str
@@ -23,7 +23,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     differences: tuple[tuple[str, str, int], ...]  # what, a sentence, how often
 
     @classmethod
-    def of(cls, name: str, compared: Sequence[Comparison]) -> Endpoint:
+    def of(cls, name: str, compared: Sequence[AnswerComparison]) -> EndpointScore:
         counted = Counter((str(d.what), d.text) for one in compared for d in one.differences)
         mean = sum(one.score for one in compared) / len(compared)
         found = tuple((what, text, count) for (what, text), count in counted.most_common())
@@ -35,7 +35,7 @@ class Fidelity(msgspec.Struct, frozen=True):
 
     service: str
     against: str
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[EndpointScore, ...]
 
     @property
     def score(self) -> float:

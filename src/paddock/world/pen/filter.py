@@ -1,4 +1,4 @@
-"""The system calls that a process in a pen has no use for. Most of all: no socket leads out."""
+"""The seccomp filter of a pen. Above all, no socket leads out."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 
 @cache
 def program(*, is_unix_allowed: bool = False) -> bytes:
-    """The BPF program. A network namespace holds internet sockets, but not Unix sockets by path
-    (a read-only mount does not stop them either) and not those of a hypervisor: refused."""
+    """Return the BPF program.
+
+    A network namespace confines internet sockets, but neither Unix sockets by path, which a
+    read-only mount does not stop either, nor those of a hypervisor. So the filter refuses these.
+    """
     with SeccompFilter() as rules:
         rules.refuse_all(REFUSALS, HOST_WIDE + HOST_WIDE_MEMORY)
         _refuse_flags(rules)
@@ -32,7 +35,7 @@ def program(*, is_unix_allowed: bool = False) -> bytes:
 
 
 def _refuse_flags(rules: SeccompFilter) -> None:
-    """New namespaces, and files that would run as their owner on the host."""
+    """Refuse new namespaces, and set-id files, which would run as their owner on the host."""
     for bit in (1 << n for n in range(32) if _NEW_NAMESPACES >> n & 1):
         rules.refuse("clone", errno.EPERM, ArgumentCondition(0, _MASKED_EQ, bit, bit))
     for bit in (0o4000, 0o2000):
@@ -40,8 +43,8 @@ def _refuse_flags(rules: SeccompFilter) -> None:
             rules.refuse(call, errno.EPERM, ArgumentCondition(position, _MASKED_EQ, bit, bit))
 
 
-def _refuse_families(rules: SeccompFilter, more: set[int]) -> None:
-    allowed = {_INET, _INET6, _NETLINK} | more
+def _refuse_families(rules: SeccompFilter, extra: set[int]) -> None:
+    allowed = {_INET, _INET6, _NETLINK} | extra
     for family in range(max(allowed)):
         if family not in allowed:
             rules.refuse("socket", errno.EAFNOSUPPORT, ArgumentCondition(0, _EQ, family, 0))

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.world.reading import read_bounded
+from paddock.world.bounded_file import read_bounded
 from paddock.world.seeds.cells import TYPES, typed
 from paddock.world.seeds.documents import MAX_DOCUMENTS, Document, Intake
 

@@ -10,7 +10,7 @@ import msgspec
 from paddock.world.seeds import oddities
 from paddock.world.seeds.documents import Document, Oddity
 from paddock.world.seeds.oddities import Case
-from paddock.world.seeds.shapes import Roles
+from paddock.world.seeds.shapes import FieldRoles
 
 Odd = Callable[[Case], tuple[str, str] | None]  # the field and what is odd; None: does not fit
 ODDITIES: Mapping[str, Odd] = {
@@ -44,7 +44,7 @@ class Mess(msgspec.Struct, frozen=True):
     kind: str
     seed: int
     share: float | Mapping[str, float]
-    roles: Roles
+    roles: FieldRoles
     pool: Sequence[str] = tuple(ODDITIES)  # to choose from, where the share is one of all
 
     def make(self, documents: Sequence[Document]) -> list[Oddity]:

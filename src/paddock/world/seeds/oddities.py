@@ -15,7 +15,7 @@ import msgspec
 from paddock.world.context import token
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
-from paddock.world.seeds.shapes import Roles
+from paddock.world.seeds.shapes import FieldRoles
 
 _LONG = 20_000  # characters
 _ACCENTS = str.maketrans("aeiouncAEIOU", "áéíöüñçÁÉÍÖÜ")
@@ -40,7 +40,7 @@ class Case(msgspec.Struct, frozen=True):
     """One document that is to be odd, and others that are not."""
 
     document: Document
-    roles: Roles
+    roles: FieldRoles
     chance: random.Random
     clean: Sequence[Document]
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
+from paddock.world.seeds.custom_fields import OwnField, parse_fields
 from paddock.world.seeds.documents import MAX_DOCUMENTS, checked_name
 from paddock.world.seeds.mess import MILD, ODDITIES
-from paddock.world.seeds.own_fields import OwnField, parse_fields
 from paddock.world.seeds.shapes import SHAPES
 
 DEFAULT_COUNT = 20

@@ -11,10 +11,10 @@ import msgspec
 
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
-from paddock.world.seeds.making import Maker, iso
+from paddock.world.seeds.maker import Maker, iso
 
 
-class Roles(msgspec.Struct, frozen=True):
+class FieldRoles(msgspec.Struct, frozen=True):
     """Which fields are what. A field may be below another: `address.postal_code`."""
 
     names: tuple[str, ...] = ()  # of people and things
@@ -26,12 +26,12 @@ class Roles(msgspec.Struct, frozen=True):
     is_person: bool = False
 
 
-class Shape(msgspec.Struct, frozen=True):
+class SeedShape(msgspec.Struct, frozen=True):
     """How a document of a kind is made."""
 
     prefix: str  # of its ids
     make: Callable[[Maker], Document]
-    roles: Roles
+    roles: FieldRoles
 
 
 def _customer(maker: Maker) -> Document:
@@ -207,32 +207,32 @@ _MADE = ("created_at",)
 _CUSTOMER = {"customer": "customers"}
 
 
-def _roles(**fields: Any) -> Roles:
-    return Roles(**{"dates": _MADE, **fields})
+def _roles(**fields: Any) -> FieldRoles:
+    return FieldRoles(**{"dates": _MADE, **fields})
 
 
-SHAPES: Mapping[str, Shape] = {
-    "customers": Shape("cus_", _customer, _roles(
+SHAPES: Mapping[str, SeedShape] = {
+    "customers": SeedShape("cus_", _customer, _roles(
         names=("name", "company"), texts=("notes",), digits=("address.postal_code", "phone"),
         is_person=True)),
-    "users": Shape("usr_", _user, _roles(names=("name",), texts=("title",), is_person=True)),
-    "products": Shape("prod_", _product, _roles(
+    "users": SeedShape("usr_", _user, _roles(names=("name",), texts=("title",), is_person=True)),
+    "products": SeedShape("prod_", _product, _roles(
         names=("name",), texts=("description",), amounts=("price", "stock"), digits=("sku",))),
-    "orders": Shape("ord_", _order, _roles(
+    "orders": SeedShape("ord_", _order, _roles(
         texts=("note",), amounts=("total",), digits=("number",), references=_CUSTOMER)),
-    "charges": Shape("ch_", _charge, _roles(
+    "charges": SeedShape("ch_", _charge, _roles(
         texts=("description",), amounts=("amount",), digits=("card.last4",),
         references=_CUSTOMER)),
-    "invoices": Shape("in_", _invoice, _roles(
+    "invoices": SeedShape("in_", _invoice, _roles(
         texts=("memo",), dates=("created_at", "due_at"), amounts=("total",), digits=("number",),
         references=_CUSTOMER)),
-    "tickets": Shape("tic_", _ticket, _roles(
+    "tickets": SeedShape("tic_", _ticket, _roles(
         names=("subject",), texts=("body", "subject"), dates=("created_at", "updated_at"),
         references={"requester": "customers", "assignee": "users"})),
-    "channels": Shape("chn_", _channel, _roles(texts=("topic",))),
-    "messages": Shape("msg_", _message, _roles(
+    "channels": SeedShape("chn_", _channel, _roles(texts=("topic",))),
+    "messages": SeedShape("msg_", _message, _roles(
         texts=("text",), references={"channel": "channels", "user": "users"})),
-    "emails": Shape("eml_", _email, _roles(
+    "emails": SeedShape("eml_", _email, _roles(
         names=("from_name",), texts=("body", "subject"), dates=("date",))),
 }  # fmt: skip
 NEEDS: Mapping[str, tuple[str, ...]] = {

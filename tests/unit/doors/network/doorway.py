@@ -24,10 +24,10 @@ from paddock.doors.network.secrets import SecretKeeper
 from paddock.fence.network import AttemptLog, DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 from paddock.state.home import Home
 from unit.gate.gates import asked, make_gate
 

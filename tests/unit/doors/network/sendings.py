@@ -24,7 +24,7 @@ from paddock.doors.network.sending import Collected
 from paddock.doors.network.services import Services
 from paddock.doors.network.upstreams import Upstreams
 from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.opening import gate_store, open_gate
+from paddock.gate.run_gate import gate_store, open_gate
 from paddock.policy.file import load
 from paddock.state.home import Home
 from paddock.world.world import World

@@ -17,7 +17,7 @@ import pytest
 from paddock.doors.network import carrying
 from paddock.doors.network.authority import Authority
 from paddock.doors.network.dial import Dialer
-from paddock.journal.secret_search import Needle, Needles
+from paddock.journal.secrets.search import Needle, Needles
 from unit.doors.network.doorway import (
     HOST,
     KEY,

@@ -16,8 +16,7 @@ from cases import for_each
 from paddock.doors.network import dial, lookups
 from paddock.doors.network.dial import Dialer, DialError, Failure, Refused, is_own
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import Destination, NetworkTerms
-from paddock.policy.network_words import network_of
+from paddock.policy.network import Destination, NetworkTerms, network_of
 
 LIMIT_S = 20.0
 HOST = "api.example.com"

@@ -16,7 +16,7 @@ from paddock.doors.network import secret_sources
 from paddock.doors.network.secret_sources import load
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 
 VALUE = "sk-live-0123456789"
 

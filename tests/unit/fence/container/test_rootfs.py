@@ -18,7 +18,7 @@ from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, InvalidInput, NotFound
 from paddock.model.spec import Spec
 from paddock.state.home import Home
-from paddock.state.layers import PlainLayers, volume_layer
+from paddock.state.layers.layers import PlainLayers, volume_layer
 from paddock.state.privilege import is_privileged
 
 

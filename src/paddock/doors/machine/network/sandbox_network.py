@@ -178,8 +178,8 @@ class SandboxNetwork:
         it again."""
         from paddock.doors.network.pacing import Pacer
         from paddock.gate.run_keys import run_key
-        from paddock.journal.keyed import Keyed
-        from paddock.journal.sealing import Sealer
+        from paddock.journal.secrets.seal import Sealer
+        from paddock.journal.secrets.value_hmac import Keyed
 
         home, root = self._sandbox_gate.home, self._sandbox_gate.root
         key = run_key(home, home.runs / self._guest.sandbox_id, root)
