@@ -10,6 +10,7 @@ import ctypes
 import ctypes.util
 import errno
 import os
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
@@ -206,18 +207,8 @@ _DCCP, _ICMPV6 = 33, 58  # protocols; the number of MPTCP and others is larger t
 
 
 @cache
-def program(
-    *, is_watched: bool = False, is_pinned: bool = False, are_locks_told: bool = False
-) -> bytes:
-    """Return the BPF program for this machine's architecture, with exec reported to a listener,
-    and locks where files are mounted that others may want to lock."""
-    compiler = _Compiler(is_watched=is_watched, is_pinned=is_pinned, are_locks_told=are_locks_told)
-    return compiler.compile()
-
-
-@cache
 def load_library() -> ctypes.CDLL:
-    """libseccomp, or a clear word on what is missing."""
+    """Load libseccomp. Raises HostCannot where it is not installed."""
     for name in ("libseccomp.so.2", ctypes.util.find_library("seccomp")):
         try:
             library = ctypes.CDLL(name) if name else None
@@ -229,102 +220,39 @@ def load_library() -> ctypes.CDLL:
     raise HostCannot("libseccomp is not installed", hint="apt-get install libseccomp2")
 
 
-class _Compiler:
-    def __init__(self, *, is_watched: bool, is_pinned: bool, are_locks_told: bool) -> None:
+class SeccompFilter:
+    """A filter that lets every call pass but those that rules are added for. Use it as a context.
+
+    Foreign ABIs (32-bit calls on a 64-bit kernel) are killed by libseccomp's default.
+    """
+
+    def __init__(self) -> None:
         self._lib = load_library()
         self._context = ctypes.c_void_p(self._lib.seccomp_init(ctypes.c_uint32(_ALLOW)))
-        # Foreign ABIs (32-bit calls on a 64-bit kernel) are killed by libseccomp's default.
-        refusals = REFUSALS + (WITHOUT_CGROUP if is_watched else ())
-        self._refusals = refusals + (PINNED_CPU if is_pinned else ())
-        self._host_wide = HOST_WIDE + (() if is_watched else HOST_WIDE_MEMORY)
-        self._are_locks_told = are_locks_told
 
-    def compile(self) -> bytes:
-        try:
-            for refusal in self._refusals:
-                for call in refusal.calls:
-                    self._refuse(call, refusal.code)
-            for one in self._host_wide:
-                self._refuse(one.call, one.code, *one.conditions())
-            self._refuse_flags()
-            self._refuse_sockets()
-            if self._are_locks_told:
-                self._tell_locks()
-            self._add(_NOTIFY, "execve")
-            self._add(_NOTIFY, "execveat")
-            return self._export()
-        finally:
-            self._lib.seccomp_release(self._context)
+    def __enter__(self) -> SeccompFilter:
+        return self
 
-    def _tell_locks(self) -> None:
-        for operation in _FLOCK_OPERATIONS:  # not to unlock: it takes nothing from anybody
-            self._add(_NOTIFY, "flock", _masked(1, _WORD, operation))
-        for command in _LOCK_COMMANDS:
-            self._add(_NOTIFY, "fcntl", _masked(1, _WORD, command))
+    def __exit__(self, *_: object) -> None:
+        self._lib.seccomp_release(self._context)
 
-    def _refuse_flags(self) -> None:
-        for bit in range(32):
-            if _CLONE_NEW >> bit & 1:
-                self._refuse("clone", errno.EPERM, _masked(0, 1 << bit, 1 << bit))
-        for bit in (0o4000, 0o2000):
-            for call, position in _SET_ID_MODES.items():
-                self._refuse(call, errno.EPERM, _masked(position, bit, bit))
-            for call, (flags, mode) in _SET_ID_OPENS.items():
-                for creating in (_O_CREAT, _O_TMPFILE):
-                    made = _masked(flags, creating, creating)
-                    self._refuse(call, errno.EPERM, made, _masked(mode, bit, bit))
-        self._refuse_steering_pid_1()
-        for number in _BTRFS_SUBVOLUMES:  # one made inside would have no quota, nor be removable
-            self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFF, 0x9400 | number))
-        # A terminal must not be made to type into the shell of whoever attached to it.
-        for request in (_TIOCSTI, _TIOCLINUX):
-            self._refuse("ioctl", errno.EPERM, _masked(1, 0xFFFFFFFF, request))
+    def refuse_all(
+        self, refusals: Iterable[CallRefusal], by_argument: Iterable[ArgumentRefusal]
+    ) -> None:
+        """Refuse calls as data says it."""
+        for refusal in refusals:
+            for call in refusal.calls:
+                self.refuse(call, refusal.code)
+        for refused in by_argument:
+            self.refuse(refused.call, refused.code, *refused.conditions())
 
-    def _refuse_steering_pid_1(self) -> None:
-        """Refuse calls that steer pid 1: the guest has the agent's uid, so the kernel would let
-        the agent starve it."""
-        for call in _STEERING:
-            self._refuse(call, errno.EPERM, _masked(0, _WORD, 1))
-        for call, which_of_one, which_of_user in _PRIORITIES:
-            for which in which_of_one:
-                self._refuse(call, errno.EPERM, _masked(0, _WORD, which), _masked(1, _WORD, 1))
-            self._refuse(call, errno.EPERM, _masked(0, _WORD, which_of_user))
-        # The core limit stays as the guest set it: lowered to 0, a core handler would start.
-        self._refuse(
-            "prlimit64", errno.EPERM, _masked(1, _WORD, 4), ArgumentCondition(2, _NE, 0, 0)
-        )
-        self._refuse("setrlimit", errno.EPERM, _masked(0, _WORD, 4))
-        for bit in range(28):  # personalities: only the harmless ones that programs do use
-            if not 1 << bit & _PERSONALITIES:
-                self._refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << bit))
-        for bit in range(31):
-            self._refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << 31))
-
-    def _refuse_sockets(self) -> None:
-        """Refuse all but stream and datagram sockets of the families that a program can need."""
-        self._refuse(
-            "socketpair", errno.EAFNOSUPPORT, ArgumentCondition(0, _NE, _FAMILIES["unix"], 0)
-        )
-        previous = -1
-        for family in sorted(_FAMILIES.values()):
-            for other in range(previous + 1, family):
-                self._refuse("socket", errno.EAFNOSUPPORT, ArgumentCondition(0, 4, other, 0))
-            previous = family
-        self._refuse("socket", errno.EAFNOSUPPORT, ArgumentCondition(0, _GT, previous, 0))
-        for kind in (_SOCK_RAW, _SOCK_PACKET):
-            for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
-                raw = _masked(1, _SOCK_TYPE_MASK, kind)
-                self._refuse("socket", errno.EPERM, ArgumentCondition(0, 4, family, 0), raw)
-        # Of the protocols TCP, UDP and those of ping: what waits in a socket of another one (MPTCP,
-        # SCTP, UDP-Lite) is counted by no control group, and the kernel does not tell all of it.
-        for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
-            is_family = ArgumentCondition(0, 4, family, 0)
-            beyond, dccp = ArgumentCondition(2, _GT, _ICMPV6, 0), _masked(2, _WORD, _DCCP)
-            for protocol in (beyond, dccp):
-                self._refuse("socket", errno.EPROTONOSUPPORT, is_family, protocol)
-
-    def _refuse(self, call: str, code: int, *conditions: ArgumentCondition) -> None:
+    def refuse(self, call: str, code: int, *conditions: ArgumentCondition) -> None:
+        """Have a call fail with an error number if all conditions hold."""
         self._add(_ERRNO | code, call, *conditions)
+
+    def notify(self, call: str, *conditions: ArgumentCondition) -> None:
+        """Have the listener asked about a call if all conditions hold."""
+        self._add(_NOTIFY, call, *conditions)
 
     def _add(self, action: int, call: str, *conditions: ArgumentCondition) -> None:
         number = self._lib.seccomp_syscall_resolve_name(call.encode())
@@ -339,13 +267,101 @@ class _Compiler:
         if code != 0:
             raise HostCannot(f"libseccomp refused the rule for {call}: {os.strerror(-code)}")
 
-    def _export(self) -> bytes:
+    def export(self) -> bytes:
+        """Return the BPF program."""
         with os.fdopen(os.memfd_create("filter"), "w+b") as file:
             code = self._lib.seccomp_export_bpf(self._context, file.fileno())
             if code != 0:
                 raise HostCannot(f"libseccomp could not write its program: {os.strerror(-code)}")
             file.seek(0)
             return file.read()
+
+
+@cache
+def program(
+    *, is_watched: bool = False, is_pinned: bool = False, are_locks_told: bool = False
+) -> bytes:
+    """Return the BPF program for this machine's architecture, with exec reported to a listener,
+    and locks where files are mounted that others may want to lock."""
+    refusals = REFUSALS + (WITHOUT_CGROUP if is_watched else ())
+    refusals += PINNED_CPU if is_pinned else ()
+    host_wide = HOST_WIDE + (() if is_watched else HOST_WIDE_MEMORY)
+    with SeccompFilter() as rules:
+        rules.refuse_all(refusals, host_wide)
+        _refuse_flags(rules)
+        _refuse_sockets(rules)
+        if are_locks_told:
+            _tell_locks(rules)
+        rules.notify("execve")
+        rules.notify("execveat")
+        return rules.export()
+
+
+def _tell_locks(rules: SeccompFilter) -> None:
+    for operation in _FLOCK_OPERATIONS:  # not to unlock: it takes nothing from anybody
+        rules.notify("flock", _masked(1, _WORD, operation))
+    for command in _LOCK_COMMANDS:
+        rules.notify("fcntl", _masked(1, _WORD, command))
+
+
+def _refuse_flags(rules: SeccompFilter) -> None:
+    for bit in range(32):
+        if _CLONE_NEW >> bit & 1:
+            rules.refuse("clone", errno.EPERM, _masked(0, 1 << bit, 1 << bit))
+    for bit in (0o4000, 0o2000):
+        for call, position in _SET_ID_MODES.items():
+            rules.refuse(call, errno.EPERM, _masked(position, bit, bit))
+        for call, (flags, mode) in _SET_ID_OPENS.items():
+            for creating in (_O_CREAT, _O_TMPFILE):
+                made = _masked(flags, creating, creating)
+                rules.refuse(call, errno.EPERM, made, _masked(mode, bit, bit))
+    _refuse_steering_pid_1(rules)
+    for number in _BTRFS_SUBVOLUMES:  # one made inside would have no quota, nor be removable
+        rules.refuse("ioctl", errno.EPERM, _masked(1, 0xFFFF, 0x9400 | number))
+    # A terminal must not be made to type into the shell of whoever attached to it.
+    for request in (_TIOCSTI, _TIOCLINUX):
+        rules.refuse("ioctl", errno.EPERM, _masked(1, 0xFFFFFFFF, request))
+
+
+def _refuse_steering_pid_1(rules: SeccompFilter) -> None:
+    """Refuse calls that steer pid 1: the guest has the agent's uid, so the kernel would let
+    the agent starve it."""
+    for call in _STEERING:
+        rules.refuse(call, errno.EPERM, _masked(0, _WORD, 1))
+    for call, which_of_one, which_of_user in _PRIORITIES:
+        for which in which_of_one:
+            rules.refuse(call, errno.EPERM, _masked(0, _WORD, which), _masked(1, _WORD, 1))
+        rules.refuse(call, errno.EPERM, _masked(0, _WORD, which_of_user))
+    # The core limit stays as the guest set it: lowered to 0, a core handler would start.
+    rules.refuse("prlimit64", errno.EPERM, _masked(1, _WORD, 4), ArgumentCondition(2, _NE, 0, 0))
+    rules.refuse("setrlimit", errno.EPERM, _masked(0, _WORD, 4))
+    for bit in range(28):  # personalities: only the harmless ones that programs do use
+        if not 1 << bit & _PERSONALITIES:
+            rules.refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << bit))
+    for bit in range(31):
+        rules.refuse("personality", errno.EPERM, _masked(0, 1 << 31 | 1 << bit, 1 << 31))
+
+
+def _refuse_sockets(rules: SeccompFilter) -> None:
+    """Refuse all but stream and datagram sockets of the families that a program can need."""
+    rules.refuse("socketpair", errno.EAFNOSUPPORT, ArgumentCondition(0, _NE, _FAMILIES["unix"], 0))
+    previous = -1
+    for family in sorted(_FAMILIES.values()):
+        for other in range(previous + 1, family):
+            rules.refuse("socket", errno.EAFNOSUPPORT, ArgumentCondition(0, 4, other, 0))
+        previous = family
+    rules.refuse("socket", errno.EAFNOSUPPORT, ArgumentCondition(0, _GT, previous, 0))
+    for kind in (_SOCK_RAW, _SOCK_PACKET):
+        for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
+            raw = _masked(1, _SOCK_TYPE_MASK, kind)
+            rules.refuse("socket", errno.EPERM, ArgumentCondition(0, 4, family, 0), raw)
+    # Of the protocols TCP, UDP and those of ping: what waits in a socket of another one (MPTCP,
+    # SCTP, UDP-Lite) is counted by no control group, and the kernel does not tell all of it.
+    for family in (_FAMILIES["inet"], _FAMILIES["inet6"]):
+        is_family = ArgumentCondition(0, 4, family, 0)
+        beyond, dccp = ArgumentCondition(2, _GT, _ICMPV6, 0), _masked(2, _WORD, _DCCP)
+        for protocol in (beyond, dccp):
+            rules.refuse("socket", errno.EPROTONOSUPPORT, is_family, protocol)
 
 
 def _masked(position: int, mask: int, value: int) -> ArgumentCondition:

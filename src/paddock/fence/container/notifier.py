@@ -22,6 +22,7 @@ from paddock.fence import syscalls
 from paddock.fence.container import file_locks
 from paddock.fence.event_logs import ExecLog
 from paddock.fence.processes.programs import ExecAttempt, absolute_path
+from paddock.fence.processes.tree import status_pids
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -290,28 +291,14 @@ def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
 def inner_pids(pid: int, guest: int = 0) -> tuple[int, int]:
     """Return a process's pid and its parent's, as the sandbox itself numbers them; `guest` is
     its first."""
-    own, outer_parent = _status_pids(pid)
+    own, outer_parent = status_pids(pid)
     if guest and outer_parent == guest:
         return own, 1
     try:
-        parent, _ = _status_pids(outer_parent)
+        parent, _ = status_pids(outer_parent)
     except OSError:
         parent = 0
     return own, parent
-
-
-def _status_pids(pid: int) -> tuple[int, int]:
-    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text = os.read(fd, 8192)
-    finally:
-        os.close(fd)
-    return int(_field(text, b"\nNSpid:")[-1]), int(_field(text, b"\nPPid:")[0])
-
-
-def _field(text: bytes, name: bytes) -> list[bytes]:
-    begin = text.index(name) + len(name)
-    return text[begin : text.index(b"\n", begin)].split()
 
 
 def exit_status(pidfd: int) -> int | None:

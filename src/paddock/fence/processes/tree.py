@@ -34,3 +34,19 @@ def descendants(pid: int) -> Iterator[int]:
         child = pending.pop()
         yield child
         pending += children(child)
+
+
+def status_pids(pid: int) -> tuple[int, int]:
+    """Return a process's pid as its own sandbox numbers it, and its parent's as the host does.
+    Raises OSError when it has ended."""
+    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(fd, 8192)
+    finally:
+        os.close(fd)
+    return int(_field(text, b"\nNSpid:")[-1]), int(_field(text, b"\nPPid:")[0])
+
+
+def _field(text: bytes, name: bytes) -> list[bytes]:
+    begin = text.index(name) + len(name)
+    return text[begin : text.index(b"\n", begin)].split()

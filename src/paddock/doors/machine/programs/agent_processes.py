@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from paddock.fence.processes.programs import ExecAttempt
+from paddock.fence.processes.tree import status_pids
 from paddock.state import procstat
 
 _MAX_CLIMB = 64  # generations of processes that never executed anything
@@ -101,14 +102,11 @@ def _ancestors(host_pid: int) -> list[int]:
     pid = host_pid
     for _ in range(_MAX_CLIMB):
         try:
-            with open(f"/proc/{pid}/status", "rb") as file:
-                lines = dict(line.split(b":", 1) for line in file if b":" in line)
-            pid = int(lines[b"PPid"])
-            with open(f"/proc/{pid}/status", "rb") as file:
-                inner = next(line for line in file if line.startswith(b"NSpid:")).split()[-1]
-        except (OSError, ValueError, KeyError, StopIteration):
+            _, pid = status_pids(pid)
+            inner, _ = status_pids(pid)
+        except (OSError, ValueError):
             break  # it has ended meanwhile, or is not ours to look at
-        pids.append(int(inner))
-        if pids[-1] == 1:
+        pids.append(inner)
+        if inner == 1:
             break
     return pids

@@ -14,7 +14,7 @@ from itertools import islice
 
 from paddock.fence.container.network import netlink
 from paddock.fence.network import original_destination
-from paddock.fence.processes.tree import descendants
+from paddock.fence.processes.tree import descendants, status_pids
 
 MAX_PROCESSES = 2000  # of a sandbox that are looked at
 MAX_DESCRIPTORS = 20_000  # of all of them together
@@ -63,7 +63,7 @@ def _holder(init_pid: int, link: str) -> int | None:
             continue  # it has ended
         left -= len(names)
         if any(_target(f"{directory}/{name}") == link for name in names):
-            return _inner_pid(pid)
+            return status_pids(pid)[0]
     return None
 
 
@@ -72,11 +72,3 @@ def _target(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-def _inner_pid(pid: int) -> int | None:
-    with open(f"/proc/{pid}/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"NSpid:"):
-                return int(line.split()[-1])
-    return None
