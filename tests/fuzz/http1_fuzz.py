@@ -19,11 +19,11 @@ if __name__ == "__main__":
 
 import h11
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import Exchange, Request
-from paddock.doors.network.http1_client import Http1Upstream
-from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.http1.messages import end_to_end
+from paddock.doors.network.transport.conn import Conn, ConnLost
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SECOND = b"GET /second HTTP/1.1\r\nHost: example.com\r\n\r\n"

@@ -22,7 +22,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 EXTRAS_OF = {
     "cli/bench_policy.py": "dev",
     "demo/files": "demo",
-    "doors/network/secret_sources.py": "keyring",
+    "doors/network/secrets/sources.py": "keyring",
     "fence/guest/kernel": "code",
     "world": "world",
 }

@@ -120,7 +120,13 @@ def _send_call(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: st
 
 
 def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent:
-    from paddock.doors.network.sending import for_real, load_secrets, read_request, remake, sending
+    from paddock.doors.network.drafts.delivery import (
+        for_real,
+        load_secrets,
+        read_request,
+        remake,
+        sending,
+    )
 
     home, policy = Home.find(), for_real(policy)
     kept = read_request(draft, drafts, home, policy)

@@ -21,12 +21,12 @@ import pytest
 
 from paddock import Sandbox
 from paddock.doors.network import door as network_door
-from paddock.doors.network.arrivals import Arrival
-from paddock.doors.network.carrying import Carrying
-from paddock.doors.network.dns import DnsAnswerer
+from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_LONG
+from paddock.doors.network.connection import Arrival
+from paddock.doors.network.context import Services
 from paddock.doors.network.door import MAX_CONNECTIONS, Surroundings
-from paddock.doors.network.kept import MAX_ANSWER, MAX_LONG
-from paddock.doors.network.services import Services
+from paddock.doors.network.execution import Carrying
+from paddock.doors.network.names.dns import DnsAnswerer
 from security.attack import background, eventually, memory_bytes, probe
 from security.network.conftest import Hosts
 from security.network.inside import get, say, status
@@ -235,8 +235,8 @@ def test_a_client_that_says_half_a_request_is_given_up(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_door, "Surroundings", partial(Surroundings, idle_s=1.0))
-    monkeypatch.setattr("paddock.doors.network.http1_messages.HEAD_S", 2.0)
-    monkeypatch.setattr("paddock.doors.network.arrivals.FIRST_BYTES_S", 1.0)
+    monkeypatch.setattr("paddock.doors.network.http1.messages.HEAD_S", 2.0)
+    monkeypatch.setattr("paddock.doors.network.connection.FIRST_BYTES_S", 1.0)
     program = """
     import select, socket
     starts = {"nothing": b"", "a letter": b"G", "half a head": b"GET / HTTP/1.1\\r\\nHost: api.exa",

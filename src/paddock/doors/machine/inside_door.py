@@ -15,8 +15,8 @@ from paddock.model.errors import CannotEnforce
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.doors.network.door import NetworkDoor
-    from paddock.doors.network.inside_calls import InsideCalls
-    from paddock.doors.network.inside_state import InsideState
+    from paddock.doors.network.inside_api.calls import InsideCalls
+    from paddock.doors.network.inside_api.state import InsideState
 
 PORT = 19803  # of loopback; always the same, so that a run that is tried again has the same words
 _MAX_CONNECTIONS = 64
@@ -44,7 +44,7 @@ class InsideDoor:
     def calls(self) -> InsideCalls:
         """Made at the first call: most programs make none."""
         if self._calls is None:
-            from paddock.doors.network.inside_calls import InsideCalls
+            from paddock.doors.network.inside_api.calls import InsideCalls
 
             box = self._box
             self._calls = InsideCalls(lambda: box.passage.gate, box.sandbox_id, self._state)
@@ -77,7 +77,7 @@ class InsideDoor:
     def move_to(self, door: NetworkDoor) -> None:
         """Takes reports at the door. Programs that know only the listener are not heard any more:
         where there is a door, the kernel lets nobody in there."""
-        from paddock.doors.network.names import INSIDE_ADDRESS
+        from paddock.doors.network.names.table import INSIDE_ADDRESS
 
         door.services.inside = self.calls
         self.environment = {_ADDRESS: f"http://{INSIDE_ADDRESS}"}
@@ -104,7 +104,7 @@ class InsideDoor:
 
     async def _serve(self, sock: socket.socket) -> None:
         """One connection to its end. Whatever fails, it is cut and that is all."""
-        from paddock.doors.network.conn import Conn
+        from paddock.doors.network.transport.conn import Conn
 
         conn = Conn(sock)
         try:

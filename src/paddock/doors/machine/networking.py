@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.doors.machine.engine import Engine
     from paddock.doors.machine.inside_door import InsideDoor
-    from paddock.doors.network.credentials import Credentials
+    from paddock.doors.network.context import Services
     from paddock.doors.network.door import NetworkDoor
-    from paddock.doors.network.inside_state import InsideState
-    from paddock.doors.network.secrets import SecretKeeper
-    from paddock.doors.network.services import Services
+    from paddock.doors.network.inside_api.state import InsideState
+    from paddock.doors.network.secrets.keeper import SecretKeeper
+    from paddock.doors.network.tls.credentials import Credentials
     from paddock.policy.decide import Policy
 
 _JAVA = "/run/paddock/ca.p12"
@@ -52,7 +52,7 @@ class BoxNetwork:
         """What a program gets, with what it needs to trust the door."""
         if not self.environment and self._inside is None:
             return given
-        from paddock.doors.network.trust import TrustPaths, with_python
+        from paddock.doors.network.tls.sandbox_trust import TrustPaths, with_python
 
         more = {} if self._inside is None else self._inside.environment
         return with_python({**self.environment, **more, **given}, TrustPaths())
@@ -83,8 +83,8 @@ class BoxNetwork:
         """Lets programs report what `paddock.inside` offers, from the next one that starts on.
         Once, for a sandbox whose network is open or that has none."""
         from paddock.doors.machine.inside_door import InsideDoor
-        from paddock.doors.network.inside_state import InsideState
-        from paddock.doors.network.trust import TrustPaths, inside_files
+        from paddock.doors.network.inside_api.state import InsideState
+        from paddock.doors.network.tls.sandbox_trust import TrustPaths, inside_files
 
         files = [[path, [content]] for path, content in inside_files(TrustPaths()).items()]
         await self._place(files)
@@ -151,9 +151,9 @@ class BoxNetwork:
         self._keeper.enlist(self._box.sandbox_id)
 
     async def _open(self, network: NetworkTerms) -> None:
-        from paddock.doors.network.custody import Custody
         from paddock.doors.network.door import NetworkDoor, Surroundings
-        from paddock.doors.network.upstream_tls import client_context
+        from paddock.doors.network.secrets.custody import Custody
+        from paddock.doors.network.tls.server_trust import client_context
         from paddock.fence.container.network import open_door
 
         box = self._box
@@ -186,7 +186,7 @@ class BoxNetwork:
 
     def _lend_keys(self, services: Services) -> None:
         """With which a run seals what its journal does not show, and knows it again."""
-        from paddock.doors.network.pacing import Pacer
+        from paddock.doors.network.layers.pacer import Pacer
         from paddock.gate.run_keys import run_key
         from paddock.journal.keyed import Keyed
         from paddock.journal.sealing import Sealer
@@ -199,8 +199,8 @@ class BoxNetwork:
 
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""
-        from paddock.doors.network.names import NAME_SERVER_ADDRESS
-        from paddock.doors.network.trust import (
+        from paddock.doors.network.names.table import NAME_SERVER_ADDRESS
+        from paddock.doors.network.tls.sandbox_trust import (
             TrustPaths,
             environment,
             java_truststore,
@@ -259,7 +259,7 @@ def _made() -> Credentials:
 
     for name in ("dns.message", f"{_DOOR}.door"):
         import_module(name)
-    from paddock.doors.network.credentials import Credentials
+    from paddock.doors.network.tls.credentials import Credentials
 
     return Credentials.make()
 

@@ -16,19 +16,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.arrivals import Arrival
-from paddock.doors.network.authority import Authority
-from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.crossing import is_out_of_reach
-from paddock.doors.network.custody import Custody
-from paddock.doors.network.dial import Dialer
-from paddock.doors.network.dns import Code, DnsAnswerer, Unanswered, serve_udp
+from paddock.doors.network.connection import Arrival
+from paddock.doors.network.context import DENIED, EXHAUSTED, Services
+from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.exchange import BadMessage
-from paddock.doors.network.names import NameTable
-from paddock.doors.network.requests import Origin
-from paddock.doors.network.services import DENIED, EXHAUSTED, Services
-from paddock.doors.network.streams import connect_action, dns_action
-from paddock.doors.network.upstreams import IDLE_S, Upstreams
+from paddock.doors.network.names.dns import Code, DnsAnswerer, Unanswered, serve_udp
+from paddock.doors.network.names.table import NameTable
+from paddock.doors.network.passthrough import connect_action, dns_action
+from paddock.doors.network.request import Origin
+from paddock.doors.network.secrets.custody import Custody
+from paddock.doors.network.tls.authority import Authority
+from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.dial import Dialer
+from paddock.doors.network.transport.pool import IDLE_S, Upstreams
 from paddock.fence.container.network import (
     Attempt,
     DoorSockets,

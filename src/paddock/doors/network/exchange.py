@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from paddock.doors.network.conn import Conn
+    from paddock.doors.network.transport.conn import Conn
 
 Headers = list[tuple[bytes, bytes]]  # names as they were sent; no pseudo headers
 

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from paddock.doors.network.crossing import refusal_by_door
+from paddock.doors.network.decision import refusal_by_door
 from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody
-from paddock.doors.network.http1 import Forms, parse_head
-from paddock.doors.network.http1_messages import LastHead, head_bytes
+from paddock.doors.network.http1.messages import LastHead, head_bytes
+from paddock.doors.network.http1.server import Forms, parse_head
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.requests import BodyTerms, Endpoints, Origin, decided_on_head, propose
+from paddock.doors.network.request import BodyTerms, Endpoints, Origin, decided_on_head, propose
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host

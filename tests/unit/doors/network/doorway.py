@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from paddock.doors.network import door as door_module
-from paddock.doors.network.arrivals import PROXY
-from paddock.doors.network.custody import Custody
+from paddock.doors.network.connection import PROXY
 from paddock.doors.network.door import NetworkDoor, Surroundings
-from paddock.doors.network.secrets import SecretKeeper
+from paddock.doors.network.secrets.custody import Custody
+from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.fence.container.network import DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate

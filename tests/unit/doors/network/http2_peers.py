@@ -13,10 +13,10 @@ import h2.connection
 import h2.events
 from hyperframe.frame import Frame
 
-from paddock.doors.network import http2
-from paddock.doors.network.conn import Conn
 from paddock.doors.network.exchange import Exchange, Handler, Headers
-from paddock.doors.network.http2_client import Http2Upstream
+from paddock.doors.network.http2 import server as http2
+from paddock.doors.network.http2.client import Http2Upstream
+from paddock.doors.network.transport.conn import Conn
 
 WAIT_S = 20.0
 GET: Headers = [

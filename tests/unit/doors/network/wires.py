@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
-from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.transport.conn import Conn, ConnLost
 
 LIMIT_S = 30.0
 

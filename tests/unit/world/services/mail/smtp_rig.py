@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from paddock.doors.network.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn, ConnLost
 from paddock.world.services.mail import Mail
 
 

@@ -1,0 +1,96 @@
+"""Answers that Paddock itself gives: a refusal, a fault, a draft, a failure on the way, and what
+a stand-in says in place of the real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.faults.layers import tell_fault
+from paddock.gate.executors import Fault
+from paddock.model.action import Outcome, Receipt
+from paddock.world.asgi import HttpAnswer
+
+_JSON = (b"content-type", b"application/json")
+_MARK = b"x-paddock"  # says that the answer is ours, and which kind
+
+
+async def tell(exchange: Exchange, receipt: Receipt) -> None:
+    """Answers a request that was not sent to the real server."""
+    match receipt.outcome:
+        case Outcome.FAULTED:
+            await _tell_fault(exchange, receipt)
+        case Outcome.DRAFTED:
+            body = {"draft": receipt.draft_id, "message": "It was written down as a draft."}
+            await say(exchange, 202, "draft", body)
+        case Outcome.SIMULATED:
+            await stand_in(exchange, receipt.result)
+        case Outcome.FAILED:  # of ours: what it was is in the journal, and not for the agent
+            await failed(exchange, 502, "The request could not be carried out.")
+        case _:
+            await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+async def say(exchange: Exchange, status: int, mark: str, body: Mapping[str, Any]) -> None:
+    raw = json.dumps(body, indent=2).encode() + b"\n"
+    headers = [_JSON, (_MARK, mark.encode()), (b"content-length", str(len(raw)).encode())]
+    await exchange.begin(status, headers)
+    if exchange.request.method != "HEAD":
+        await exchange.send(raw)
+    await exchange.finish()
+
+
+async def failed(exchange: Exchange, status: int, why: str) -> None:
+    """The real server could not be asked, or did not answer."""
+    await say(exchange, status, "upstream", {"error": {"type": "upstream", "message": why}})
+
+
+def refused(receipt: Receipt) -> dict[str, Any]:
+    """Why, in words meant for the agent."""
+    said: dict[str, Any] = {"type": "blocked", "message": receipt.error or "It was refused."}
+    decision = receipt.decision
+    if decision is not None:
+        said["rule"] = decision.decided_by
+    return {**said, "step": receipt.step}
+
+
+async def stand_in(exchange: Exchange, value: Any) -> None:
+    """An answer of a stand-in, as HttpAnswer or as a mapping of the same shape."""
+    answer = value if isinstance(value, HttpAnswer) else _from_mapping(value)
+    if isinstance(answer.body, bytes):
+        length = (b"content-length", str(len(answer.body)).encode())
+        await exchange.begin(answer.status, [*answer.headers, length])
+        if answer.body and exchange.request.method != "HEAD":
+            await exchange.send(answer.body)
+    else:
+        await exchange.begin(answer.status, answer.headers)
+        async for part in answer.body:
+            await exchange.send(part)
+    await exchange.finish()
+
+
+async def _tell_fault(exchange: Exchange, receipt: Receipt) -> None:
+    words = receipt.decision.fault if receipt.decision is not None else None
+    if words is not None and "id" in words:
+        await tell_fault(exchange, words)
+        return
+    error = receipt.exception
+    status = error.status if isinstance(error, Fault) else None
+    message = receipt.error or "The service failed."
+    await say(exchange, status or 503, "fault", {"error": {"message": message}})
+
+
+def _from_mapping(value: Any) -> HttpAnswer:
+    if not isinstance(value, Mapping):
+        return HttpAnswer(200, [_JSON], json.dumps(value).encode())
+    body = value.get("body", b"")
+    headers = [(str(k).encode("latin-1"), str(v).encode("latin-1"))
+               for k, v in dict(value.get("headers") or {}).items()]  # fmt: skip
+    if isinstance(body, str):
+        body = body.encode()
+    elif not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+        headers = headers or [_JSON]
+    return HttpAnswer(int(value.get("status", 200)), headers, body)

@@ -1,0 +1,355 @@
+"""A request meets the gate: proposed, decided on, and carried out or answered with why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from paddock.doors.network.answer import refused, say, tell
+from paddock.doors.network.bodies.memory import HeldBody, NotHeld
+from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, Services
+from paddock.doors.network.exchange import BadMessage, Exchange, Request
+from paddock.doors.network.execution import Carrying
+from paddock.doors.network.faults.execution import Faulty, Spoiling
+from paddock.doors.network.heavy_work import is_light
+from paddock.doors.network.model_actions import as_model_action
+from paddock.doors.network.request import (
+    BodyTerms,
+    Origin,
+    Proposal,
+    decided_on_head,
+    is_unread,
+    overridden,
+    propose,
+    read_ahead,
+    reads_body,
+    rebuilt,
+)
+from paddock.doors.network.transport.conn import ConnLost
+from paddock.doors.network.upstream.draft_reads import Reading
+from paddock.doors.network.upstream.recorded import RecordedAnswer
+from paddock.doors.network.upstream.stand_in import Standing
+from paddock.gate.executors import Done
+from paddock.gate.gate import Gate
+from paddock.gate.recorded_answers import RecordedOutcome
+from paddock.journal.conversations import CONVERSATION
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Action, Outcome, Receipt, Verdict
+from paddock.model.errors import InvalidInput
+from paddock.model.hosts import canonical_host
+
+_TLS_PORT = 443
+
+
+class Requests:
+    """The requests that come on one connection, whose destination is known."""
+
+    def __init__(self, services: Services, origin: Origin) -> None:
+        self._services = services
+        self._origin = origin
+        self._agreed: str | None = None  # the authority that was last found to be the origin's
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answers one request. Raises ConnLost or BadMessage where that cannot be done."""
+        authority = exchange.request.authority
+        if authority is not None and authority != self._agreed:
+            if not _is_of(authority, self._origin):
+                await self._misdirected(exchange)
+                return
+            self._agreed = authority
+        await cross(self._services, exchange, self._origin)
+
+    async def _misdirected(self, exchange: Exchange) -> None:
+        """The connection leads to one name and the request is for another: one of them lies."""
+        origin, claimed = self._origin, str(exchange.request.authority)[:200]
+        action = decided_on_head(exchange.request, origin)
+        why = _misdirection(exchange.request, origin)
+        about = {"host": origin.host, "port": origin.port, "claimed": claimed}
+        receipt = self._services.stop(action, "mismatch", why, MISMATCH, about)
+        await say(exchange, 421, "block", {"error": refused(receipt)})
+
+
+async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
+    """One request to one destination."""
+    if services.pacer is None:
+        await _cross(services, exchange, origin)
+        return
+    with services.pacer.under_way():
+        await _cross(services, exchange, origin)
+
+
+async def _cross(services: Services, exchange: Exchange, origin: Origin) -> None:
+    request = exchange.request
+    if _is_in_clear(origin):
+        await _in_clear(services, exchange, origin)
+        return
+    try:
+        with services.held.open() as held:
+            if request.expects_continue and reads_body(request):
+                await exchange.proceed()
+            terms = BodyTerms(held, services.work, services.graphql)
+            proposal = await _proposed(services, exchange, origin, terms)
+            if proposal is not None:
+                await _cross_proposed(services, exchange, origin, proposal, held)
+    except NotHeld as error:
+        receipt = services.refuse(decided_on_head(request, origin), "limits", str(error))
+        await say(exchange, error.status, "block", {"error": refused(receipt)})
+
+
+async def _proposed(
+    services: Services, exchange: Exchange, origin: Origin, terms: BodyTerms
+) -> Proposal | None:
+    """Read the request. None where our reader failed and it was refused for that."""
+    request = exchange.request
+    try:
+        return await propose(request, origin, services.keyed, terms)
+    except (ConnLost, BadMessage, NotHeld):
+        raise
+    except Exception as error:
+        receipt = _unread(services, decided_on_head(request, origin), error)
+        await say(exchange, 403, "block", {"error": refused(receipt)})
+        return None
+
+
+async def _cross_proposed(
+    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, held: HeldBody
+) -> None:
+    override = _override(proposal.request)
+    if override is not None:
+        receipt = services.refuse(proposal.action, "protocol", override)
+        await say(exchange, 403, "block", {"error": refused(receipt)})
+        return
+    name = await _misplaced_secret(services, proposal, origin)
+    if name is not None:
+        await _misplaced(services, exchange, proposal, origin, name)
+        return
+    try:
+        gate = services.gate()
+        if is_unread(proposal) and gate.needs_body(proposal.action):
+            await read_ahead(proposal, held)
+        executors = _executors(services, exchange, origin, proposal, gate)
+        receipt = await _decided(services, gate, proposal, origin, executors)
+    except (JournalBroken, OSError) as error:
+        why = f"It could not be recorded, so it was not done: {error}"
+        executors, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
+    if executors is not None and executors.is_answered:
+        return
+    if is_out_of_reach(receipt):
+        services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+    await tell(exchange, receipt)
+
+
+class _Executors(msgspec.Struct):
+    """Who carries a request out, who answers in place of the real server, and what may spoil it."""
+
+    live: Carrying | Faulty
+    exchange: Exchange
+    proposal: Proposal
+    services: Services
+    simulate: Standing | Faulty | None = None
+    spoil: Spoiling | None = None
+    earlier: RecordedAnswer | Faulty | None = None  # of a request that an earlier run made as well
+
+    @property
+    def is_answered(self) -> bool:
+        known = (self.live, self.simulate, self.earlier)
+        return any(one is not None and one.is_answered for one in known)
+
+    async def replay(self, action: Action, recorded: RecordedOutcome) -> Done:
+        """Gives the answer of the earlier run."""
+
+        def answering(exchange: Exchange) -> RecordedAnswer:
+            return RecordedAnswer(exchange, self.proposal, recorded, self.services)
+
+        if self.spoil is None:
+            self.earlier = answering(self.exchange)
+        else:
+            self.earlier = self.spoil.executor(answering, self.proposal, recorded.outcome)
+        return await self.earlier(action)
+
+
+def _executors(
+    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, gate: Gate
+) -> _Executors:
+    stand_in = services.stand_in(origin.host, origin.port)
+
+    def live(exchange: Exchange) -> Carrying:
+        if stand_in is not None and stand_in.terms.reads_are_real:
+            return Reading(services, exchange, origin, proposal, stand_in)
+        return Carrying(services, exchange, origin, proposal)
+
+    def standing(exchange: Exchange) -> Standing:
+        assert stand_in is not None
+        return Standing(services, exchange, origin, proposal, stand_in)
+
+    if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
+        one = standing(exchange)
+        return _Executors(
+            one, exchange, proposal, services, one
+        )  # whatever is decided, nothing is real
+    if gate.faults is None:
+        at_stand_in = None if stand_in is None else standing(exchange)
+        return _Executors(live(exchange), exchange, proposal, services, at_stand_in)
+    spoil = Spoiling(exchange, origin.place, services.stale)
+    simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
+    real = spoil.executor(live, proposal, Outcome.DONE)
+    return _Executors(real, exchange, proposal, services, simulate, spoil)
+
+
+def is_out_of_reach(receipt: Receipt) -> bool:
+    """Whether an action was blocked because the network does not reach so far."""
+    decision = receipt.decision
+    is_blocked = decision is not None and decision.verdict is Verdict.BLOCK
+    return is_blocked and decision is not None and decision.decided_by == "network"
+
+
+async def _decided(
+    services: Services, gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
+) -> Receipt:
+    """A request to a model is one action when no rule has anything to say about it as a request.
+    Otherwise it is two, one inside the other: to look like a question to a model is no way around
+    the rules for requests. Faults on requests strike it in both cases."""
+    try:
+        model = as_model_action(proposal, origin, gate, services.keyed)
+    except (JournalBroken, OSError):
+        raise
+    except Exception as error:
+        return _unread(services, proposal.action, error)
+    if (prompt := services.latest_prompt) is not None and model is not None:
+        model = replace(model, context={**model.context, "prompt_version": prompt})
+    means = partial(
+        gate.cross, simulate=executors.simulate, spoil=executors.spoil, replay=executors.replay
+    )
+    if model is None:
+        return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
+    if not gate.is_step(proposal.action):
+        return await means(model, executors.live, rebuild=_as_it_is, carrier=proposal.action)
+    inner: list[Receipt] = []
+
+    async def within(action: Action) -> Done:
+        assert model is not None
+        asked = replace(model, parent=action.step)
+        inner.append(await means(asked, executors.live, rebuild=_as_it_is))
+        record = {"model_step": inner[0].step}
+        return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
+
+    async def replay_inner(action: Action, recorded: RecordedOutcome) -> Done:
+        return await within(action)
+
+    outer = await gate.cross(
+        _with_conversation(proposal.action, model),
+        within,
+        rebuild=_as_it_is,
+        simulate=None if executors.simulate is None else within,
+        spoil=executors.spoil,
+        replay=replay_inner,
+    )
+    return inner[0] if inner else outer
+
+
+def _with_conversation(action: Action, model: Action) -> Action:
+    """The request around a question to a model: its journal names the messages, which are kept
+    once. Rules see all of it."""
+    named = {key: model.arguments[key] for key in CONVERSATION if key in model.arguments}
+    if "conversation" not in named:
+        return action
+    left = {key: one for key, one in action.arguments.items() if key != "body"}
+    return replace(action, recorded={**left, **named})
+
+
+def _unread(services: Services, action: Action, error: Exception) -> Receipt:
+    """Refuse a request on which our own reader failed: nobody can decide on it."""
+    why = f"The request could not be read ({type(error).__name__}), so it was not sent."
+    return services.refuse(action, "protocol", why)
+
+
+async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> None:
+    """Plain HTTP where TLS is spoken. No server answers it, but the values of secrets would have
+    gone over the network for everybody to read."""
+    action = decided_on_head(exchange.request, origin)
+    receipt = services.refuse(action, "protocol", _clear_text(origin))
+    await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
+    """Return who refuses a request whatever the rules say, and why; None where the rules decide."""
+    if request.authority is not None and not _is_of(request.authority, origin):
+        return "mismatch", _misdirection(request, origin)
+    if _is_in_clear(origin):
+        return "protocol", _clear_text(origin)
+    override = _override(request)
+    return None if override is None else ("protocol", override)
+
+
+def _misdirection(request: Request, origin: Origin) -> str:
+    claimed = str(request.authority)[:200]
+    return f"The connection leads to {origin.place}, but the request is for {claimed!r}."
+
+
+def _is_in_clear(origin: Origin) -> bool:
+    return origin.port == _TLS_PORT and origin.scheme == "http"
+
+
+def _clear_text(origin: Origin) -> str:
+    return f"{origin.place} is for TLS; this request came without."
+
+
+def _override(request: Request) -> str | None:
+    override = overridden(request)
+    if override is None:
+        return None
+    return f"A {request.method} that asks to be taken for a {override} is not let through."
+
+
+def _as_it_is(action: Action, words: Mapping[str, Any]) -> Action:
+    raise InvalidInput("A request to a model cannot be edited.")
+
+
+async def _misplaced_secret(services: Services, proposal: Proposal, origin: Origin) -> str | None:
+    """Return the secret whose placeholder is in a request that it is not for."""
+    custody, request = services.custody, proposal.request
+    target, body = request.target.encode(errors="replace"), proposal.read or b""
+    if not custody or is_light(target, body, *chain.from_iterable(request.headers)):
+        return custody.misplaced(proposal, origin.host)
+    return await services.work.run(custody.misplaced, proposal, origin.host)
+
+
+async def _misplaced(
+    services: Services, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
+) -> None:
+    """A placeholder on its way to a host that it is not for."""
+    why = f"The placeholder of {name} is not for {origin.host}."
+    about = {"secret": name, "host": origin.host, "port": origin.port}
+    receipt = services.stop(proposal.action, "secrets", why, MISPLACED, about)
+    await say(exchange, 403, "block", {"error": refused(receipt)})
+
+
+def _is_of(authority: str, origin: Origin) -> bool:
+    """Whether a request for `authority` may come on a connection to the origin."""
+    try:
+        host, port = split_authority(authority, origin.default_port)
+    except InvalidInput:
+        return False
+    return host == origin.host and port == origin.port
+
+
+def split_authority(authority: str, default_port: int | None) -> tuple[str, int]:
+    """Host and port, canonical. Raises InvalidInput; nobody's name and password belong there."""
+    if authority.startswith("["):
+        host, bracket, rest = authority.partition("]")
+        host, port_text = host + bracket, rest.removeprefix(":")
+        if rest and not rest.startswith(":"):
+            raise InvalidInput(f"{authority[:60]!r} is no host and port")
+    else:
+        host, _, port_text = authority.partition(":")
+    if port_text and not (port_text.isascii() and port_text.isdigit() and len(port_text) <= 5):
+        raise InvalidInput(f"{authority[:60]!r} is no host and port")
+    port = int(port_text) if port_text else default_port
+    if port is None or not 0 < port < 65536:
+        raise InvalidInput(f"{authority[:60]!r} has no port")
+    return canonical_host(host), port

@@ -1,0 +1,228 @@
+"""Sends a request that was kept as a draft: made again from what is known of it, checked before
+there is a run of it, and carried out by the door's own code, for real and once. No stand-in answers
+it and no fault strikes it, whatever the file has of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from paddock.doors.network.context import Services
+from paddock.doors.network.drafts.request import KeptRequest, read_kept, with_secrets
+from paddock.doors.network.drafts.shadow_ids import real_ids
+from paddock.doors.network.exchange import Headers, Request, Response
+from paddock.doors.network.execution import Carrying
+from paddock.doors.network.http2.client import NotProcessed
+from paddock.doors.network.model_actions import as_model_action
+from paddock.doors.network.request import Origin, Proposal, overridden, propose, rebuilt
+from paddock.doors.network.secrets.custody import Custody
+from paddock.doors.network.secrets.keeper import Revoked, SecretKeeper
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.dial import Dialer
+from paddock.doors.network.transport.pool import Line, Upstreams
+from paddock.doors.network.upstream_request import Outgoing, outgoing
+from paddock.gate.drafts import Draft, Drafts
+from paddock.gate.executors import Done, said_by
+from paddock.gate.gate import Gate
+from paddock.gate.sending import Uncertain
+from paddock.model.action import Action, Effect, Outcome
+from paddock.model.errors import InvalidInput
+from paddock.policy.decide import Policy
+from paddock.policy.network import Mode, NetworkTerms
+from paddock.state.home import Home
+
+SEND_S = 900.0  # from the dialling to the end of the answer
+MAX_ANSWER = 1 << 20  # of the answer that is shown; the rest is read and dropped
+_MAX_QUOTED = 300
+_TLS_PORT = 443
+_MOVED = (307, 308)  # nothing was done: the server wants it sent elsewhere
+
+
+def for_real(policy: Policy) -> Policy:
+    """The same rules without a world and without faults on purpose."""
+    return Policy.of(replace(policy.terms, world=None, faults=()))
+
+
+class Remade(msgspec.Struct, frozen=True):
+    """A kept request that can be sent: nothing has happened yet."""
+
+    action: Action
+    origin: Origin
+    proposal: Proposal
+    network: NetworkTerms
+
+    def rebuild(self, action: Action, words: Mapping[str, Any]) -> Action:
+        """With the arguments of an approver. Raises InvalidInput."""
+        if (words.get("host"), words.get("port")) != (self.origin.host, self.origin.port):
+            raise InvalidInput("The host and the port of a draft cannot be edited.")
+        return _as_write(rebuilt(self.proposal, action, words), self.action.effect)
+
+
+def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> KeptRequest:
+    """What was kept, with real ids, to a host that the file reaches. Raises InvalidInput."""
+    kept = read_kept(draft.action)
+    _reaching(policy, kept.origin)
+    ids = real_ids(draft, drafts, home)
+    return kept.changed(ids.value, ids.target)
+
+
+def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
+    """Those that the host gets; no other source is asked. Raises InvalidInput or HostCannot."""
+    terms = {name: one for name, one in policy.secrets.items() if one.is_for(host)}
+    if not terms:
+        return SecretKeeper(home)
+    return SecretKeeper.load(home, terms, base=policy.terms.base)
+
+
+async def remake(kept: KeptRequest, draft: Draft, keeper: SecretKeeper, policy: Policy) -> Remade:
+    """The request as it will be decided on. Raises InvalidInput."""
+    network = _reaching(policy, kept.origin)
+    request = with_secrets(kept, keeper, policy.secrets).request()
+    proposal = await propose(request, kept.origin)
+    if proposal.read is None or (kept.spell is not None and proposal.parsed is None):
+        raise InvalidInput("its body cannot be read as it was kept")
+    if kept.origin.port == _TLS_PORT and kept.origin.scheme == "http":
+        raise InvalidInput(f"{kept.origin.place} is for TLS; this request came without")
+    if (method := overridden(request)) is not None:
+        raise InvalidInput(f"it is a {request.method} that asks to be taken for a {method}")
+    if as_model_action(proposal, kept.origin) is not None:
+        raise InvalidInput("it is a question to a model: nobody waits for the answer any more")
+    effect = draft.action.effect if draft.action.effect.is_write else Effect.WRITE
+    proposal.action = _as_write(proposal.action, effect)
+    return Remade(proposal.action, kept.origin, proposal, network)
+
+
+@contextlib.contextmanager
+def sending(remade: Remade, gate: Gate, keeper: SecretKeeper) -> Iterator[Sending]:
+    """The live executor of one draft, with connections of its own."""
+    upstreams = Upstreams(Dialer(remade.network), ca=remade.network.ca)
+    services = Services(lambda: gate, upstreams, Custody(keeper), lambda: gate.policy)
+    try:
+        yield Sending(services, remade)
+    finally:
+        upstreams.close()
+
+
+class Sending(Carrying):
+    """Carries out a draft. What may have arrived, and nobody knows, is Uncertain."""
+
+    def __init__(self, services: Services, remade: Remade) -> None:
+        self._answered_by = Collected(remade.proposal.request)
+        super().__init__(services, self._answered_by, remade.origin, remade.proposal)
+        self._is_out = False
+
+    async def __call__(self, action: Action) -> Done:
+        try:
+            async with asyncio.timeout(SEND_S):
+                return self._judged(await super().__call__(action))
+        except TimeoutError:
+            why = f"{self._origin.place} did not end its answer within {SEND_S:g} s"
+            return self._failed_so(Done(outcome=Outcome.FAILED), why)
+        except Exception as error:
+            if not self._is_out:
+                raise
+            raise Uncertain(f"{_MAYBE}: {said_by(error)}") from error
+
+    def _outgoing(self, action: Action) -> Outgoing:
+        """Not compressed: the journal keeps the answer to be read."""
+        sent = outgoing(self._services.custody, self._origin, self._proposal, action, is_plain=True)
+        self._check_clear(sent)
+        return sent
+
+    async def _sent(self, line: Line, sent: Outgoing) -> Response:
+        self._is_out = True
+        try:
+            return await super()._sent(line, sent)
+        except (Revoked, NotProcessed):  # nobody looked at it
+            self._is_out = False
+            raise
+
+    def _judged(self, done: Done) -> Done:
+        """By what the server says came of it."""
+        if done.outcome is not Outcome.DONE:
+            return self._failed_so(done, said_by(done.error) or "no answer")
+        status = int(done.value)
+        answered = replace(done, value=self._answered_by.answer())
+        if status < 400 and status not in _MOVED:
+            return answered
+        why = f"{self._origin.place} answered {status}{self._answered_by.quoted()}"
+        if status >= 500:
+            return self._failed_so(answered, why)
+        return replace(answered, outcome=Outcome.FAILED, error=why)
+
+    def _failed_so(self, done: Done, why: str) -> Done:
+        error = Uncertain(f"{_MAYBE}: {why}") if self._is_out else why
+        return replace(done, outcome=Outcome.FAILED, error=error)
+
+
+_MAYBE = "it may have been done"
+
+
+class Collected:
+    """An exchange without a client: the answer is kept in memory, as far as it is shown."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._status = 0
+        self._body = bytearray()
+
+    def answer(self) -> dict[str, Any]:
+        return {"status": self._status, "body": self._body.decode("utf-8", "replace")}
+
+    def quoted(self) -> str:
+        text = self._body[: 4 * _MAX_QUOTED].decode("utf-8", "replace").strip()
+        return f": {text[:_MAX_QUOTED]}" if text else ""
+
+    async def proceed(self) -> None:
+        """Nobody waits for it."""
+
+    async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
+        self._status = status
+
+    async def send(self, data: bytes) -> None:
+        self._body += data[: MAX_ANSWER - len(self._body)]
+
+    async def finish(self, trailers: Headers | None = None) -> None:
+        """It is all here."""
+
+    def abort(self) -> None:
+        """What came stays."""
+
+    async def cut(self) -> None:
+        """What came stays."""
+
+    async def break_off(self) -> None:
+        self.abort()
+
+    def is_gone(self) -> bool:
+        return False
+
+    def take_over(self) -> Conn:
+        raise RuntimeError("a draft does not change the protocol")
+
+
+def _as_write(action: Action, effect: Effect) -> Action:
+    """It was kept because it writes, whatever its method looks like."""
+    return replace(action, effect=effect, is_reversible=False)
+
+
+def _reaching(policy: Policy, origin: Origin) -> NetworkTerms:
+    network = policy.network
+    if network is None or network.mode is Mode.NONE:
+        raise InvalidInput(
+            "the file has no network, so that nothing can be sent under it",
+            hint=f"add to it: network: {{allow: [{origin.place!r}]}}",
+        )
+    if network.covers(origin.host, origin.port) is None:
+        raise InvalidInput(
+            f"network.allow does not reach {origin.place}; a world does not count, since this is"
+            " sent for real",
+            hint=f"add to network.allow: - {origin.place}",
+        )
+    return network

@@ -1,0 +1,98 @@
+"""A request whose answer a fault on purpose may spoil: whoever carries it out does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from paddock.doors.network.exchange import Exchange, Headers
+from paddock.doors.network.faults.layers import Layer, spoiled
+from paddock.doors.network.faults.stale_answers import StaleAnswers, replay
+from paddock.doors.network.request import Proposal
+from paddock.gate.executors import Done
+from paddock.model.action import Action, Outcome
+
+
+class Executor(Protocol):
+    """Who carries a request out, or answers it from what is known."""
+
+    is_answered: bool
+
+    async def __call__(self, action: Action) -> Done: ...
+
+
+Make = Callable[[Exchange], Executor]
+
+
+class Spoiling:
+    """What a fault does to one exchange; known only when the gate has decided."""
+
+    def __init__(self, exchange: Exchange, place: str, stale: StaleAnswers) -> None:
+        self.exchange = exchange
+        self._place = place
+        self._stale = stale
+        self._words: Mapping[str, Any] = {}
+
+    def __call__(self, words: Mapping[str, Any]) -> None:
+        self._words = words
+
+    def executor(self, make: Make, proposal: Proposal, outcome: Outcome) -> Faulty:
+        return Faulty(self, make, proposal, outcome)
+
+    @property
+    def is_twice(self) -> bool:
+        return "duplicate" in self._words
+
+    def answering(self) -> Exchange:
+        """The exchange as the fault leaves it."""
+        learning = self._stale.learning(self.exchange, self._place)
+        return spoiled(learning, self._words) if self._words else learning
+
+    async def answer_again(self) -> int | None:
+        """Gives an earlier answer in place of a new one, where the fault wants that."""
+        if "stale" not in self._words:
+            return None
+        earlier = self._stale.earlier(self.exchange.request, self._place)
+        if earlier is None:
+            return None
+        await replay(self.exchange, earlier)
+        return earlier.status
+
+
+class Faulty:
+    """An executor behind a fault."""
+
+    def __init__(
+        self, spoiling: Spoiling, make: Make, proposal: Proposal, outcome: Outcome
+    ) -> None:
+        self.is_answered = False
+        self._outcome = outcome  # of an answer that is given again: real, or of a stand-in
+        self._spoiling = spoiling
+        self._make = make
+        self._proposal = proposal
+
+    async def __call__(self, action: Action) -> Done:
+        status = await self._spoiling.answer_again()
+        if status is not None:
+            self.is_answered = True
+            record = {"status": status, "stale": True}
+            return Done(value=status, record=record, outcome=self._outcome)
+        if self._spoiling.is_twice and self._proposal.read is not None:
+            await self._make(_Unheard(self._spoiling.exchange))(action)
+        executor = self._make(self._spoiling.answering())
+        try:
+            return await executor(action)
+        finally:
+            self.is_answered = executor.is_answered
+
+
+class _Unheard(Layer):
+    """Of a request that is delivered twice: nobody hears the first answer."""
+
+    async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None: ...
+
+    async def send(self, data: bytes) -> None: ...
+
+    async def finish(self, trailers: Headers | None = None) -> None: ...
+
+    def abort(self) -> None: ...

@@ -1,0 +1,252 @@
+"""The answer that a request got in an earlier run, given again byte by byte. Nobody is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from paddock.doors.network.answer import failed
+from paddock.doors.network.bodies.capture import Kept
+from paddock.doors.network.bodies.stable_digests import stable_digest
+from paddock.doors.network.client_disconnect import ClientGone, be_silent, watched
+from paddock.doors.network.context import Services
+from paddock.doors.network.exchange import BadMessage, Exchange, Headers, header, without
+from paddock.doors.network.request import QUIET_S, Proposal, speaks_in_turns
+from paddock.doors.network.transport.conn import ConnLost
+from paddock.doors.network.websocket.frames import FrameLog, read_frames
+from paddock.doors.network.websocket.replay import accept_of, replay_frames
+from paddock.fence.offload import offload
+from paddock.gate.executors import Done
+from paddock.gate.recorded_answers import RecordedOutcome
+from paddock.journal.plain_values import StoredBytes
+from paddock.model.action import Action, Outcome
+
+_EVENT_END = b"\n\n"  # of a stream of events: who reads them may act on each
+_SWITCHING = 101
+_BODYLESS = frozenset({204, 205, 304})
+
+
+class RecordedAnswer:
+    """The executor of one request whose answer is known."""
+
+    def __init__(
+        self, exchange: Exchange, proposal: Proposal, recorded: RecordedOutcome, services: Services
+    ) -> None:
+        self.is_answered = False
+        self._services = services
+        self._exchange = exchange
+        self._proposal = proposal
+        self._recorded = recorded
+        self._log: FrameLog | None = None  # of a WebSocket
+        self._ended: dict[str, int] = {}  # the last record before its end, where that is known
+        self._rest: asyncio.Task[None] | None = None  # of a body that comes while it is answered
+        self._known: Mapping[str, Any] = (
+            recorded.result if isinstance(recorded.result, Mapping) else {}
+        )
+
+    async def __call__(self, action: Action) -> Done:
+        """Raises ReplayDiverged for what was not kept, or when another body came."""
+        self._check_kept()
+        await self._take_body()
+        begun = self._services.position
+        try:
+            with watched(self._exchange):
+                await self._answer()
+        except (ConnLost, ClientGone):
+            self._exchange.abort()
+        finally:
+            if self._rest is not None:
+                self._rest.cancel()
+        recorded = self._recorded
+        record = {**self._known, "begun": begun} | self._ended | await self._pieces_again()
+        return Done(
+            self._known.get("status"), record, recorded.outcome, recorded.error, recorded.cost
+        )
+
+    async def _take_body(self) -> None:
+        """A body that was decided on by its head is compared when all of it has come. Where the
+        client may wait for parts of the answer before it sends the rest, that is at the end of the
+        answer, if it is not soon."""
+        if self._proposal.read is not None:
+            return
+        if self._exchange.request.expects_continue:
+            await self._exchange.proceed()
+        if not speaks_in_turns(self._exchange.request):
+            await self._compare_body()
+            return
+        self._rest = asyncio.create_task(self._compare_body())
+        await asyncio.wait({self._rest}, timeout=QUIET_S)
+        if self._rest.done():
+            self._rest.result()
+
+    async def _compare_body(self) -> None:
+        """Raises ReplayDiverged."""
+        recorded = self._known.get("sent") or {"bytes": 0, "is_part": self._is_failed}
+        came = await self._came(recorded["bytes"] if recorded.get("is_part") else None)
+        if self._recorded.background is not None:
+            return  # what it says is not compared
+        if not self._recorded.is_same_body(recorded, came):
+            raise self._recorded.diverged("body", recorded, came)
+
+    async def _came(self, most: int | None) -> dict[str, Any]:
+        """What came of a body; where only a part was taken then, as much of it."""
+        sent = Kept(stable=stable_digest(self._exchange.request.headers))
+        with contextlib.suppress(ConnLost, BadMessage):  # then it is shorter than the recorded one
+            while (most is None or sent.size < most) and (data := await self._proposal.body.read()):
+                sent.feed(data if most is None else data[: most - sent.size])
+        return sent.record()
+
+    @property
+    def _is_failed(self) -> bool:
+        return self._recorded.outcome is Outcome.FAILED
+
+    async def _pieces_again(self) -> dict[str, Any]:
+        """The pieces of a long answer, or of what a WebSocket said, for this run's own record: who
+        forks this run finds them there."""
+        if self._log is not None:
+            return {"frames": await self._log.record(self._services.gate().store)}
+        if not self._recorded.pieces:
+            return {}
+        return {"pieces": [await offload(self._copied, read) for read in self._recorded.pieces]}
+
+    def _copied(self, read: Callable[[], bytes]) -> StoredBytes:
+        return self._services.gate().store_bytes(read())
+
+    def _check_kept(self) -> None:
+        if "websocket" in self._known and "frames" not in self._known:
+            raise self._recorded.diverged(
+                None, "a WebSocket: what was said there is not kept", None
+            )
+        if self._known.get("is_cut"):
+            size = self._known.get("bytes")
+            raise self._recorded.diverged(
+                None, f"an answer of {size} bytes, not all of it kept", None
+            )
+
+    async def _answer(self) -> None:
+        status = self._known.get("status")
+        is_told = isinstance(status, int) and not self._recorded.is_unseen
+        if not is_told and (self._recorded.is_unseen or self._known.get("left")):
+            self.is_answered = True
+            await be_silent(self._exchange)
+            return
+        if not isinstance(status, int):
+            self.is_answered = True
+            self._exchange.abort()  # whatever the agent saw then, it was no whole answer
+            return
+        if self._is_failed and "headers" not in self._known:
+            self.is_answered = True
+            said = self._known.get("said") or self._recorded.error or ""
+            await failed(self._exchange, status, str(said))
+            return
+        if status == _SWITCHING and "frames" in self._known:
+            await self._converse()
+            return
+        await self._tell(status)
+
+    async def _converse(self) -> None:
+        """A WebSocket: the same handshake for another key, then its frames."""
+        headers = without(list(_headers(self._recorded, self._known)), b"sec-websocket-accept")
+        key = header(self._exchange.request.headers, b"sec-websocket-key") or b""
+        headers.append((b"Sec-WebSocket-Accept", accept_of(key)))
+        self.is_answered = True
+        reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
+        await self._exchange.begin(_SWITCHING, headers, reason)
+        services = self._services
+        self._log = FrameLog(services.room, lambda: services.position, services.gate().store_bytes)
+        frames = read_frames(self._parts_of(self._known["frames"]))
+        conn = self._exchange.take_over()
+        try:
+            ended_by = str(self._known["websocket"].get("closed_by"))
+            following = partial(offload, next, frames, None)
+            await replay_frames(conn, following, self._recorded, self._log, ended_by)
+        except ValueError as error:
+            why = f"a WebSocket whose log is damaged: {error}"
+            raise self._recorded.diverged(None, why, None) from None
+        finally:
+            conn.close()
+
+    def _parts_of(self, kept: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield what was kept, one piece after the other."""
+        if "pieces" in kept:
+            return (read() for read in self._recorded.pieces)
+        return iter((_body(kept),))
+
+    async def _tell(self, status: int) -> None:
+        is_bodyless = self._exchange.request.method == "HEAD" or status in _BODYLESS
+        headers = list(_headers(self._recorded, self._known))
+        is_long = "pieces" in self._known
+        body = b"" if is_long else _body(self._known)
+        if not is_bodyless and not self._is_failed:
+            size = int(self._known.get("bytes") or 0) if is_long else len(body)
+            headers = _of_length(headers, size)
+        self.is_answered = True
+        reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
+        await self._exchange.begin(status, headers, reason)
+        for part in _parts(headers, body) if not is_bodyless else ():
+            await self._exchange.send(part)
+        for read in self._recorded.pieces if not is_bodyless else ():
+            await self._exchange.send(await offload(read))
+        if self._known.get("left"):
+            await be_silent(self._exchange)
+        elif self._is_failed:
+            await self._exchange.break_off()
+        else:
+            if self._rest is not None:
+                await self._rest
+            if isinstance(ended := self._known.get("ended"), int):
+                await self._recorded.until_end(ended)
+                self._ended = {"ended": self._services.position}
+            await self._exchange.finish(_trailers(self._known))
+
+
+def _body(known: Mapping[str, Any]) -> bytes:
+    if "base64" in known:
+        try:
+            return base64.b64decode(known["base64"], validate=True)
+        except (binascii.Error, TypeError):
+            return b""
+    return str(known.get("body", "")).encode("utf-8", "surrogateescape")
+
+
+def _headers(recorded: RecordedOutcome, known: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
+    """Those that the journal shows, and in place of credentials those that it seals."""
+    sealed = recorded.unsealed()
+    hidden = {name for name, _ in sealed}
+    shown = known.get("headers")
+    for name, value in (shown if isinstance(shown, Mapping) else {}).items():
+        if name not in hidden:
+            yield str(name).encode("latin-1"), str(value).encode("latin-1", "replace")
+    for name, value in sealed:
+        yield name.encode("latin-1"), value.encode("latin-1", "replace")
+
+
+def _of_length(headers: Headers, size: int) -> Headers:
+    """An answer says how long it is where it said so."""
+    kept = without(headers, b"content-length")
+    return kept if len(kept) == len(headers) else [*kept, (b"content-length", b"%d" % size)]
+
+
+def _trailers(known: Mapping[str, Any]) -> Headers:
+    said = known.get("trailers")
+    pairs = said.items() if isinstance(said, Mapping) else ()
+    return [(str(k).encode("latin-1"), str(v).encode("latin-1", "replace")) for k, v in pairs]
+
+
+def _is_stream(headers: Headers) -> bool:
+    return any(n == b"content-type" and v.startswith(b"text/event-stream") for n, v in headers)
+
+
+def _parts(headers: Headers, body: bytes) -> Iterator[bytes]:
+    if not _is_stream(headers):
+        if body:
+            yield body
+        return
+    while body:
+        event, end, body = body.partition(_EVENT_END)
+        yield event + end
