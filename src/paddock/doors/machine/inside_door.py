@@ -79,7 +79,7 @@ class InsideDoor:
         where there is a door, the kernel lets nobody in there."""
         from paddock.doors.network.names.table import INSIDE_ADDRESS
 
-        door.services.inside = self.calls
+        door.context.inside = self.calls
         self.environment = {_ADDRESS: f"http://{INSIDE_ADDRESS}"}
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.doors.machine.engine import Engine
     from paddock.doors.machine.inside_door import InsideDoor
-    from paddock.doors.network.context import Services
+    from paddock.doors.network.context import DoorContext
     from paddock.doors.network.door import NetworkDoor
     from paddock.doors.network.inside_api.state import InsideState
     from paddock.doors.network.secrets.keeper import SecretKeeper
@@ -151,7 +151,7 @@ class BoxNetwork:
         self._keeper.enlist(self._box.sandbox_id)
 
     async def _open(self, network: NetworkTerms) -> None:
-        from paddock.doors.network.door import NetworkDoor, Surroundings
+        from paddock.doors.network.door import DoorOptions, NetworkDoor
         from paddock.doors.network.secrets.custody import Custody
         from paddock.doors.network.tls.server_trust import client_context
         from paddock.fence.container.network import open_door
@@ -159,7 +159,7 @@ class BoxNetwork:
         box = self._box
         assert self._keeper is not None
         self._absent.give_back()
-        around = Surroundings(
+        around = DoorOptions(
             gate=lambda: box.passage.gate,
             policy=lambda: box.passage.policy,
             step_of=self._step_of,
@@ -176,7 +176,7 @@ class BoxNetwork:
             sockets = await offload(open_door, box.machine.network_sockets)
             custody = Custody(self._keeper)
             self._door = NetworkDoor(sockets, network, custody, around, held.authority)
-            self._lend_keys(self._door.services)
+            self._lend_keys(self._door.context)
             if self._inside is not None:
                 self._inside.move_to(self._door)
             self._door.open()
@@ -184,7 +184,7 @@ class BoxNetwork:
             await furnishing
         box.machine.enforcement["network"] = _enforced(network)
 
-    def _lend_keys(self, services: Services) -> None:
+    def _lend_keys(self, context: DoorContext) -> None:
         """With which a run seals what its journal does not show, and knows it again."""
         from paddock.doors.network.layers.pacer import Pacer
         from paddock.gate.run_keys import run_key
@@ -193,9 +193,9 @@ class BoxNetwork:
 
         home, root = self._box.engine.home, self._box.passage.root
         key = run_key(home, home.runs / self._box.sandbox_id, root)
-        services.keyed, services.sealer, services.sealed_for = Keyed(key), Sealer(key), root
+        context.keyed, context.sealer, context.sealed_for = Keyed(key), Sealer(key), root
         if self._box.passage.is_run:
-            services.pacer = Pacer(self._box.machine.init_pid)
+            context.pacer = Pacer(self._box.machine.init_pid)
 
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Files and variables, so that programs inside find the name server and trust the door."""

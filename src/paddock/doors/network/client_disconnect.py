@@ -14,11 +14,11 @@ _LOOK_S = 0.1
 _MAX_SILENCE_S = 3600.0  # longer than clients wait
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client does not take its answer."""
 
 
-class Watch:
+class DisconnectWatch:
     """Ends what the present task waits for when its client has gone."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -38,9 +38,9 @@ class Watch:
 
 
 @contextmanager
-def watched(exchange: Exchange, watch: Watch | None = None) -> Iterator[None]:
-    """Raises ClientGone where the wait is ended because nobody is there any more. HTTP/2 tells that
-    by itself, and needs no watch."""
+def watched(exchange: Exchange, watch: DisconnectWatch | None = None) -> Iterator[None]:
+    """Raise ClientDisconnected where the wait was ended because the client has gone. HTTP/2 tells
+    that by itself, and needs no watch."""
     try:
         yield
     except asyncio.CancelledError:
@@ -48,7 +48,7 @@ def watched(exchange: Exchange, watch: Watch | None = None) -> Iterator[None]:
         if task is None or not exchange.is_gone():
             raise
         task.uncancel()
-        raise ClientGone("it did not wait for its answer") from None
+        raise ClientDisconnected("it did not wait for its answer") from None
     finally:
         if watch is not None:
             watch.end()

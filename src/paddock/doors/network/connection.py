@@ -48,7 +48,7 @@ _H2_PREFACE = b"PRI * HTTP/2.0\r\n"
 _SAY_TCP = "only HTTP and TLS pass here; write /tcp behind the port in network.allow for others"
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class InboundConnection(msgspec.Struct, frozen=True):
     """A connection as it came, and the step that made it."""
 
     door: NetworkDoor
@@ -61,8 +61,8 @@ class Arrival(msgspec.Struct, frozen=True):
             await self._serve_proxy()
         elif (address, port) == (NAME_SERVER_ADDRESS, 53):
             await serve_tcp(self.conn, self.door.answerer)
-        elif (address, port) == INSIDE and self.door.services.inside is not None:
-            await self.door.services.inside.serve(self.conn, self.parent)
+        elif (address, port) == INSIDE and self.door.context.inside is not None:
+            await self.door.context.inside.serve(self.conn, self.parent)
         else:
             name = self.door.table.name_of(address)
             with self._holding(name):
@@ -76,22 +76,22 @@ class Arrival(msgspec.Struct, frozen=True):
         if entry is None:
             self._deny(origin, is_literal=is_literal)
             self.conn.abort()
-        elif (secret := self.door.services.custody.in_name(host)) is not None:
+        elif (secret := self.door.context.custody.in_name(host)) is not None:
             self._misplaced(origin, secret)
         elif entry.transport is Transport.TCP:
             secured = partial(self._secured, origin)
-            await pass_through(self.door.services, self.conn, origin, "tcp", secured)
+            await pass_through(self.door.context, self.conn, origin, "tcp", secured)
         else:
             await self._by_first_bytes(origin)
 
     def _deny(self, origin: Origin, *, is_literal: bool = False) -> Receipt:
         """Writes down an attempt to reach what is not allowed, and raises an alert."""
-        why = f"{origin.place} is not in network.allow"
+        why = f"{origin.host_port} is not in network.allow"
         if is_literal:
             why += ": an address that no allowed name stands for"
         about = {"host": origin.host, "port": origin.port, "transport": "tcp"}
         action = connect_action(origin, "tcp")
-        return self.door.services.stop(action, "network", f"{why}.", DENIED, about)
+        return self.door.context.stop(action, "network", f"{why}.", DENIED, about)
 
     async def _by_first_bytes(self, origin: Origin) -> None:
         start = await self._first_bytes()
@@ -116,7 +116,7 @@ class Arrival(msgspec.Struct, frozen=True):
         return start or None
 
     async def _by_http(self, origin: Origin, start: bytes) -> None:
-        requests = Requests(self.door.services, origin)
+        requests = Requests(self.door.context, origin)
         if start == _H2_PREFACE:
             await self._serve(http2, requests, origin)
         elif start[:1].isalpha():
@@ -125,7 +125,7 @@ class Arrival(msgspec.Struct, frozen=True):
             self._reject(origin, _SAY_TCP)
 
     async def _by_tls(self, origin: Origin) -> None:
-        is_real = self.door.services.stand_in(origin.host, origin.port) is None
+        is_real = self.door.context.stand_in(origin.host, origin.port) is None
         if is_real and self.door.network.is_passthrough(origin.host):
             await self._by_foreign_tls(origin)
             return
@@ -135,7 +135,7 @@ class Arrival(msgspec.Struct, frozen=True):
         except ssl.SSLError as error:
             self._no_tls(origin, error)
             return
-        requests = Requests(self.door.services, origin)
+        requests = Requests(self.door.context, origin)
         await self._serve(http2 if self.conn.alpn == "h2" else http1, requests, origin)
 
     async def _secured(self, origin: Origin) -> None:
@@ -150,14 +150,14 @@ class Arrival(msgspec.Struct, frozen=True):
 
     def _faulted(self, origin: Origin, error: Exception) -> None:
         """What was no request, or tried to be two, is an attempt; what failed here is our fault."""
-        services = self.door.services
+        context = self.door.context
         if not isinstance(error, BadMessage):
             failure = f"{type(error).__name__}: {error}"
-            services.record(InternalError("handling a request", failure))
+            context.record(InternalError("handling a request", failure))
             return
         about = {"host": origin.host, "port": origin.port, "why": str(error)}
         action = connect_action(origin, origin.scheme)
-        services.stop(action, "protocol", f"{error}.", MALFORMED, about)
+        context.stop(action, "protocol", f"{error}.", MALFORMED, about)
 
     async def _by_foreign_tls(self, origin: Origin) -> None:
         """Not ended here, but the name that is asked for must be the one that was allowed."""
@@ -179,7 +179,7 @@ class Arrival(msgspec.Struct, frozen=True):
         if hello.sni is not None and not _is_same(hello.sni, origin.host):
             self._mismatch(origin, hello.sni)
             return
-        await pass_through(self.door.services, self.conn, origin, "tls")
+        await pass_through(self.door.context, self.conn, origin, "tls")
 
     def _no_tls(self, origin: Origin, error: ssl.SSLError) -> None:
         ended = cast("EndedSocket", self.conn.sock)
@@ -193,10 +193,10 @@ class Arrival(msgspec.Struct, frozen=True):
         self._reject(origin, why)
 
     def _mismatch(self, origin: Origin, asked: str) -> None:
-        why = f"The connection leads to {origin.place}, but TLS asks for {asked[:200]!r}."
+        why = f"The connection leads to {origin.host_port}, but TLS asks for {asked[:200]!r}."
         about = {"host": origin.host, "port": origin.port, "claimed": asked[:200]}
         action = connect_action(origin, "tls")
-        self.door.services.stop(action, "mismatch", why, MISMATCH, about)
+        self.door.context.stop(action, "mismatch", why, MISMATCH, about)
         self.conn.abort()
 
     def _misplaced(self, origin: Origin, secret: str) -> None:
@@ -204,11 +204,11 @@ class Arrival(msgspec.Struct, frozen=True):
         why = f"The placeholder of {secret} is in the host's name."
         about = {"secret": secret, "host": origin.host, "port": origin.port}
         action = connect_action(origin, "tcp")
-        self.door.services.stop(action, "secrets", why, MISPLACED, about)
+        self.door.context.stop(action, "secrets", why, MISPLACED, about)
         self.conn.abort()
 
     def _reject(self, origin: Origin, why: str) -> None:
-        self.door.services.refuse(connect_action(origin, "tcp"), "protocol", f"{why}.")
+        self.door.context.refuse(connect_action(origin, "tcp"), "protocol", f"{why}.")
         self.conn.abort()
 
     async def _serve_proxy(self) -> None:
@@ -238,11 +238,13 @@ class Arrival(msgspec.Struct, frozen=True):
             await say(exchange, 403, "block", {"error": refused(receipt)})
         elif is_tunnel:
             await exchange.begin(200, [], b"Connection established")
-            await Arrival(self.door, exchange.take_over(), self.parent).lead_to(host, port)
+            await InboundConnection(self.door, exchange.take_over(), self.parent).lead_to(
+                host, port
+            )
         else:
             self.door.places[self.conn] = (host, port)
             try:
-                await cross(self.door.services, exchange, origin)
+                await cross(self.door.context, exchange, origin)
             finally:
                 self.door.places.pop(self.conn, None)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from paddock.doors.network.bodies.capture import Room
-from paddock.doors.network.bodies.memory import HeldBodies
+from paddock.doors.network.bodies.memory import BodyMemory
 from paddock.doors.network.faults.stale_answers import StaleAnswers
 from paddock.doors.network.heavy_work import HeavyWork
 from paddock.doors.network.layers.pacer import Pacer
 from paddock.doors.network.secrets.custody import Custody
-from paddock.doors.network.transport.pool import Upstreams
+from paddock.doors.network.transport.pool import ConnectionPool
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
@@ -41,11 +41,11 @@ EXHAUSTED = "door.exhausted"
 STAND_IN = "world.failed"
 
 
-class Services(msgspec.Struct):
+class DoorContext(msgspec.Struct):
     """One per door."""
 
     open_gate: Callable[[], Gate]
-    upstreams: Upstreams
+    pool: ConnectionPool
     custody: Custody
     policy: Callable[[], Policy]
     world: World | None = None
@@ -55,7 +55,7 @@ class Services(msgspec.Struct):
     room: Room = msgspec.field(default_factory=Room)  # for what answers say
     sealer: Sealer | None = None  # without one, credentials of answers are not kept
     sealed_for: str | None = None  # the run for which seals hold; this one where nothing is said
-    held: HeldBodies = msgspec.field(default_factory=HeldBodies)  # of requests
+    held: BodyMemory = msgspec.field(default_factory=BodyMemory)  # of requests
     keyed: Keyed | None = None  # without one, credentials of requests cannot be compared
 
     @property
@@ -117,7 +117,7 @@ class Services(msgspec.Struct):
 
     def is_staged(self, host: str) -> bool:
         """Whether the file says where this name is dialled; what is between is its author's."""
-        return host in self.upstreams.dialer.network.hosts
+        return host in self.pool.dialer.network.hosts
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
         """Record an event if that is possible; nothing depends on it."""

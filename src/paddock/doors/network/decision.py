@@ -11,11 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.doors.network.answer import refused, say, tell
-from paddock.doors.network.bodies.memory import HeldBody, NotHeld
-from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, Services
+from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
+from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, DoorContext
 from paddock.doors.network.exchange import BadMessage, Exchange, Request
 from paddock.doors.network.execution import Carrying
-from paddock.doors.network.faults.execution import Faulty, Spoiling
+from paddock.doors.network.faults.execution import AnswerFault, FaultyExecution
 from paddock.doors.network.heavy_work import is_light
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.request import (
@@ -49,8 +49,8 @@ _TLS_PORT = 443
 class Requests:
     """The requests that come on one connection, whose destination is known."""
 
-    def __init__(self, services: Services, origin: Origin) -> None:
-        self._services = services
+    def __init__(self, context: DoorContext, origin: Origin) -> None:
+        self._context = context
         self._origin = origin
         self._agreed: str | None = None  # the authority that was last found to be the origin's
 
@@ -62,7 +62,7 @@ class Requests:
                 await self._misdirected(exchange)
                 return
             self._agreed = authority
-        await cross(self._services, exchange, self._origin)
+        await cross(self._context, exchange, self._origin)
 
     async def _misdirected(self, exchange: Exchange) -> None:
         """The connection leads to one name and the request is for another: one of them lies."""
@@ -70,90 +70,96 @@ class Requests:
         action = decided_on_head(exchange.request, origin)
         why = _misdirection(exchange.request, origin)
         about = {"host": origin.host, "port": origin.port, "claimed": claimed}
-        receipt = self._services.stop(action, "mismatch", why, MISMATCH, about)
+        receipt = self._context.stop(action, "mismatch", why, MISMATCH, about)
         await say(exchange, 421, "block", {"error": refused(receipt)})
 
 
-async def cross(services: Services, exchange: Exchange, origin: Origin) -> None:
+async def cross(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
     """One request to one destination."""
-    if services.pacer is None:
-        await _cross(services, exchange, origin)
+    if context.pacer is None:
+        await _cross(context, exchange, origin)
         return
-    with services.pacer.under_way():
-        await _cross(services, exchange, origin)
+    with context.pacer.under_way():
+        await _cross(context, exchange, origin)
 
 
-async def _cross(services: Services, exchange: Exchange, origin: Origin) -> None:
+async def _cross(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
     request = exchange.request
     if _is_in_clear(origin):
-        await _in_clear(services, exchange, origin)
+        await _in_clear(context, exchange, origin)
         return
     try:
-        with services.held.open() as held:
+        with context.held.open() as held:
             if request.expects_continue and reads_body(request):
                 await exchange.proceed()
-            terms = BodyTerms(held, services.work, services.graphql)
-            proposal = await _proposed(services, exchange, origin, terms)
+            terms = BodyTerms(held, context.work, context.graphql)
+            proposal = await _proposed(context, exchange, origin, terms)
             if proposal is not None:
-                await _cross_proposed(services, exchange, origin, proposal, held)
-    except NotHeld as error:
-        receipt = services.refuse(decided_on_head(request, origin), "limits", str(error))
+                await _cross_proposed(context, exchange, origin, proposal, held)
+    except BodyRefused as error:
+        receipt = context.refuse(decided_on_head(request, origin), "limits", str(error))
         await say(exchange, error.status, "block", {"error": refused(receipt)})
 
 
 async def _proposed(
-    services: Services, exchange: Exchange, origin: Origin, terms: BodyTerms
+    context: DoorContext, exchange: Exchange, origin: Origin, terms: BodyTerms
 ) -> Proposal | None:
     """Read the request. None where our reader failed and it was refused for that."""
     request = exchange.request
     try:
-        return await propose(request, origin, services.keyed, terms)
-    except (ConnLost, BadMessage, NotHeld):
+        return await propose(request, origin, context.keyed, terms)
+    except (ConnLost, BadMessage, BodyRefused):
         raise
     except Exception as error:
-        receipt = _unread(services, decided_on_head(request, origin), error)
+        receipt = _unread(context, decided_on_head(request, origin), error)
         await say(exchange, 403, "block", {"error": refused(receipt)})
         return None
 
 
 async def _cross_proposed(
-    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, held: HeldBody
+    context: DoorContext,
+    exchange: Exchange,
+    origin: Origin,
+    proposal: Proposal,
+    held: BodyReservation,
 ) -> None:
     override = _override(proposal.request)
     if override is not None:
-        receipt = services.refuse(proposal.action, "protocol", override)
+        receipt = context.refuse(proposal.action, "protocol", override)
         await say(exchange, 403, "block", {"error": refused(receipt)})
         return
-    name = await _misplaced_secret(services, proposal, origin)
+    name = await _misplaced_secret(context, proposal, origin)
     if name is not None:
-        await _misplaced(services, exchange, proposal, origin, name)
+        await _misplaced(context, exchange, proposal, origin, name)
         return
     try:
-        gate = services.gate()
+        gate = context.gate()
         if is_unread(proposal) and gate.needs_body(proposal.action):
             await read_ahead(proposal, held)
-        executors = _executors(services, exchange, origin, proposal, gate)
-        receipt = await _decided(services, gate, proposal, origin, executors)
+        executors = _executors(context, exchange, origin, proposal, gate)
+        receipt = await _decided(context, gate, proposal, origin, executors)
     except (JournalBroken, OSError) as error:
         why = f"It could not be recorded, so it was not done: {error}"
         executors, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
     if executors is not None and executors.is_answered:
         return
     if is_out_of_reach(receipt):
-        services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+        context.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
     await tell(exchange, receipt)
 
 
 class _Executors(msgspec.Struct):
     """Who carries a request out, who answers in place of the real server, and what may spoil it."""
 
-    live: Carrying | Faulty
+    live: Carrying | FaultyExecution
     exchange: Exchange
     proposal: Proposal
-    services: Services
-    simulate: Standing | Faulty | None = None
-    spoil: Spoiling | None = None
-    earlier: RecordedAnswer | Faulty | None = None  # of a request that an earlier run made as well
+    context: DoorContext
+    simulate: Standing | FaultyExecution | None = None
+    spoil: AnswerFault | None = None
+    earlier: RecordedAnswer | FaultyExecution | None = (
+        None  # of a request that an earlier run made as well
+    )
 
     @property
     def is_answered(self) -> bool:
@@ -164,7 +170,7 @@ class _Executors(msgspec.Struct):
         """Gives the answer of the earlier run."""
 
         def answering(exchange: Exchange) -> RecordedAnswer:
-            return RecordedAnswer(exchange, self.proposal, recorded, self.services)
+            return RecordedAnswer(exchange, self.proposal, recorded, self.context)
 
         if self.spoil is None:
             self.earlier = answering(self.exchange)
@@ -174,31 +180,31 @@ class _Executors(msgspec.Struct):
 
 
 def _executors(
-    services: Services, exchange: Exchange, origin: Origin, proposal: Proposal, gate: Gate
+    context: DoorContext, exchange: Exchange, origin: Origin, proposal: Proposal, gate: Gate
 ) -> _Executors:
-    stand_in = services.stand_in(origin.host, origin.port)
+    stand_in = context.stand_in(origin.host, origin.port)
 
     def live(exchange: Exchange) -> Carrying:
         if stand_in is not None and stand_in.terms.reads_are_real:
-            return Reading(services, exchange, origin, proposal, stand_in)
-        return Carrying(services, exchange, origin, proposal)
+            return Reading(context, exchange, origin, proposal, stand_in)
+        return Carrying(context, exchange, origin, proposal)
 
     def standing(exchange: Exchange) -> Standing:
         assert stand_in is not None
-        return Standing(services, exchange, origin, proposal, stand_in)
+        return Standing(context, exchange, origin, proposal, stand_in)
 
     if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
         one = standing(exchange)
         return _Executors(
-            one, exchange, proposal, services, one
+            one, exchange, proposal, context, one
         )  # whatever is decided, nothing is real
     if gate.faults is None:
         at_stand_in = None if stand_in is None else standing(exchange)
-        return _Executors(live(exchange), exchange, proposal, services, at_stand_in)
-    spoil = Spoiling(exchange, origin.place, services.stale)
+        return _Executors(live(exchange), exchange, proposal, context, at_stand_in)
+    spoil = AnswerFault(exchange, origin.host_port, context.stale)
     simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
     real = spoil.executor(live, proposal, Outcome.DONE)
-    return _Executors(real, exchange, proposal, services, simulate, spoil)
+    return _Executors(real, exchange, proposal, context, simulate, spoil)
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:
@@ -209,18 +215,18 @@ def is_out_of_reach(receipt: Receipt) -> bool:
 
 
 async def _decided(
-    services: Services, gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
+    context: DoorContext, gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
 ) -> Receipt:
     """A request to a model is one action when no rule has anything to say about it as a request.
     Otherwise it is two, one inside the other: to look like a question to a model is no way around
     the rules for requests. Faults on requests strike it in both cases."""
     try:
-        model = as_model_action(proposal, origin, gate, services.keyed)
+        model = as_model_action(proposal, origin, gate, context.keyed)
     except (JournalBroken, OSError):
         raise
     except Exception as error:
-        return _unread(services, proposal.action, error)
-    if (prompt := services.latest_prompt) is not None and model is not None:
+        return _unread(context, proposal.action, error)
+    if (prompt := context.latest_prompt) is not None and model is not None:
         model = replace(model, context={**model.context, "prompt_version": prompt})
     means = partial(
         gate.cross, simulate=executors.simulate, spoil=executors.spoil, replay=executors.replay
@@ -262,17 +268,17 @@ def _with_conversation(action: Action, model: Action) -> Action:
     return replace(action, recorded={**left, **named})
 
 
-def _unread(services: Services, action: Action, error: Exception) -> Receipt:
+def _unread(context: DoorContext, action: Action, error: Exception) -> Receipt:
     """Refuse a request on which our own reader failed: nobody can decide on it."""
     why = f"The request could not be read ({type(error).__name__}), so it was not sent."
-    return services.refuse(action, "protocol", why)
+    return context.refuse(action, "protocol", why)
 
 
-async def _in_clear(services: Services, exchange: Exchange, origin: Origin) -> None:
+async def _in_clear(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
     """Plain HTTP where TLS is spoken. No server answers it, but the values of secrets would have
     gone over the network for everybody to read."""
     action = decided_on_head(exchange.request, origin)
-    receipt = services.refuse(action, "protocol", _clear_text(origin))
+    receipt = context.refuse(action, "protocol", _clear_text(origin))
     await say(exchange, 403, "block", {"error": refused(receipt)})
 
 
@@ -288,7 +294,7 @@ def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
 
 def _misdirection(request: Request, origin: Origin) -> str:
     claimed = str(request.authority)[:200]
-    return f"The connection leads to {origin.place}, but the request is for {claimed!r}."
+    return f"The connection leads to {origin.host_port}, but the request is for {claimed!r}."
 
 
 def _is_in_clear(origin: Origin) -> bool:
@@ -296,7 +302,7 @@ def _is_in_clear(origin: Origin) -> bool:
 
 
 def _clear_text(origin: Origin) -> str:
-    return f"{origin.place} is for TLS; this request came without."
+    return f"{origin.host_port} is for TLS; this request came without."
 
 
 def _override(request: Request) -> str | None:
@@ -310,22 +316,22 @@ def _as_it_is(action: Action, words: Mapping[str, Any]) -> Action:
     raise InvalidInput("A request to a model cannot be edited.")
 
 
-async def _misplaced_secret(services: Services, proposal: Proposal, origin: Origin) -> str | None:
+async def _misplaced_secret(context: DoorContext, proposal: Proposal, origin: Origin) -> str | None:
     """Return the secret whose placeholder is in a request that it is not for."""
-    custody, request = services.custody, proposal.request
+    custody, request = context.custody, proposal.request
     target, body = request.target.encode(errors="replace"), proposal.read or b""
     if not custody or is_light(target, body, *chain.from_iterable(request.headers)):
         return custody.misplaced(proposal, origin.host)
-    return await services.work.run(custody.misplaced, proposal, origin.host)
+    return await context.work.run(custody.misplaced, proposal, origin.host)
 
 
 async def _misplaced(
-    services: Services, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
+    context: DoorContext, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
 ) -> None:
     """A placeholder on its way to a host that it is not for."""
     why = f"The placeholder of {name} is not for {origin.host}."
     about = {"secret": name, "host": origin.host, "port": origin.port}
-    receipt = services.stop(proposal.action, "secrets", why, MISPLACED, about)
+    receipt = context.stop(proposal.action, "secrets", why, MISPLACED, about)
     await say(exchange, 403, "block", {"error": refused(receipt)})
 
 

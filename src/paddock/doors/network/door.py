@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.connection import Arrival
-from paddock.doors.network.context import DENIED, EXHAUSTED, Services
+from paddock.doors.network.connection import InboundConnection
+from paddock.doors.network.context import DENIED, EXHAUSTED, DoorContext
 from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.names.dns import Code, DnsAnswerer, Unanswered, serve_udp
@@ -28,7 +28,7 @@ from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.conn import Conn, ConnLost
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import IDLE_S, Upstreams
+from paddock.doors.network.transport.pool import IDLE_S, ConnectionPool
 from paddock.fence.container.network import (
     Attempt,
     DoorSockets,
@@ -49,7 +49,7 @@ _PAUSE_S = 1.0
 _FAREWELL_S = 0.5
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class DoorOptions(msgspec.Struct, frozen=True):
     """What the door needs from the sandbox that it belongs to."""
 
     gate: Callable[[], Gate]
@@ -68,7 +68,7 @@ class NetworkDoor:
         sockets: DoorSockets,
         network: NetworkTerms,
         custody: Custody,
-        around: Surroundings,
+        around: DoorOptions,
         authority: Authority | None = None,
     ) -> None:
         self.network = network
@@ -76,8 +76,8 @@ class NetworkDoor:
         self.authority = authority or Authority()
         self.answerer = DnsAnswerer(self.table, self._judge_name, refused=self._no_name)
         dialer = Dialer(network)
-        upstreams = Upstreams(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
-        self.services = Services(around.gate, upstreams, custody, around.policy, around.world)
+        pool = ConnectionPool(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
+        self.context = DoorContext(around.gate, pool, custody, around.policy, around.world)
         self._sockets = sockets
         self._around = around
         self._loop = asyncio.get_running_loop()
@@ -95,19 +95,19 @@ class NetworkDoor:
             if sock is not None:
                 self._serving.append(asyncio.ensure_future(serve_udp(sock, self.answerer)))
         self._loop.add_reader(self._sockets.log.fileno(), self._read_attempts)
-        if self.services.custody:
-            watching = self.services.custody.watch_revocations(self._revoked)
+        if self.context.custody:
+            watching = self.context.custody.watch_revocations(self._revoked)
             self._serving.append(asyncio.ensure_future(watching))
 
     def update(self, network: NetworkTerms, *, cuts: bool = True) -> None:
         """Other terms from now on. What they do not cover is cut, if that is wanted; each request
         is decided on by them in any case."""
         old, self.network = self.network, network
-        upstreams = self.services.upstreams
-        upstreams.dialer.network = network
-        upstreams.ca = network.ca
+        pool = self.context.pool
+        pool.dialer.network = network
+        pool.ca = network.ca
         is_other = _difference(old, network)
-        upstreams.renew(is_other)
+        pool.renew(is_other)
         for conn, place in list(self.places.items()):
             if cuts and is_other(*place):
                 conn.abort()
@@ -125,8 +125,8 @@ class NetworkDoor:
         for task in [*self._serving, *self._open]:
             task.cancel()
         await asyncio.gather(*self._serving, *self._open, return_exceptions=True)
-        self.services.upstreams.close()
-        self.services.custody.close()
+        self.context.pool.close()
+        self.context.custody.close()
         self._sockets.close()
 
     def _stop_reading(self) -> None:
@@ -150,7 +150,7 @@ class NetworkDoor:
         only take the time that others need to end."""
         self._loop.remove_reader(listener.fileno())
         self._loop.call_later(_PAUSE_S, self._resume, listener)
-        self.services.alert(EXHAUSTED, {"error": str(error)})
+        self.context.alert(EXHAUSTED, {"error": str(error)})
 
     def _resume(self, listener: socket.socket) -> None:
         if not self._is_closed:
@@ -158,11 +158,11 @@ class NetworkDoor:
 
     def _arrived(self, sock: socket.socket) -> None:
         conn = Conn(sock, idle_s=self._around.idle_s)
-        if self.services.pacer is not None:
-            conn.is_open_at = self.services.pacer.is_open
+        if self.context.pacer is not None:
+            conn.is_open_at = self.context.pacer.is_open
         if len(self._open) >= MAX_CONNECTIONS:
             conn.abort()
-            self.services.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})
+            self.context.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = asyncio.ensure_future(self._serve(conn))
@@ -182,13 +182,13 @@ class NetworkDoor:
                 self._straight_to_listener(conn)
                 return
             parent = self._around.step_of(conn.sock)
-            await Arrival(self, conn, parent).lead(*wanted)
+            await InboundConnection(self, conn, parent).lead(*wanted)
         except (ConnLost, BadMessage, OSError, asyncio.CancelledError):
             conn.abort()
         except Exception as error:
             conn.abort()
             failure = f"{type(error).__name__}: {error}"
-            self.services.record(InternalError("serving a connection", failure))
+            self.context.record(InternalError("serving a connection", failure))
 
     def _straight_to_listener(self, conn: Conn) -> None:
         """Somebody inside found the port of the listener. There is nothing for them there."""
@@ -196,14 +196,14 @@ class NetworkDoor:
         origin = Origin("https", "127.0.0.1", int(conn_port(conn) or 1))
         about = {"host": origin.host, "port": origin.port}
         why = "That port is the door's own."
-        self.services.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
+        self.context.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
 
     async def _judge_name(self, name: str, qtype: str) -> bool:
         """A question for a name, as an action."""
         action = dns_action(name, qtype, self._around.step_of(None))
-        receipt = await self.services.gate().cross(action, _let_through, spoil=_ignore)
+        receipt = await self.context.gate().cross(action, _let_through, spoil=_ignore)
         if is_out_of_reach(receipt):
-            self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
+            self.context.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
         if receipt.outcome is Outcome.FAULTED:
             _fail_on_purpose(receipt)
         return receipt.is_done
@@ -212,7 +212,7 @@ class NetworkDoor:
         """A question that names nothing, and may have carried something."""
         action = replace(dns_action(name[:300], qtype), name=name[:80])
         about = {"host": name[:100], "transport": "dns"}
-        self.services.stop(action, "network", f"{why}.", DENIED, about)
+        self.context.stop(action, "network", f"{why}.", DENIED, about)
 
     def _read_attempts(self) -> None:
         try:
@@ -231,13 +231,13 @@ class NetworkDoor:
         if attempt.port is not None:
             about["port"] = attempt.port
         action = connect_action(origin, attempt.protocol)
-        self.services.stop(action, "network", why, DENIED, about)
+        self.context.stop(action, "network", why, DENIED, about)
 
     def _revoked(self, name: str) -> None:
         """Connections that carried the secret are cut, kept and busy ones alike."""
-        self.services.record(SecretRevoked(name))
-        self.services.upstreams.drop(lambda host, _: self.services.custody.is_for(name, host))
-        self.services.custody.cut(name)
+        self.context.record(SecretRevoked(name))
+        self.context.pool.drop(lambda host, _: self.context.custody.is_for(name, host))
+        self.context.custody.cut(name)
 
 
 def _difference(old: NetworkTerms, new: NetworkTerms) -> Callable[[str, int], bool]:

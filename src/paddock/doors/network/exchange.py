@@ -53,7 +53,7 @@ class NoBody:
         return b""
 
 
-class Wrapped:
+class BodyWrapper:
     """A body around another: `read` is for who wraps it to say."""
 
     __slots__ = ("_body",)
@@ -70,7 +70,7 @@ class Wrapped:
         return self._body.trailers
 
 
-class Buffered:
+class BufferedBody:
     """A body of which parts are in memory already, and the rest, if any, comes from another."""
 
     __slots__ = ("_parts", "_rest", "length")

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.doors.network.answer import failed
-from paddock.doors.network.bodies.capture import MAX_HASHED, Kept
-from paddock.doors.network.client_disconnect import ClientGone, Watch, watched
-from paddock.doors.network.context import MISPLACED, REBINDING, STAND_IN, Services
+from paddock.doors.network.bodies.capture import MAX_HASHED, BodyCapture
+from paddock.doors.network.client_disconnect import ClientDisconnected, DisconnectWatch, watched
+from paddock.doors.network.context import MISPLACED, REBINDING, STAND_IN, DoorContext
 from paddock.doors.network.exchange import (
     BadMessage,
     Exchange,
@@ -26,7 +26,7 @@ from paddock.doors.network.exchange import (
     Response,
     without,
 )
-from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http1.exchange import REASONS
 from paddock.doors.network.http1.messages import end_to_end
 from paddock.doors.network.http2.client import NotProcessed
@@ -34,9 +34,13 @@ from paddock.doors.network.layers.answer_filter import AnswerFilter
 from paddock.doors.network.request import Origin, Proposal, hidden_headers, shown_headers
 from paddock.doors.network.secrets.keeper import Revoked
 from paddock.doors.network.transport.conn import ConnIdle, ConnLost
-from paddock.doors.network.transport.dial import DialError, Failure, Refused
-from paddock.doors.network.transport.pool import Line, NoUpstream
-from paddock.doors.network.upstream_request import Misplaced, Outgoing, outgoing
+from paddock.doors.network.transport.dial import DialError, DialFailure, DialRefused
+from paddock.doors.network.transport.pool import ServerConnection, UpstreamUnreachable
+from paddock.doors.network.upstream_request import (
+    MisplacedPlaceholder,
+    UpstreamRequest,
+    make_upstream_request,
+)
 from paddock.doors.network.websocket.frames import FrameLog
 from paddock.doors.network.websocket.relay import relay
 from paddock.gate.executors import Done
@@ -46,10 +50,10 @@ from paddock.world.service import StandInFailed
 _BODYLESS = frozenset({204, 205, 304})
 _HELD_S = 1.0  # from the request to its sending; longer, and a person was asked
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_STATUSES = {Failure.TIMED_OUT: 504, Failure.NOT_ALLOWED: 403, Failure.BUSY: 503}
+_STATUSES = {DialFailure.TIMED_OUT: 504, DialFailure.NOT_ALLOWED: 403, DialFailure.BUSY: 503}
 
 
-class InTheClear(Exception):
+class SecretInClearText(Exception):
     """A secret was to be put into a request that anybody on its way can read."""
 
     def __init__(self, name: str, host: str) -> None:
@@ -63,36 +67,36 @@ class Carrying:
     _is_watched = True  # whether it ends when its client leaves
 
     def __init__(
-        self, services: Services, exchange: Exchange, origin: Origin, proposal: Proposal
+        self, context: DoorContext, exchange: Exchange, origin: Origin, proposal: Proposal
     ) -> None:
         self.is_answered = False  # nothing more is to be said to the client
-        self._services = services
+        self._context = context
         self._exchange = exchange
         self._origin = origin
         self._proposal = proposal
-        self._kept = Kept(hashed=MAX_HASHED, room=services.room)
+        self._kept = BodyCapture(hashed=MAX_HASHED, room=context.room)
         self._begun: tuple[int, Headers, bytes] | None = None  # what the client was told first
         self._begun_n: int | None = None  # the last record before it was told anything
         self._ended_n: int | None = None  # the last record before the end, if there were others
         self._made_at = time.monotonic()
-        self._watch: Watch | None = None
+        self._watch: DisconnectWatch | None = None
 
     async def __call__(self, action: Action) -> Done:
         """Sends what was decided on, and nothing else."""
-        if self._is_watched and self._services.pacer is not None:
-            self._watch = Watch(self._exchange)
+        if self._is_watched and self._context.pacer is not None:
+            self._watch = DisconnectWatch(self._exchange)
         try:
             with watched(self._exchange, self._watch):
                 return await self._carried(action)
-        except ClientGone as error:
+        except ClientDisconnected as error:
             return await self._left(error)
-        except Misplaced as error:
+        except MisplacedPlaceholder as error:
             return await self._misplaced(error.name, str(error), action)
-        except InTheClear as error:
+        except SecretInClearText as error:
             return await self._misplaced(error.name, str(error), action)
         except Revoked as error:
             return await self._no_answer(403, str(error))
-        except NoUpstream as error:
+        except UpstreamUnreachable as error:
             return await self._no_answer(error.status, str(error))
         except DialError as error:
             return await self._not_dialled(error, action)
@@ -110,27 +114,29 @@ class Carrying:
             _give_up(line, response)
             raise
         finally:
-            self._services.custody.forget(line.conn, sent.used)
+            self._context.custody.forget(line.conn, sent.used)
 
-    def _outgoing(self, action: Action) -> Outgoing:
-        sent = outgoing(self._services.custody, self._origin, self._proposal, action)
+    def _outgoing(self, action: Action) -> UpstreamRequest:
+        sent = make_upstream_request(self._context.custody, self._origin, self._proposal, action)
         self._check_clear(sent)
         return sent
 
-    def _check_clear(self, sent: Outgoing) -> None:
-        place = sent.place
-        if sent.used and place.scheme == "http" and not self._services.is_staged(place.host):
-            raise InTheClear(sent.used[0], place.host)
+    def _check_clear(self, sent: UpstreamRequest) -> None:
+        place = sent.endpoint
+        if sent.used and place.scheme == "http" and not self._context.is_staged(place.host):
+            raise SecretInClearText(sent.used[0], place.host)
 
-    async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
+    async def _send(self, sent: UpstreamRequest) -> tuple[ServerConnection, Response]:
         """A kept connection may have been closed meanwhile: what the server did not see is sent
         again on a new one."""
         if self._exchange.request.expects_continue and self._proposal.read is None:
             await self._to_client(self._exchange.proceed())
         if time.monotonic() - self._made_at > _HELD_S and self._exchange.is_gone():
-            raise ClientGone("before its request was sent")  # it may have asked again meanwhile
+            raise ClientDisconnected(
+                "before its request was sent"
+            )  # it may have asked again meanwhile
         is_repeatable = sent.request.method in _REPEATABLE
-        line = await self._services.upstreams.take(sent.place, is_sure=not is_repeatable)
+        line = await self._context.pool.take(sent.endpoint, is_sure=not is_repeatable)
         try:
             return line, await self._sent(line, sent)
         except ConnLost as error:
@@ -138,11 +144,11 @@ class Carrying:
             is_unseen = isinstance(error, NotProcessed) or (error.is_stale and is_repeatable)
             if line.is_new or not is_unseen or self._proposal.read is None:
                 raise
-        line = await self._services.upstreams.take(sent.place, is_fresh=True)
+        line = await self._context.pool.take(sent.endpoint, is_fresh=True)
         return line, await self._sent(line, self._outgoing(sent.action))
 
-    async def _sent(self, line: Line, sent: Outgoing) -> Response:
-        custody, headers = self._services.custody, sent.headers
+    async def _sent(self, line: ServerConnection, sent: UpstreamRequest) -> Response:
+        custody, headers = self._context.custody, sent.headers
         if line.is_h2:
             headers = [(name.lower(), value) for name, value in headers]
         else:
@@ -153,18 +159,20 @@ class Carrying:
             for name in sent.used:  # it may have been revoked while the server was dialled
                 if custody.is_revoked(name):
                     raise Revoked(name)
-            return await line.upstream.send(sent.request, headers)
+            return await line.client.send(sent.request, headers)
         except BaseException:
             custody.forget(line.conn, sent.used)
             _give_up(line, None)
             raise
 
-    async def _answer(self, sent: Outgoing, line: Line, response: Response) -> Done:
+    async def _answer(
+        self, sent: UpstreamRequest, line: ServerConnection, response: Response
+    ) -> Done:
         if response.status == 101:
             return await self._upgraded(sent, line, response)
         has_body = not _is_bodyless(sent, response)
         wire = self._proposal.wire
-        answer = AnswerFilter(self._services, sent, response, wire, has_body=has_body)
+        answer = AnswerFilter(self._context, sent, response, wire, has_body=has_body)
         headers = await answer.headers(end_to_end(response.headers))
         if answer.is_needed and not answer.keeps_length:
             headers = without(headers, b"content-length")
@@ -178,9 +186,9 @@ class Carrying:
         record = self._record(line, response, headers) | answer.record()
         return Done(value=response.status, record=record, cost=answer.cost())
 
-    def _release(self, line: Line) -> None:
+    def _release(self, line: ServerConnection) -> None:
         """The answer is over, and its connection may serve another."""
-        self._services.upstreams.give_back(line)
+        self._context.pool.give_back(line)
 
     async def _stream(self, answer: AnswerFilter, response: Response, headers: Headers) -> None:
         exchange, body = self._exchange, response.body
@@ -214,51 +222,53 @@ class Carrying:
         """Keep a part of the answer; of a long one it is stored before more is read."""
         self._kept.feed(part)
         if self._kept.is_due:
-            await self._kept.spill(self._services.gate().store_bytes)
+            await self._kept.spill(self._context.gate().store_bytes)
 
     async def _store_kept(self) -> None:
-        gate = self._services.gate()
+        gate = self._context.gate()
         await self._kept.store(gate.store, gate.store_bytes)
 
     async def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
-        if self._services.pacer is not None and self._exchange.is_gone():
-            raise ClientGone("it did not wait for its answer")
+        if self._context.pacer is not None and self._exchange.is_gone():
+            raise ClientDisconnected("it did not wait for its answer")
         self.is_answered, self._begun = True, (status, headers, reason)
-        if self._services.pacer is not None:
-            await self._services.pacer.turn()
-        self._begun_n = self._services.position
+        if self._context.pacer is not None:
+            await self._context.pacer.turn()
+        self._begun_n = self._context.position
         await self._to_client(self._exchange.begin(status, headers, reason))
 
     async def _let_others_be_taken(self) -> None:
         """Before the end of an answer: what the agent was told while it streamed came earlier, and
         a replay has to know that."""
-        pacer, services = self._services.pacer, self._services
-        if pacer is not None and services.position != self._begun_n:
+        pacer, context = self._context.pacer, self._context
+        if pacer is not None and context.position != self._begun_n:
             await pacer.turn()
-            self._ended_n = services.position
+            self._ended_n = context.position
 
     async def _to_client(self, sending: Awaitable[None]) -> None:
         try:
             await sending
         except ConnLost as error:
-            raise ClientGone(str(error)) from None
+            raise ClientDisconnected(str(error)) from None
 
-    async def _upgraded(self, sent: Outgoing, line: Line, response: Response) -> Done:
+    async def _upgraded(
+        self, sent: UpstreamRequest, line: ServerConnection, response: Response
+    ) -> Done:
         """A WebSocket: its messages go both ways until one side ends it."""
-        scrubber = self._services.custody.scrubber(sent.place.host)
+        scrubber = self._context.custody.scrubber(sent.endpoint.host)
         headers = without(response.headers, b"sec-websocket-extensions")
         reason = response.reason
         if scrubber is not None:
             headers, reason = scrubber.scrub_headers(headers), scrubber.scrub(reason)
-        assert isinstance(line.upstream, Http1Upstream)
+        assert isinstance(line.client, Http1Client)
         if self._watch is not None:
             self._watch.end()  # one that leaves says so
-        self.is_answered, self._begun_n = True, self._services.position
+        self.is_answered, self._begun_n = True, self._context.position
         await self._to_client(self._exchange.begin(101, headers, reason))
-        client, server = self._exchange.take_over(), line.upstream.take_over()
-        watch = self._services.custody.watch(self._origin.host)
-        gate = self._services.gate()
-        log = FrameLog(self._services.room, lambda: self._services.position, gate.store_bytes)
+        client, server = self._exchange.take_over(), line.client.take_over()
+        watch = self._context.custody.watch(self._origin.host)
+        gate = self._context.gate()
+        log = FrameLog(self._context.room, lambda: self._context.position, gate.store_bytes)
         try:
             counts = await relay(
                 client,
@@ -266,7 +276,7 @@ class Carrying:
                 inspect=None if watch is None else watch.is_clean,
                 scrub=None
                 if scrubber is None
-                else partial(self._services.work.search, scrubber.scrub),
+                else partial(self._context.work.search, scrubber.scrub),
                 log=log,
             )
         finally:
@@ -283,7 +293,9 @@ class Carrying:
             return Done(outcome=Outcome.FAILED, error=why, record=record)
         return Done(value=101, record=record)
 
-    def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
+    def _record(
+        self, line: ServerConnection, response: Response, headers: Headers
+    ) -> dict[str, Any]:
         begun = self._begun or (response.status, headers, b"")
         record = self._head_record(*begun) | self._kept.record()
         if trailers := response.body.trailers:
@@ -310,14 +322,14 @@ class Carrying:
         record["begun"] = self._begun_n
         if reason and reason != REASONS.get(status):
             record["reason"] = reason.decode("latin-1")
-        services = self._services
-        if services.sealer is not None and (hidden := hidden_headers(headers)):
-            run = services.sealed_for or services.gate().run
-            record["sealed"] = services.sealer.seal(hidden, run)
+        context = self._context
+        if context.sealer is not None and (hidden := hidden_headers(headers)):
+            run = context.sealed_for or context.gate().run
+            record["sealed"] = context.sealer.seal(hidden, run)
         return record
 
     def _shown_trailers(self, trailers: Headers) -> dict[str, str]:
-        scrubber = self._services.custody.scrubber(self._origin.host)
+        scrubber = self._context.custody.scrubber(self._origin.host)
         return shown_headers(trailers if scrubber is None else scrubber.scrub_headers(trailers))
 
     async def _misplaced(self, name: str, why: str, action: Action) -> Done:
@@ -326,18 +338,18 @@ class Carrying:
 
     def _alert_misplaced(self, name: str, action: Action) -> None:
         about = {"secret": name, "host": self._origin.host, "port": self._origin.port}
-        self._services.alert(MISPLACED, about, action.step)
+        self._context.alert(MISPLACED, about, action.step)
 
     async def _not_dialled(self, error: DialError, action: Action) -> Done:
-        if isinstance(error, Refused):
+        if isinstance(error, DialRefused):
             about = {"host": self._origin.host, "addresses": ", ".join(error.addresses)}
-            self._services.alert(REBINDING, about, action.step)
+            self._context.alert(REBINDING, about, action.step)
         return await self._no_answer(_STATUSES.get(error.kind, 502), error.why)
 
     async def _stood_in_badly(self, error: StandInFailed, action: Action) -> Done:
         """The agent sees a server that fails; whoever reads the journal sees whose fault it is."""
         about = {"host": self._origin.host, "port": self._origin.port, "why": str(error)}
-        self._services.alert(STAND_IN, about, action.step)
+        self._context.alert(STAND_IN, about, action.step)
         said = f"The service failed: {self._origin.host}."
         done = await self._no_answer(500, said)
         record = {**(done.record or {}), "fault_of": "stand-in", "said": said}
@@ -348,18 +360,18 @@ class Carrying:
         if fault is not None:
             return await self._no_answer(fault.status, f"The request is malformed: {fault}.")
         status = 504 if isinstance(error, ConnIdle) else 502
-        return await self._no_answer(status, f"{self._origin.place}: {error}")
+        return await self._no_answer(status, f"{self._origin.host_port}: {error}")
 
     async def _no_answer(self, status: int, why: str) -> Done:
         """Says so while that is possible; an answer that has begun is cut."""
-        scrubber = self._services.custody.scrubber(self._origin.host)
+        scrubber = self._context.custody.scrubber(self._origin.host)
         if scrubber is not None:  # whatever a server said may be part of the reason
             why = scrubber.scrub(why.encode()).decode("utf-8", "replace")
         if self.is_answered:
             with contextlib.suppress(ConnLost):
                 await self._exchange.break_off()
             return await self._failed(why)
-        self.is_answered, self._begun_n = True, self._services.position
+        self.is_answered, self._begun_n = True, self._context.position
         try:
             await failed(self._exchange, status, why)
         except ConnLost:
@@ -383,11 +395,11 @@ class Carrying:
         return Done(outcome=Outcome.FAILED, error=why, record=record)
 
 
-def _is_bodyless(sent: Outgoing, response: Response) -> bool:
+def _is_bodyless(sent: UpstreamRequest, response: Response) -> bool:
     return sent.request.method == "HEAD" or response.status in _BODYLESS
 
 
-def _give_up(line: Line, response: Response | None) -> None:
+def _give_up(line: ServerConnection, response: Response | None) -> None:
     """What came was not taken to its end, so the connection cannot be used again. One that is
     shared goes on without this stream."""
     if not line.is_h2:

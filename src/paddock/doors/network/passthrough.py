@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from paddock.doors.network.context import DENIED, MISPLACED, REBINDING, Services
+from paddock.doors.network.context import DENIED, MISPLACED, REBINDING, DoorContext
 from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.request import Origin
-from paddock.doors.network.secrets.custody import Watch
+from paddock.doors.network.secrets.custody import PlaceholderWatch
 from paddock.doors.network.transport.conn import BULK_BYTES, Conn, ConnLost, pump
-from paddock.doors.network.transport.dial import DialError, Refused
+from paddock.doors.network.transport.dial import DialError, DialRefused
 from paddock.gate.executors import Done
 from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.journal.errors import JournalBroken
@@ -30,7 +30,7 @@ Secured = Callable[[], Awaitable[None]]
 def connect_action(origin: Origin, transport: str, **more: Any) -> Action:
     """A connection as an action. What is said on it is unknown, so it is taken for a write."""
     arguments = {"host": origin.host, "port": origin.port, "transport": transport, **more}
-    return Action(Kind.CONNECT, origin.place, arguments, Effect.WRITE, is_reversible=False,
+    return Action(Kind.CONNECT, origin.host_port, arguments, Effect.WRITE, is_reversible=False,
                   parent=origin.parent)  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def dns_action(name: str, qtype: str, parent: int | None = None) -> Action:
 
 
 async def pass_through(
-    services: Services,
+    context: DoorContext,
     client: Conn,
     origin: Origin,
     transport: str,
@@ -52,22 +52,22 @@ async def pass_through(
     action = connect_action(origin, transport)
 
     async def live(action: Action) -> Done:
-        return await _carry(services, client, origin, action)
+        return await _carry(context, client, origin, action)
 
     async def simulate(action: Action) -> Done:
         from paddock.doors.network.upstream.stand_in_stream import stand_in
 
-        return await stand_in(services, client, origin, secured, action.step)
+        return await stand_in(context, client, origin, secured, action.step)
 
     try:
-        receipt = await services.gate().cross(action, live, simulate=simulate, replay=_unkept)
+        receipt = await context.gate().cross(action, live, simulate=simulate, replay=_unkept)
     except (JournalBroken, OSError):
         client.abort()
         return
     if receipt.outcome not in (Outcome.DONE, Outcome.SIMULATED):
         client.abort()
     if is_out_of_reach(receipt):
-        services.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
+        context.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
 
 
 async def _unkept(action: Action, recorded: RecordedOutcome) -> Done:
@@ -76,16 +76,16 @@ async def _unkept(action: Action, recorded: RecordedOutcome) -> Done:
     )
 
 
-async def _carry(services: Services, client: Conn, origin: Origin, action: Action) -> Done:
+async def _carry(context: DoorContext, client: Conn, origin: Origin, action: Action) -> Done:
     started = time.monotonic()
     try:
-        server, address = await services.upstreams.dial(origin.host, origin.port)
+        server, address = await context.pool.dial(origin.host, origin.port)
     except DialError as error:
-        if isinstance(error, Refused):
+        if isinstance(error, DialRefused):
             led_to = {"host": origin.host, "addresses": ", ".join(error.addresses)}
-            services.alert(REBINDING, led_to, action.step)
+            context.alert(REBINDING, led_to, action.step)
         return Done(outcome=Outcome.FAILED, error=error.why)
-    watch = services.custody.watch(origin.host)
+    watch = context.custody.watch(origin.host)
     try:
         ended = await relay(client, server, watch)
     finally:
@@ -98,7 +98,7 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
     }
     if watch is not None and watch.found is not None:
         about = {"secret": watch.found, "host": origin.host, "port": origin.port}
-        services.alert(MISPLACED, about, action.step)
+        context.alert(MISPLACED, about, action.step)
         why = f"the placeholder of {watch.found} is not for {origin.host}"
         return Done(outcome=Outcome.FAILED, error=why, record=record)
     if ended is not None:
@@ -110,7 +110,7 @@ async def _carry(services: Services, client: Conn, origin: Origin, action: Actio
     return Done(value=record)
 
 
-async def relay(client: Conn, server: Conn, watch: Watch | None = None) -> str | None:
+async def relay(client: Conn, server: Conn, watch: PlaceholderWatch | None = None) -> str | None:
     """Moves bytes both ways. Gives how it ended, if not by the end of both."""
     ended: str | None = None
     async with _ended_when_idle(client, server):
@@ -129,7 +129,7 @@ class _Stopped(Exception):
     """Something was on its way that must not go."""
 
 
-async def _moved(client: Conn, server: Conn, watch: Watch | None) -> None:
+async def _moved(client: Conn, server: Conn, watch: PlaceholderWatch | None) -> None:
     if watch is None:
         await pump(client, server)
         return

@@ -20,14 +20,14 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.doors.network.bodies import memory as held_bodies
-from paddock.doors.network.bodies.capture import Claim, Kept
+from paddock.doors.network.bodies.capture import BodyCapture, Claim
 from paddock.doors.network.bodies.digests import measured, spelled, stable_place
-from paddock.doors.network.bodies.memory import HeldBody, NotHeld
+from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
 from paddock.doors.network.bodies.stable_digests import STABLE, stable_digest
 from paddock.doors.network.exchange import (
     BadMessage,
     Body,
-    Buffered,
+    BufferedBody,
     Headers,
     NoBody,
     Request,
@@ -91,7 +91,7 @@ class Origin(msgspec.Struct, frozen=True):
     parent: int | None = None  # the step that opened it
 
     @property
-    def place(self) -> str:
+    def host_port(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -114,7 +114,7 @@ class Proposal(msgspec.Struct):
     body: Body  # all of it, what was read before the decision included
     parsed: Any = None  # of JSON and forms
     read: bytes | None = None  # the whole body, where it was read
-    sent: Kept | None = None  # of a body that is streamed
+    sent: BodyCapture | None = None  # of a body that is streamed
     wire: Wire | None = None  # of a request to a model
     model_arguments: Mapping[str, Any] | None = None
     edited: bytes | None = None  # the body that is sent in its place, as an approver has it
@@ -129,7 +129,7 @@ _claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they sh
 class BodyTerms(msgspec.Struct, frozen=True):
     """How bodies of a sandbox are read before the decision."""
 
-    held: HeldBody | None = None  # counts what is in memory
+    held: BodyReservation | None = None  # counts what is in memory
     work: HeavyWork | None = None  # without it, all is done at once
     graphql: Endpoints = ()  # that the paddock file declares
 
@@ -137,7 +137,7 @@ class BodyTerms(msgspec.Struct, frozen=True):
 async def propose(
     request: Request, origin: Origin, keyed: Keyed | None = None, terms: BodyTerms | None = None
 ) -> Proposal:
-    """Reads what rules may ask for. Raises BadMessage, ConnLost or NotHeld."""
+    """Reads what rules may ask for. Raises BadMessage, ConnLost or BodyRefused."""
     terms = terms or BodyTerms()
     graphql = terms.graphql
     # An HTTP/2 stream may announce no bytes and send some all the same, in a later frame.
@@ -155,7 +155,7 @@ async def propose(
     parts, is_whole = await _read(request.body, _most(claim), terms.held)
     if not is_whole:
         action = _action(request, origin, arguments, None, context, graphql)
-        body = Buffered(parts, request.body)
+        body = BufferedBody(parts, request.body)
         return Proposal(action, request, body, claim=claim, graphql=graphql)
     raw = b"".join(parts)
     if terms.work is None or len(raw) <= LIGHT_BYTES:
@@ -167,7 +167,7 @@ async def propose(
     if spelling:
         context["keyed"] = {**context.get("keyed", {}), **spelling}
     action = _action(request, origin, arguments, parsed, context, graphql)
-    body = Buffered([raw] if raw else [])
+    body = BufferedBody([raw] if raw else [])
     return Proposal(action, request, body, parsed, raw, claim=claim, graphql=graphql)
 
 
@@ -202,7 +202,7 @@ async def _measured_only(
     else:
         arguments |= await terms.work.run(_digests, request.headers, raw)
     action = _action(request, origin, arguments, None, context, terms.graphql)
-    return Proposal(action, request, Buffered(parts, request.body), graphql=terms.graphql)
+    return Proposal(action, request, BufferedBody(parts, request.body), graphql=terms.graphql)
 
 
 def is_unread(proposal: Proposal) -> bool:
@@ -210,15 +210,15 @@ def is_unread(proposal: Proposal) -> bool:
     return proposal.read is None and "body_sha256" not in proposal.action.arguments
 
 
-async def read_ahead(proposal: Proposal, held: HeldBody) -> None:
+async def read_ahead(proposal: Proposal, held: BodyReservation) -> None:
     """Read a body that is decided on by its head. If it comes to its end by itself, the action's
-    context has its size and digest afterwards. Raises BadMessage, ConnLost or NotHeld."""
+    context has its size and digest afterwards. Raises BadMessage, ConnLost or BodyRefused."""
     request, body = proposal.request, proposal.body
     if request.expects_continue:
         return
     quiet_s = QUIET_S if speaks_in_turns(request) else None
     parts, is_whole = await _read(body, MAX_READ_BODY, held, quiet_s)
-    proposal.body = Buffered(parts, body)
+    proposal.body = BufferedBody(parts, body)
     if is_whole:
         sent = _of_upload(_digests(request.headers, b"".join(parts)))
         proposal.action = replace(proposal.action, context={**proposal.action.context, SENT: sent})
@@ -321,7 +321,7 @@ def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
     words = action.arguments
     headers = [(name.encode("latin-1", "replace"), str(value).encode("latin-1", "replace"))
                for name, value in (words.get("headers") or {}).items()]  # fmt: skip
-    body: Body = Buffered([b" "]) if words.get("body_bytes") else NoBody()
+    body: Body = BufferedBody([b" "]) if words.get("body_bytes") else NoBody()
     request = Request(str(words.get("method")), str(words.get("scheme")), None,
                       str(words.get("path")), headers, "1.1", body,
                       upgrade=words.get("upgrade"))  # fmt: skip
@@ -478,7 +478,7 @@ def _kind_of(content_type: bytes) -> str | None:
     return "json" if kind == b"application/json" or kind.endswith(b"+json") else None
 
 
-def _claimed(request: Request, held: HeldBody | None = None) -> Claim | None:
+def _claimed(request: Request, held: BodyReservation | None = None) -> Claim | None:
     """Room for a body that may be long, where a model may be asked."""
     length = request.body.length
     if length is not None and not MAX_READ_BODY < length <= MAX_MODEL_BODY:
@@ -503,7 +503,7 @@ def _is_worth_reading(request: Request, claim: Claim | None) -> bool:
 
 
 async def _read(
-    body: Body, most: int, held: HeldBody | None, quiet_s: float | None = None
+    body: Body, most: int, held: BodyReservation | None, quiet_s: float | None = None
 ) -> tuple[list[bytes], bool]:
     """The parts of a body, and whether that is all of it: not if it is longer than `most`, or if
     nothing came for `quiet_s`."""
@@ -525,7 +525,7 @@ async def _read(
                 size += len(part)
     except TimeoutError:
         why = f"The body did not come to its end within {held_bodies.BODY_S:g} s."
-        raise NotHeld(408, why) from None
+        raise BodyRefused(408, why) from None
     return parts, False
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from paddock.doors.network.decision import refusal_by_door
-from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, NoBody
 from paddock.doors.network.http1.messages import LastHead, head_bytes
 from paddock.doors.network.http1.server import Forms, parse_head
 from paddock.doors.network.model_actions import as_model_action
@@ -54,7 +54,7 @@ def actions_of(sample: SampleRequest, graphql: Endpoints = ()) -> SampleActions:
 async def _proposed(sample: SampleRequest, origin: Origin, graphql: Endpoints) -> SampleActions:
     head = parse_head(_head(sample, origin), Forms(origin.scheme), LastHead())
     request = head.request
-    request.body = Buffered([sample.body]) if sample.body else NoBody()
+    request.body = BufferedBody([sample.body]) if sample.body else NoBody()
     refusal = refusal_by_door(request, origin)
     if refusal is not None:
         return SampleActions(decided_on_head(request, origin), refusal=refusal)

@@ -8,41 +8,41 @@ from typing import Any
 
 import msgspec
 
-from paddock.doors.network.bodies.capture import Kept
+from paddock.doors.network.bodies.capture import BodyCapture
 from paddock.doors.network.bodies.stable_digests import stable_digest
 from paddock.doors.network.exchange import (
     BadMessage,
     Body,
-    Buffered,
+    BodyWrapper,
+    BufferedBody,
     Headers,
     NoBody,
     Request,
-    Wrapped,
     without,
 )
 from paddock.doors.network.http1.messages import end_to_end, known
 from paddock.doors.network.request import Origin, Proposal, edited_body
-from paddock.doors.network.secrets.custody import Custody, Watch
+from paddock.doors.network.secrets.custody import Custody, PlaceholderWatch
 from paddock.doors.network.secrets.injection import Injected
 from paddock.doors.network.secrets.scrubber import ask_for_plain
-from paddock.doors.network.transport.pool import Place
+from paddock.doors.network.transport.pool import Endpoint
 from paddock.model.action import Action, Kind
 
 _RANGES = (b"range", b"if-range", b"x-ms-range")  # the last one is Azure's
 _NOT_SENT = (b"host", b"expect", b"content-length", b"x-paddock")
 
 
-class Outgoing(msgspec.Struct):
+class UpstreamRequest(msgspec.Struct):
     """One request, ready to be sent."""
 
     action: Action
-    place: Place
+    endpoint: Endpoint
     request: Request
     headers: Headers
     used: tuple[str, ...]  # names of the secrets that were put in
 
 
-def outgoing(
+def make_upstream_request(
     custody: Custody,
     origin: Origin,
     proposal: Proposal,
@@ -50,7 +50,7 @@ def outgoing(
     *,
     is_real: bool = True,
     is_plain: bool = False,
-) -> Outgoing:
+) -> UpstreamRequest:
     """Raises Revoked. An approver may have edited the arguments: what they say is what is sent. A
     stand-in gets placeholders as they are; with `is_plain` a server is asked not to compress."""
     asked = proposal.request
@@ -70,7 +70,7 @@ def outgoing(
         # By ranges a value could be had in parts, each of which is none.
         headers = without(ask_for_plain(headers), *_RANGES)
     is_h2 = asked.version == "2"
-    place = Place(origin.scheme, origin.host, origin.port, is_h2)
+    endpoint = Endpoint(origin.scheme, origin.host, origin.port, is_h2)
     request = Request(
         method=asked.method,
         scheme=origin.scheme,
@@ -81,19 +81,21 @@ def outgoing(
         body=_body(custody, origin, proposal, injected.body),
         upgrade=asked.upgrade,
     )
-    return Outgoing(action, place, request, headers, injected.used)
+    return UpstreamRequest(action, endpoint, request, headers, injected.used)
 
 
 def _sendable(headers: Headers) -> Headers:
     return without(end_to_end(headers), *_NOT_SENT)
 
 
-class Streamed(Wrapped):
+class StreamedBody(BodyWrapper):
     """A body that was not read before the decision: counted, and watched for placeholders."""
 
     __slots__ = ("_kept", "_proposal", "_watch")
 
-    def __init__(self, proposal: Proposal, kept: Kept, watch: Watch | None) -> None:
+    def __init__(
+        self, proposal: Proposal, kept: BodyCapture, watch: PlaceholderWatch | None
+    ) -> None:
         super().__init__(proposal.body)
         self._proposal = proposal
         self._kept = kept
@@ -108,7 +110,7 @@ class Streamed(Wrapped):
         self._kept.feed(data)
         self._kept.is_whole = not data
         if self._watch is not None and not await self._watch.is_clean(data or self._end()):
-            raise Misplaced(str(self._watch.found))
+            raise MisplacedPlaceholder(str(self._watch.found))
         return data
 
     def _end(self) -> bytes:
@@ -117,7 +119,7 @@ class Streamed(Wrapped):
         return b"\n%b\n%b" % (fields, fields.lower()) if fields else b""
 
 
-class Misplaced(BadMessage):
+class MisplacedPlaceholder(BadMessage):
     """A placeholder was found in a body that is on its way."""
 
     def __init__(self, name: str) -> None:
@@ -127,9 +129,9 @@ class Misplaced(BadMessage):
 
 def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | None) -> Body:
     if read is not None:
-        return Buffered([read]) if read else NoBody()
-    proposal.sent = Kept(stable=stable_digest(proposal.request.headers))
-    return Streamed(proposal, proposal.sent, custody.watch(origin.host))
+        return BufferedBody([read]) if read else NoBody()
+    proposal.sent = BodyCapture(stable=stable_digest(proposal.request.headers))
+    return StreamedBody(proposal, proposal.sent, custody.watch(origin.host))
 
 
 def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:

@@ -14,15 +14,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from paddock.doors.network.context import Services
+from paddock.doors.network.context import DoorContext
 from paddock.doors.network.decision import cross
 from paddock.doors.network.drafts.delivery import Collected
-from paddock.doors.network.exchange import Buffered, NoBody, Request
+from paddock.doors.network.exchange import BufferedBody, NoBody, Request
 from paddock.doors.network.request import Origin
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import Upstreams
+from paddock.doors.network.transport.pool import ConnectionPool
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.opening import gate_store, open_gate
 from paddock.policy.file import load
@@ -134,21 +134,21 @@ class Keeping:
         keeper = SecretKeeper.load(self.home, policy.secrets, self.environment)
         self.keeper = keeper
         assert policy.network is not None
-        upstreams = Upstreams(Dialer(policy.network))
+        pool = ConnectionPool(Dialer(policy.network))
         directory = Path(self.home.root) / f"world-{self.run}"
         world = None
         if policy.world is not None:
             world = World.open(directory, self.run, policy.world, Path(self.home.root))
         values = keeper.masker_values()
         with open_gate(self.home, self.run, policy, secrets=values) as gate:
-            services = Services(lambda: gate, upstreams, Custody(keeper), lambda: policy, world)
+            context = DoorContext(lambda: gate, pool, Custody(keeper), lambda: policy, world)
             said: list[Any] = []
             for one in asked:
                 exchange = Collected(_request(scheme, said, keeper.environment(), *one))
                 port = 443 if scheme == "https" else 80
-                await cross(services, exchange, Origin(scheme, HOST, port))
+                await cross(context, exchange, Origin(scheme, HOST, port))
                 said.append(_parsed(exchange.answer()["body"]))
-        upstreams.close()
+        pool.close()
         if world is not None:
             await world.close()
 
@@ -175,7 +175,7 @@ def _request(
         target=target,
         headers=[(name.encode(), value.encode()) for name, value in fields.items()],
         version="1.1",
-        body=Buffered([body]) if body else NoBody(),
+        body=BufferedBody([body]) if body else NoBody(),
         upgrade="websocket" if "upgrade" in fields else None,
     )
 

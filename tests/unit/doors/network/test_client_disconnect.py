@@ -46,7 +46,7 @@ async def door_to(directory: Path, slow: _Slow) -> AsyncIterator[Doorway]:
     async with listening(slow.serve) as port, asyncio.timeout(WAIT_S):
         network = {"allow": [f"{HOST}:80"], "hosts": {HOST: f"127.0.0.1:{port}"}}
         async with doorway(directory, network) as way:
-            way.door.services.pacer = Pacer(os.getpid())
+            way.door.context.pacer = Pacer(os.getpid())
             yield way
             slow.may_go_on.set()
 

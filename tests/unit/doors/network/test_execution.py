@@ -43,7 +43,7 @@ async def _loopback(name: str) -> list[str]:
 
 def _found_by_name(way: Doorway) -> None:
     """The name is looked up, and not staged by the file."""
-    way.door.services.upstreams.dialer = Dialer(way.door.network, resolve=_loopback)
+    way.door.context.pool.dialer = Dialer(way.door.network, resolve=_loopback)
 
 
 def _by_name(server: Server) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def test_a_write_does_not_use_a_connection_that_was_idle_for_long(tmp_path: Path
             for head in ("GET /1", "POST /2", "POST /3"):
                 assert (await way.ask(head)).status == 200
             assert server.connections == 1
-            for lines in way.door.services.upstreams._kept.values():
+            for lines in way.door.context.pool._idle.values():
                 for line in lines:
-                    line.kept_at -= 3.0
+                    line.idle_since -= 3.0
             assert (await way.ask("POST /4")).status == 200
             assert server.connections == 2
 
@@ -362,7 +362,7 @@ def test_no_connection_is_remembered_for_a_secret_after_its_answer(
                 await way.ask(f"GET {path}")
             await way.settled("http", 3)
             assert VALUE in server.seen[0].head
-            carriers = way.door.services.custody._carriers
+            carriers = way.door.context.custody._carriers
             assert {name: dict(conns) for name, conns in carriers.items()} == {"KEY": {}}
 
     asyncio.run(play())

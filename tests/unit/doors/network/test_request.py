@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from cases import for_each
 from paddock.doors.network import request as requests
-from paddock.doors.network.bodies.memory import HeldBodies
-from paddock.doors.network.exchange import Body, Buffered, Headers, NoBody, Request
+from paddock.doors.network.bodies.memory import BodyMemory
+from paddock.doors.network.exchange import Body, BufferedBody, Headers, NoBody, Request
 from paddock.doors.network.heavy_work import HeavyWork
 from paddock.doors.network.request import (
     MAX_READ_BODY,
@@ -56,7 +56,7 @@ class _Chunked:
 def _request(
     method: str = "POST", target: str = "/v1/x", headers: Headers | None = None, body: Any = None
 ) -> Request:
-    body = Buffered([body]) if isinstance(body, bytes) else body or NoBody()
+    body = BufferedBody([body]) if isinstance(body, bytes) else body or NoBody()
     return Request(method, "https", "api.example", target, headers or [], "1.1", body)
 
 
@@ -151,7 +151,7 @@ def test_other_bodies_are_decided_on_by_their_head(headers: Headers) -> None:
 def test_a_body_over_the_bound_is_streamed(announced: bool) -> None:
     raw = b'"' + b"x" * MAX_READ_BODY + b'"'
     body = (
-        Buffered([raw])
+        BufferedBody([raw])
         if announced
         else _Chunked(*(raw[n : n + 65536] for n in range(0, len(raw), 65536)))
     )
@@ -249,7 +249,7 @@ def test_a_long_body_that_no_rule_reads_is_hashed_in_a_thread(
 def test_a_body_that_is_read_ahead_is_measured_and_passed_on_whole() -> None:
     async def read() -> tuple[Proposal, bytes]:
         proposal = await propose(_request(body=_Chunked(b"one", b"two")), ORIGIN)
-        with HeldBodies().open() as held:
+        with BodyMemory().open() as held:
             await read_ahead(proposal, held)
         return proposal, b"".join([part async for part in _parts(proposal.body)])
 
@@ -268,7 +268,7 @@ def test_a_client_that_waits_for_its_answer_is_not_waited_for() -> None:
         grpc = [(b"content-type", b"application/grpc")]
         request = replace(_request(headers=grpc, body=_Waiting(b"one")), version="2")
         proposal = await propose(request, ORIGIN)
-        with HeldBodies().open() as held:
+        with BodyMemory().open() as held:
             await read_ahead(proposal, held)
         assert await proposal.body.read() == b"one"
         return proposal

@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
 from paddock.doors.network.http1 import server as http1
-from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.transport.conn import Conn, ConnLost
 
 LIMIT_S = 30.0
@@ -115,7 +115,7 @@ def asked(raw: bytes, request: Request | None = None, headers: Headers | None = 
 
     async def run() -> Got:
         near, far = tcp_pair()
-        upstream, server = Http1Upstream(Conn(near)), Conn(far)
+        upstream, server = Http1Client(Conn(near)), Conn(far)
         asking = request or Request("GET", "http", "example.com", "/", [], "1.1")
         async with asyncio.timeout(LIMIT_S):
             await server.write(raw)

@@ -57,7 +57,7 @@ class Room:
             self._long.discard(claim)
 
 
-class Kept:
+class BodyCapture:
     """Fed with the parts of a body as they pass.
 
     Of a body without `room` the beginning is kept. One with `room` is kept whole: in memory until

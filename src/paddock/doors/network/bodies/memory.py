@@ -19,7 +19,7 @@ MAX_REQUESTS = 1024  # of one sandbox at once; by HTTP/2 each may hold a window 
 BODY_S = 60.0  # for a body that is read before the decision to come to its end
 
 
-class NotHeld(Exception):
+class BodyRefused(Exception):
     """A body is not read to its end. `status` is what the client is answered."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -27,10 +27,10 @@ class NotHeld(Exception):
         self.status = status
 
 
-class HeldBodies:
+class BodyMemory:
     """The bodies of one sandbox. Used on the door's loop only."""
 
-    def __init__(self, peers: weakref.WeakSet[HeldBodies] | None = None) -> None:
+    def __init__(self, peers: weakref.WeakSet[BodyMemory] | None = None) -> None:
         self.size = 0
         self.requests = 0
         # Of those that are longer than others may be; one that is dropped leaves by itself.
@@ -38,29 +38,33 @@ class HeldBodies:
         self._peers = _OF_PROCESS if peers is None else peers
         self._peers.add(self)
 
-    def open(self) -> HeldBody:
-        """Begin with the body of one request. Raises NotHeld where there are too many."""
+    def open(self) -> BodyReservation:
+        """Begin with the body of one request. Raises BodyRefused where there are too many."""
         if self.requests >= MAX_REQUESTS:
-            raise NotHeld(429, f"More than {MAX_REQUESTS} requests of this sandbox are under way.")
-        return HeldBody(self)
+            raise BodyRefused(
+                429, f"More than {MAX_REQUESTS} requests of this sandbox are under way."
+            )
+        return BodyReservation(self)
 
     def check(self, more: int) -> None:
-        """Raises NotHeld if there is no room for so many bytes."""
+        """Raises BodyRefused if there is no room for so many bytes."""
         size = self.size + more
         if size > MAX_OF_SANDBOX:
             most = MAX_OF_SANDBOX >> 20
-            raise NotHeld(429, f"The sandbox has {most} MiB of request bodies open already.")
+            raise BodyRefused(429, f"The sandbox has {most} MiB of request bodies open already.")
         holders = [one.size for one in self._peers if one.size and one is not self]
         if sum(holders) + size > MAX_OF_PROCESS and size > MAX_OF_PROCESS // (len(holders) + 1):
-            raise NotHeld(429, "The host has too many request bodies in memory. Try again later.")
+            raise BodyRefused(
+                429, "The host has too many request bodies in memory. Try again later."
+            )
 
 
-class HeldBody:
+class BodyReservation:
     """The bytes of one body that are in memory, until the request is over."""
 
     __slots__ = ("_bodies", "_size")
 
-    def __init__(self, bodies: HeldBodies) -> None:
+    def __init__(self, bodies: BodyMemory) -> None:
         self._bodies = bodies
         self._size = 0
         bodies.requests += 1
@@ -71,12 +75,12 @@ class HeldBody:
         return self._bodies.long_bodies
 
     def add(self, size: int) -> None:
-        """Count bytes that have come. Raises NotHeld."""
+        """Count bytes that have come. Raises BodyRefused."""
         self._bodies.check(size)
         self._bodies.size += size
         self._size += size
 
-    def __enter__(self) -> HeldBody:
+    def __enter__(self) -> BodyReservation:
         return self
 
     def __exit__(
@@ -89,4 +93,4 @@ class HeldBody:
         self._bodies.requests -= 1
 
 
-_OF_PROCESS: weakref.WeakSet[HeldBodies] = weakref.WeakSet()
+_OF_PROCESS: weakref.WeakSet[BodyMemory] = weakref.WeakSet()

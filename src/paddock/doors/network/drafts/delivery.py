@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.context import Services
-from paddock.doors.network.drafts.request import KeptRequest, read_kept, with_secrets
+from paddock.doors.network.context import DoorContext
+from paddock.doors.network.drafts.request import DraftedRequest, read_drafted, with_secrets
 from paddock.doors.network.drafts.shadow_ids import real_ids
 from paddock.doors.network.exchange import Headers, Request, Response
 from paddock.doors.network.execution import Carrying
@@ -25,8 +25,8 @@ from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import Revoked, SecretKeeper
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import Line, Upstreams
-from paddock.doors.network.upstream_request import Outgoing, outgoing
+from paddock.doors.network.transport.pool import ConnectionPool, ServerConnection
+from paddock.doors.network.upstream_request import UpstreamRequest, make_upstream_request
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.executors import Done, said_by
 from paddock.gate.gate import Gate
@@ -49,7 +49,7 @@ def for_real(policy: Policy) -> Policy:
     return Policy.of(replace(policy.terms, world=None, faults=()))
 
 
-class Remade(msgspec.Struct, frozen=True):
+class SendableDraft(msgspec.Struct, frozen=True):
     """A kept request that can be sent: nothing has happened yet."""
 
     action: Action
@@ -64,9 +64,9 @@ class Remade(msgspec.Struct, frozen=True):
         return _as_write(rebuilt(self.proposal, action, words), self.action.effect)
 
 
-def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> KeptRequest:
+def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> DraftedRequest:
     """What was kept, with real ids, to a host that the file reaches. Raises InvalidInput."""
-    kept = read_kept(draft.action)
+    kept = read_drafted(draft.action)
     _reaching(policy, kept.origin)
     ids = real_ids(draft, drafts, home)
     return kept.changed(ids.value, ids.target)
@@ -80,7 +80,9 @@ def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
     return SecretKeeper.load(home, terms, base=policy.terms.base)
 
 
-async def remake(kept: KeptRequest, draft: Draft, keeper: SecretKeeper, policy: Policy) -> Remade:
+async def remake(
+    kept: DraftedRequest, draft: Draft, keeper: SecretKeeper, policy: Policy
+) -> SendableDraft:
     """The request as it will be decided on. Raises InvalidInput."""
     network = _reaching(policy, kept.origin)
     request = with_secrets(kept, keeper, policy.secrets).request()
@@ -88,33 +90,33 @@ async def remake(kept: KeptRequest, draft: Draft, keeper: SecretKeeper, policy: 
     if proposal.read is None or (kept.spell is not None and proposal.parsed is None):
         raise InvalidInput("its body cannot be read as it was kept")
     if kept.origin.port == _TLS_PORT and kept.origin.scheme == "http":
-        raise InvalidInput(f"{kept.origin.place} is for TLS; this request came without")
+        raise InvalidInput(f"{kept.origin.host_port} is for TLS; this request came without")
     if (method := overridden(request)) is not None:
         raise InvalidInput(f"it is a {request.method} that asks to be taken for a {method}")
     if as_model_action(proposal, kept.origin) is not None:
         raise InvalidInput("it is a question to a model: nobody waits for the answer any more")
     effect = draft.action.effect if draft.action.effect.is_write else Effect.WRITE
     proposal.action = _as_write(proposal.action, effect)
-    return Remade(proposal.action, kept.origin, proposal, network)
+    return SendableDraft(proposal.action, kept.origin, proposal, network)
 
 
 @contextlib.contextmanager
-def sending(remade: Remade, gate: Gate, keeper: SecretKeeper) -> Iterator[Sending]:
+def sending(remade: SendableDraft, gate: Gate, keeper: SecretKeeper) -> Iterator[Sending]:
     """The live executor of one draft, with connections of its own."""
-    upstreams = Upstreams(Dialer(remade.network), ca=remade.network.ca)
-    services = Services(lambda: gate, upstreams, Custody(keeper), lambda: gate.policy)
+    pool = ConnectionPool(Dialer(remade.network), ca=remade.network.ca)
+    context = DoorContext(lambda: gate, pool, Custody(keeper), lambda: gate.policy)
     try:
-        yield Sending(services, remade)
+        yield Sending(context, remade)
     finally:
-        upstreams.close()
+        pool.close()
 
 
 class Sending(Carrying):
     """Carries out a draft. What may have arrived, and nobody knows, is Uncertain."""
 
-    def __init__(self, services: Services, remade: Remade) -> None:
+    def __init__(self, context: DoorContext, remade: SendableDraft) -> None:
         self._answered_by = Collected(remade.proposal.request)
-        super().__init__(services, self._answered_by, remade.origin, remade.proposal)
+        super().__init__(context, self._answered_by, remade.origin, remade.proposal)
         self._is_out = False
 
     async def __call__(self, action: Action) -> Done:
@@ -122,20 +124,22 @@ class Sending(Carrying):
             async with asyncio.timeout(SEND_S):
                 return self._judged(await super().__call__(action))
         except TimeoutError:
-            why = f"{self._origin.place} did not end its answer within {SEND_S:g} s"
+            why = f"{self._origin.host_port} did not end its answer within {SEND_S:g} s"
             return self._failed_so(Done(outcome=Outcome.FAILED), why)
         except Exception as error:
             if not self._is_out:
                 raise
             raise Uncertain(f"{_MAYBE}: {said_by(error)}") from error
 
-    def _outgoing(self, action: Action) -> Outgoing:
+    def _outgoing(self, action: Action) -> UpstreamRequest:
         """Not compressed: the journal keeps the answer to be read."""
-        sent = outgoing(self._services.custody, self._origin, self._proposal, action, is_plain=True)
+        sent = make_upstream_request(
+            self._context.custody, self._origin, self._proposal, action, is_plain=True
+        )
         self._check_clear(sent)
         return sent
 
-    async def _sent(self, line: Line, sent: Outgoing) -> Response:
+    async def _sent(self, line: ServerConnection, sent: UpstreamRequest) -> Response:
         self._is_out = True
         try:
             return await super()._sent(line, sent)
@@ -151,7 +155,7 @@ class Sending(Carrying):
         answered = replace(done, value=self._answered_by.answer())
         if status < 400 and status not in _MOVED:
             return answered
-        why = f"{self._origin.place} answered {status}{self._answered_by.quoted()}"
+        why = f"{self._origin.host_port} answered {status}{self._answered_by.quoted()}"
         if status >= 500:
             return self._failed_so(answered, why)
         return replace(answered, outcome=Outcome.FAILED, error=why)
@@ -217,12 +221,12 @@ def _reaching(policy: Policy, origin: Origin) -> NetworkTerms:
     if network is None or network.mode is Mode.NONE:
         raise InvalidInput(
             "the file has no network, so that nothing can be sent under it",
-            hint=f"add to it: network: {{allow: [{origin.place!r}]}}",
+            hint=f"add to it: network: {{allow: [{origin.host_port!r}]}}",
         )
     if network.covers(origin.host, origin.port) is None:
         raise InvalidInput(
-            f"network.allow does not reach {origin.place}; a world does not count, since this is"
-            " sent for real",
-            hint=f"add to network.allow: - {origin.place}",
+            f"network.allow does not reach {origin.host_port}; a world does not count, since"
+            " this is sent for real",
+            hint=f"add to network.allow: - {origin.host_port}",
         )
     return network

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody, Request
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, NoBody, Request
 from paddock.doors.network.http1.messages import head_bytes, request_line
 from paddock.doors.network.request import MAX_READ_BODY, Origin
 from paddock.doors.network.secrets.injection import Anywhere, InBasic, InHeader, Place, place_of
@@ -38,7 +38,7 @@ _HIDDEN = re.compile(r"(?:([A-Za-z]{1,19}) )?\*\*\*")
 _PLACEHOLDER = re.compile(r"paddock_([A-Za-z_][A-Za-z0-9_]{0,254}?)_[0-9a-f]{24}(?![0-9A-Za-z])")
 
 
-class KeptRequest(msgspec.Struct, frozen=True):
+class DraftedRequest(msgspec.Struct, frozen=True):
     """All that is known of it."""
 
     origin: Origin
@@ -50,7 +50,7 @@ class KeptRequest(msgspec.Struct, frozen=True):
     spell: Spell | None  # None: it had no body
     version: str
 
-    def changed(self, value: Change, target: Change) -> KeptRequest:
+    def changed(self, value: Change, target: Change) -> DraftedRequest:
         """With other texts and numbers, in the address and everywhere else."""
         headers = {name: str(value(one)) for name, one in self.headers.items()}
         body = walked(self.body, value)
@@ -74,7 +74,7 @@ class KeptRequest(msgspec.Struct, frozen=True):
                 target=f"{self.path}?{self.query}" if self.query else self.path,
                 headers=headers,
                 version=self.version,
-                body=Buffered([raw]) if raw else NoBody(),
+                body=BufferedBody([raw]) if raw else NoBody(),
             )
             head_bytes(request_line(request), headers)  # what cannot be sent is said now
         except (UnicodeEncodeError, BadMessage) as error:
@@ -82,7 +82,7 @@ class KeptRequest(msgspec.Struct, frozen=True):
         return request
 
 
-def read_kept(action: Action) -> KeptRequest:
+def read_drafted(action: Action) -> DraftedRequest:
     """Raises InvalidInput for what cannot be made again."""
     if action.kind is Kind.MODEL:
         raise InvalidInput("it is a question to a model: nobody waits for the answer any more")
@@ -94,7 +94,7 @@ def read_kept(action: Action) -> KeptRequest:
         raise InvalidInput("the draft lacks parts of its request", hint=_ANEW) from None
 
 
-def _read(words: Mapping[str, Any]) -> KeptRequest:
+def _read(words: Mapping[str, Any]) -> DraftedRequest:
     if words.get("upgrade"):
         raise InvalidInput("it began a WebSocket: what is said there cannot be kept")
     headers = {str(name).lower(): str(one) for name, one in words["headers"].items()}
@@ -104,7 +104,7 @@ def _read(words: Mapping[str, Any]) -> KeptRequest:
         raise InvalidInput("the draft is no request of http or https")
     if why := _why_without_body(words, headers, version):
         raise InvalidInput(why, hint=_ANEW)
-    return KeptRequest(
+    return DraftedRequest(
         origin=Origin(scheme, canonical_host(words["host"]), port),
         method=str(words["method"]),
         path=str(words["path"]),
@@ -187,8 +187,8 @@ def walked(value: Any, change: Change, depth: int = _MAX_DEPTH) -> Any:
 
 
 def with_secrets(
-    kept: KeptRequest, keeper: SecretKeeper, known: Mapping[str, SecretTerms]
-) -> KeptRequest:
+    kept: DraftedRequest, keeper: SecretKeeper, known: Mapping[str, SecretTerms]
+) -> DraftedRequest:
     """With the placeholders of this keeper, in place of those that the agent had and of credentials
     that were not kept. `known` are all secrets of the file. Raises InvalidInput."""
     host = kept.origin.host

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from paddock.doors.network.exchange import Exchange, Headers
-from paddock.doors.network.faults.layers import Layer, spoiled
+from paddock.doors.network.faults.layers import Layer, with_fault
 from paddock.doors.network.faults.stale_answers import StaleAnswers, replay
 from paddock.doors.network.request import Proposal
 from paddock.gate.executors import Done
@@ -24,7 +24,7 @@ class Executor(Protocol):
 Make = Callable[[Exchange], Executor]
 
 
-class Spoiling:
+class AnswerFault:
     """What a fault does to one exchange; known only when the gate has decided."""
 
     def __init__(self, exchange: Exchange, place: str, stale: StaleAnswers) -> None:
@@ -36,8 +36,8 @@ class Spoiling:
     def __call__(self, words: Mapping[str, Any]) -> None:
         self._words = words
 
-    def executor(self, make: Make, proposal: Proposal, outcome: Outcome) -> Faulty:
-        return Faulty(self, make, proposal, outcome)
+    def executor(self, make: Make, proposal: Proposal, outcome: Outcome) -> FaultyExecution:
+        return FaultyExecution(self, make, proposal, outcome)
 
     @property
     def is_twice(self) -> bool:
@@ -46,7 +46,7 @@ class Spoiling:
     def answering(self) -> Exchange:
         """The exchange as the fault leaves it."""
         learning = self._stale.learning(self.exchange, self._place)
-        return spoiled(learning, self._words) if self._words else learning
+        return with_fault(learning, self._words) if self._words else learning
 
     async def answer_again(self) -> int | None:
         """Gives an earlier answer in place of a new one, where the fault wants that."""
@@ -59,11 +59,11 @@ class Spoiling:
         return earlier.status
 
 
-class Faulty:
+class FaultyExecution:
     """An executor behind a fault."""
 
     def __init__(
-        self, spoiling: Spoiling, make: Make, proposal: Proposal, outcome: Outcome
+        self, spoiling: AnswerFault, make: Make, proposal: Proposal, outcome: Outcome
     ) -> None:
         self.is_answered = False
         self._outcome = outcome  # of an answer that is given again: real, or of a stand-in

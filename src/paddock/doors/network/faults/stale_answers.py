@@ -1,4 +1,7 @@
-"""Earlier answers to reads, for a fault that gives one of them again. Kept in memory, bounded."""
+"""Earlier answers to reads, for a fault that gives one of them again.
+
+They are held in memory, within bounds.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _WHOLE = frozenset({200, 203, 404, 410})  # a "not found" of yesterday is a stal
 Key = tuple[str, str, str, tuple[bytes, ...]]
 
 
-class KeptAnswer(msgspec.Struct, frozen=True):
+class EarlierAnswer(msgspec.Struct, frozen=True):
     """An answer as the client got it."""
 
     status: int
@@ -30,10 +33,10 @@ class StaleAnswers:
     """The last whole answer to each read."""
 
     def __init__(self) -> None:
-        self._kept: dict[Key, KeptAnswer] = {}
+        self._kept: dict[Key, EarlierAnswer] = {}
         self._size = 0
 
-    def earlier(self, request: Request, place: str) -> KeptAnswer | None:
+    def earlier(self, request: Request, place: str) -> EarlierAnswer | None:
         """What the same request at `place` (host and port) was answered before, if that is
         known."""
         key = _key(request, place)
@@ -44,7 +47,7 @@ class StaleAnswers:
         key = _key(exchange.request, place)
         return exchange if key is None else _Learning(exchange, self, key)
 
-    def keep(self, key: Key, answer: KeptAnswer) -> None:
+    def keep(self, key: Key, answer: EarlierAnswer) -> None:
         """In place of what was there; the oldest make room."""
         self._forget(key)
         self._kept[key] = answer
@@ -57,7 +60,7 @@ class StaleAnswers:
         self._size -= 0 if gone is None else len(gone.body)
 
 
-async def replay(exchange: Exchange, answer: KeptAnswer) -> None:
+async def replay(exchange: Exchange, answer: EarlierAnswer) -> None:
     """Gives an earlier answer again."""
     length = (b"content-length", b"%d" % len(answer.body))
     is_head = exchange.request.method == "HEAD"
@@ -92,7 +95,7 @@ class _Learning(Layer):
     async def finish(self, trailers: Headers | None = None) -> None:
         await self._inner.finish(trailers)
         if self._head is not None:
-            self._answers.keep(self._key, KeptAnswer(*self._head, bytes(self._body)))
+            self._answers.keep(self._key, EarlierAnswer(*self._head, bytes(self._body)))
 
 
 def _key(request: Request, place: str) -> Key | None:

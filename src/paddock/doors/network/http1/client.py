@@ -34,7 +34,7 @@ class StaleConn(ConnLost):
     is_stale = True
 
 
-class Http1Upstream:
+class Http1Client:
     """One connection to a server."""
 
     def __init__(self, conn: Conn) -> None:

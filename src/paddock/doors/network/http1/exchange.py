@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from http import HTTPStatus
 
-from paddock.doors.network.exchange import BadMessage, Body, Headers, Request, Wrapped
+from paddock.doors.network.exchange import BadMessage, Body, BodyWrapper, Headers, Request
 from paddock.doors.network.http1.bodies import Chunked, Counted, as_chunk, last_chunk
 from paddock.doors.network.http1.messages import head_bytes, is_length
 from paddock.doors.network.transport.conn import Conn
@@ -200,7 +200,7 @@ class Http1Exchange:
             kept.append((b"Content-Length", b"%d" % length))
 
 
-class _Awaited(Wrapped):
+class _Awaited(BodyWrapper):
     """The body of a client that waits to be told to send it: whoever reads it, tells."""
 
     __slots__ = ("_exchange",)

@@ -17,7 +17,7 @@ from paddock.doors.network.http2.streams import (
     NO_ERROR,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
-    Stream,
+    Http2Stream,
 )
 from paddock.doors.network.transport.conn import Conn, ConnLost
 
@@ -36,7 +36,7 @@ class NotProcessed(ConnLost):
     is_stale = True
 
 
-class Http2Upstream:
+class Http2Client:
     """One connection. `close` ends its tasks and its streams."""
 
     def __init__(self, conn: Conn) -> None:
@@ -121,11 +121,11 @@ class Http2Upstream:
         self._bodyless.discard(stream_id)
         stream.head.set_result(Response(status, b"", fields, stream, "2"))
 
-    def stream_ended(self, stream: Stream) -> None:
+    def stream_ended(self, stream: Http2Stream) -> None:
         if stream.is_sent:
             self._forget(stream)
 
-    def was_reset(self, stream: Stream, code: int, *, by_peer: bool) -> None:
+    def was_reset(self, stream: Http2Stream, code: int, *, by_peer: bool) -> None:
         if stream.is_ended and code == NO_ERROR:
             stream.stop_sending(ConnLost("the server wants no more of the request"))
         elif code == REFUSED_STREAM:
@@ -142,7 +142,9 @@ class Http2Upstream:
                 self._forget(stream)
         self._close_when_idle()
 
-    async def _ask(self, link: Link, stream: Stream, request: Request, head: Headers) -> Response:
+    async def _ask(
+        self, link: Link, stream: Http2Stream, request: Request, head: Headers
+    ) -> Response:
         has_body = request.body.length != 0
         if request.method == "HEAD":
             self._bodyless.add(stream.id)
@@ -157,7 +159,7 @@ class Http2Upstream:
             stream.task = link.spawn(self._send_body(link, stream, request))
         return await answer
 
-    async def _send_body(self, link: Link, stream: Stream, request: Request) -> None:
+    async def _send_body(self, link: Link, stream: Http2Stream, request: Request) -> None:
         body, out = request.body, link.out
         try:
             while data := await body.read():
@@ -172,7 +174,7 @@ class Http2Upstream:
         if stream.is_ended or stream.error is not None:
             self._forget(stream)
 
-    def _forget(self, stream: Stream) -> None:
+    def _forget(self, stream: Http2Stream) -> None:
         link = self._opened()
         link.streams.pop(stream.id, None)
         self._bodyless.discard(stream.id)

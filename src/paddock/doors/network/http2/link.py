@@ -29,7 +29,7 @@ from paddock.doors.network.http2.streams import (
     INTERNAL_ERROR,
     MAX_STREAMS,
     PROTOCOL_ERROR,
-    Stream,
+    Http2Stream,
     wake,
 )
 from paddock.doors.network.transport.conn import Conn, ConnLost
@@ -46,9 +46,9 @@ class Side(Protocol):
 
     def head_came(self, stream_id: int, headers: Headers, *, is_end: bool) -> None: ...
 
-    def stream_ended(self, stream: Stream) -> None: ...
+    def stream_ended(self, stream: Http2Stream) -> None: ...
 
-    def was_reset(self, stream: Stream, code: int, *, by_peer: bool) -> None: ...
+    def was_reset(self, stream: Http2Stream, code: int, *, by_peer: bool) -> None: ...
 
     def peer_leaves(self, last_stream_id: int) -> None: ...
 
@@ -76,7 +76,7 @@ class Link:
     def __init__(self, conn: Conn, side: Side, windows: Windows, *, is_client: bool) -> None:
         self.conn = conn
         self.loop = asyncio.get_running_loop()
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, Http2Stream] = {}
         self.error: ConnLost | None = None  # why it is over
         self._side = side
         self._windows = windows
@@ -135,7 +135,7 @@ class Link:
         """Bytes that the peer may send now, on all streams together."""
         return int(self._h2.inbound_flow_control_window)
 
-    def open_stream(self) -> Stream:
+    def open_stream(self) -> Http2Stream:
         if self.error is not None:
             raise ConnLost(str(self.error))
         try:
@@ -143,11 +143,11 @@ class Link:
         except h2.exceptions.NoAvailableStreamIDError:
             raise ConnLost("the connection has used up its streams") from None
 
-    def add_stream(self, stream_id: int) -> Stream:
-        stream = self.streams[stream_id] = Stream(self, stream_id)
+    def add_stream(self, stream_id: int) -> Http2Stream:
+        stream = self.streams[stream_id] = Http2Stream(self, stream_id)
         return stream
 
-    def reset(self, stream: Stream, code: int, why: ConnLost | BadMessage) -> None:
+    def reset(self, stream: Http2Stream, code: int, why: ConnLost | BadMessage) -> None:
         stream.fail(why)
         self.streams.pop(stream.id, None)
         self.refuse(stream.id, code)

@@ -10,7 +10,7 @@ import h2.exceptions
 
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.http2.meter import MAX_FRAME_BYTES, FrameMeter
-from paddock.doors.network.http2.streams import Stream
+from paddock.doors.network.http2.streams import Http2Stream
 from paddock.doors.network.transport.conn import Conn, ConnLost
 
 MAX_PENDING = 256 << 10  # bytes that wait to be written before nobody adds to them
@@ -56,7 +56,7 @@ class Outflow:
             self._written.clear()
             await self._written.wait()
 
-    def send_head(self, stream: Stream, headers: Headers, *, is_end: bool) -> None:
+    def send_head(self, stream: Http2Stream, headers: Headers, *, is_end: bool) -> None:
         """Headers, or trailers. Raises ConnLost."""
         _check(stream)
         try:
@@ -66,7 +66,7 @@ class Outflow:
         self._meter.excuse()
         self._sent(stream, is_end=is_end)
 
-    async def send(self, stream: Stream, data: bytes) -> None:
+    async def send(self, stream: Http2Stream, data: bytes) -> None:
         """Waits for the stream's window, and for its turn at what streams share. Raises
         ConnLost."""
         left, has_turn = memoryview(data), False
@@ -92,7 +92,7 @@ class Outflow:
             if has_turn:
                 self.pass_on()  # it was given, and nobody used it
 
-    def send_end(self, stream: Stream) -> None:
+    def send_end(self, stream: Http2Stream) -> None:
         _check(stream)
         try:
             self._h2.end_stream(stream.id)
@@ -100,7 +100,7 @@ class Outflow:
             raise ConnLost(f"the end could not be sent: {error}") from None
         self._sent(stream, is_end=True)
 
-    def window(self, stream: Stream) -> int:
+    def window(self, stream: Http2Stream) -> int:
         """What the peer takes on this stream now."""
         try:
             return int(self._h2.local_flow_control_window(stream.id))
@@ -115,7 +115,7 @@ class Outflow:
                 turn.set_result(None)
                 return
 
-    def _send_part(self, stream: Stream, part: memoryview) -> None:
+    def _send_part(self, stream: Http2Stream, part: memoryview) -> None:
         try:
             self._h2.send_data(stream.id, part)
         except h2.exceptions.H2Error as error:
@@ -123,7 +123,7 @@ class Outflow:
         self._meter.excuse()
         self._sent(stream)
 
-    def _sent(self, stream: Stream, *, is_end: bool = False) -> None:
+    def _sent(self, stream: Http2Stream, *, is_end: bool = False) -> None:
         stream.is_sent = is_end
         stream.moved_at = self._loop.time()
         self.pump()
@@ -134,11 +134,11 @@ class Outflow:
         frame = min(self._h2.max_outbound_frame_size, MAX_FRAME_BYTES)
         return min(window, MAX_PENDING - self._pending, frame)
 
-    async def _wait_for_room(self, stream: Stream) -> None:
+    async def _wait_for_room(self, stream: Http2Stream) -> None:
         stream.room = self._loop.create_future()
         await stream.room
 
-    async def _wait_for_turn(self, stream: Stream) -> None:
+    async def _wait_for_turn(self, stream: Http2Stream) -> None:
         turn = stream.room = self._loop.create_future()
         self._queue.append(turn)
         try:
@@ -149,7 +149,7 @@ class Outflow:
             raise
 
 
-def _check(stream: Stream) -> None:
+def _check(stream: Http2Stream) -> None:
     if stream.error is not None:
         raise ConnLost(str(stream.error))
     if stream.is_sent:

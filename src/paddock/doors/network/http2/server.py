@@ -24,7 +24,7 @@ from paddock.doors.network.http2.streams import (
     NO_ERROR,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
-    Stream,
+    Http2Stream,
 )
 from paddock.doors.network.transport.conn import Conn, ConnLost
 
@@ -81,12 +81,12 @@ class _Server:
             return
         self._begin(stream, _Exchange(self.link, stream, request))
 
-    def stream_ended(self, stream: Stream) -> None:
+    def stream_ended(self, stream: Http2Stream) -> None:
         """The handler sees that when it reads; of one that has its answer nobody waits for it."""
         if stream.error is not None:
             self.link.streams.pop(stream.id, None)
 
-    def was_reset(self, stream: Stream, code: int, *, by_peer: bool) -> None:
+    def was_reset(self, stream: Http2Stream, code: int, *, by_peer: bool) -> None:
         self.link.streams.pop(stream.id, None)
         stream.fail(ConnLost(f"the client gave the stream up (code {code})"))
         if stream.task is not None:
@@ -97,7 +97,7 @@ class _Server:
     def peer_leaves(self, last_stream_id: int) -> None:
         """A client that says so closes the connection itself, after its answers."""
 
-    def _request(self, stream: Stream, headers: Headers, *, is_end: bool) -> Request:
+    def _request(self, stream: Http2Stream, headers: Headers, *, is_end: bool) -> Request:
         request = read_request(headers, self._scheme)
         stream.length = length_of(request.headers)
         if not is_end:
@@ -108,7 +108,7 @@ class _Server:
             request.body = NoBody()
         return request
 
-    def _refuse(self, stream: Stream, error: BadMessage, *, is_end: bool) -> None:
+    def _refuse(self, stream: Http2Stream, error: BadMessage, *, is_end: bool) -> None:
         self._faulted(error)
         with contextlib.suppress(ConnLost):  # the client may have reset it in the same breath
             self.link.out.send_head(stream, [(b":status", b"%d" % error.status)], is_end=True)
@@ -130,7 +130,7 @@ class _Server:
         if is_rapid or self._resets > most:
             raise Flood("streams that are begun and dropped")
 
-    def _begin(self, stream: Stream, exchange: _Exchange) -> None:
+    def _begin(self, stream: Http2Stream, exchange: _Exchange) -> None:
         def ended(task: asyncio.Task[None]) -> None:
             self._running -= 1
             exchange.settle()
@@ -157,7 +157,7 @@ class _Server:
 class _Exchange:
     """One stream, as the handler sees it."""
 
-    def __init__(self, link: Link, stream: Stream, request: Request) -> None:
+    def __init__(self, link: Link, stream: Http2Stream, request: Request) -> None:
         self.request = request
         self._link = link
         self._stream = stream

@@ -18,7 +18,7 @@ NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM = 0x0, 0x1, 0x2, 0x7
 CANCEL, ENHANCE_YOUR_CALM = 0x8, 0xB
 
 
-class Carrier(Protocol):
+class StreamOwner(Protocol):
     """The connection, as far as a stream needs it."""
 
     loop: asyncio.AbstractEventLoop
@@ -27,12 +27,12 @@ class Carrier(Protocol):
         """So much was taken, and may come again."""
         ...
 
-    def reset(self, stream: Stream, code: int, why: ConnLost | BadMessage) -> None:
+    def reset(self, stream: Http2Stream, code: int, why: ConnLost | BadMessage) -> None:
         """Ends a stream at once, both ways."""
         ...
 
 
-class Stream:
+class Http2Stream:
     """What has come on a stream and was not taken, and who waits for it. It is a Body."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Stream:
         "trailers",
     )
 
-    def __init__(self, link: Carrier, stream_id: int) -> None:
+    def __init__(self, link: StreamOwner, stream_id: int) -> None:
         self._link = link
         self._held: deque[bytes | bytearray] = deque()
         self._received = 0

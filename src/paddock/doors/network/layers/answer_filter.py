@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from itertools import chain
 from typing import Any
 
-from paddock.doors.network.context import Services
+from paddock.doors.network.context import DoorContext
 from paddock.doors.network.exchange import (
     BadMessage,
     Body,
@@ -34,7 +34,7 @@ from paddock.doors.network.secrets.scrubber import (
     decoder_for,
     has_plain_messages,
 )
-from paddock.doors.network.upstream_request import Outgoing
+from paddock.doors.network.upstream_request import UpstreamRequest
 from paddock.journal.errors import JournalBroken
 
 _SIGN_S = 10.0
@@ -47,16 +47,16 @@ class AnswerFilter:
 
     def __init__(
         self,
-        services: Services,
-        sent: Outgoing,
+        context: DoorContext,
+        sent: UpstreamRequest,
         response: Response,
         wire: Wire | None,
         *,
         has_body: bool,
     ) -> None:
-        self._services = services
+        self._context = context
         self._step = sent.action.step
-        self._scrubber: Scrubber | None = services.custody.scrubber(sent.place.host)
+        self._scrubber: Scrubber | None = context.custody.scrubber(sent.endpoint.host)
         self._stream = self._scrubber.stream() if self._scrubber is not None else None
         self._wire = wire if response.status < 400 else None
         self._decoder: Decoder | None = None
@@ -95,7 +95,7 @@ class AnswerFilter:
             return headers
         if is_light(*chain.from_iterable(headers)):
             return self._scrubber.scrub_headers(headers)
-        return await self._services.work.run(self._scrubber.scrub_headers, headers)
+        return await self._context.work.run(self._scrubber.scrub_headers, headers)
 
     @property
     def is_held(self) -> bool:
@@ -126,7 +126,7 @@ class AnswerFilter:
         end."""
         if self._is_events and reader.held_bytes <= LIGHT_BYTES:
             return reader.finish()
-        return await self._services.work.run(reader.finish)
+        return await self._context.work.run(reader.finish)
 
     def record(self) -> dict[str, Any]:
         """For the journal."""
@@ -152,7 +152,7 @@ class AnswerFilter:
         kind = (header(response.headers, b"content-type") or b"").lower()
         self._is_events = kind.startswith(b"text/event-stream")
         self._reader = AnswerReader(wire, is_stream=self._is_events)
-        if decides_on_calls(self._services.policy()):
+        if decides_on_calls(self._context.policy()):
             if not _is_utf8(response):
                 raise BadMessage(502, "the model's answer is not in UTF-8")
             self._editor = AnswerEditor(wire, is_stream=self._is_events)
@@ -166,7 +166,7 @@ class AnswerFilter:
     async def _scrubbed(self, stream: ScrubbedStream, data: bytes) -> bytes:
         """Take secrets out of data."""
         pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
-        return b"".join([await self._services.work.search(stream.feed, one) for one in pieces])
+        return b"".join([await self._context.work.search(stream.feed, one) for one in pieces])
 
     async def _edited(self, data: bytes) -> AsyncIterator[bytes]:
         if not data:
@@ -176,7 +176,7 @@ class AnswerFilter:
             is_long = self._reader.held_bytes + len(data) > LIGHT_BYTES
             self._is_parsed_in_thread = self._is_events and is_long
             if self._is_parsed_in_thread:
-                await self._services.work.run(self._reader.feed, data)
+                await self._context.work.run(self._reader.feed, data)
             else:
                 self._reader.feed(data)
         if self._editor is None:
@@ -205,7 +205,7 @@ class AnswerFilter:
         left = iter(parts)
         while True:
             if self._is_parsed_in_thread:
-                part = await self._services.work.run(next, left, _END)
+                part = await self._context.work.run(next, left, _END)
             else:
                 part = next(left, _END)
             if part is _END:
@@ -226,7 +226,7 @@ class AnswerFilter:
     async def _refusal(self, call: ToolCall) -> str | None:
         assert self._wire is not None
         try:
-            return await refusal_of(self._services.gate(), call, self._wire, self._step)
+            return await refusal_of(self._context.gate(), call, self._wire, self._step)
         except (JournalBroken, OSError):
             return "it could not be recorded"
 

@@ -59,7 +59,7 @@ class Question(msgspec.Struct, frozen=True):
     message: Any  # of the library that read it, for the one that writes the answer
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DnsAnswer(msgspec.Struct, frozen=True):
     """What is said to a question: an address, a name (for PTR), or neither."""
 
     code: Code
@@ -67,8 +67,8 @@ class Answer(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-NO_SUCH_NAME = Answer(Code.NO_SUCH_NAME)
-NOTHING = Answer(Code.NO_ERROR)  # the name exists and has no such record
+NO_SUCH_NAME = DnsAnswer(Code.NO_SUCH_NAME)
+NOTHING = DnsAnswer(Code.NO_ERROR)  # the name exists and has no such record
 
 
 class Unanswered(Exception):
@@ -112,7 +112,7 @@ class DnsAnswerer:
             return _bare(packet, Code.FAILED)
         return written
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _answer(self, question: Question) -> DnsAnswer:
         try:
             async with asyncio.timeout(JUDGE_S):
                 return await self._looked_up(question)
@@ -121,9 +121,9 @@ class DnsAnswerer:
         except Exception:  # whatever went wrong, it is not a yes
             return NO_SUCH_NAME
 
-    async def _looked_up(self, question: Question) -> Answer:
+    async def _looked_up(self, question: Question) -> DnsAnswer:
         if question.edns_version > 0:
-            return Answer(Code.BAD_VERSION)
+            return DnsAnswer(Code.BAD_VERSION)
         if question.qclass != _IN:
             return self._refuse(question, "its class is not IN", Code.REFUSED)
         if (known := self._known(question)) is not None:
@@ -135,23 +135,25 @@ class DnsAnswerer:
             return NO_SUCH_NAME
         if question.qtype != "A":
             return NOTHING
-        return Answer(Code.NO_ERROR, address=self._table.address_of(name))
+        return DnsAnswer(Code.NO_ERROR, address=self._table.address_of(name))
 
-    def _known(self, question: Question) -> Answer | None:
+    def _known(self, question: Question) -> DnsAnswer | None:
         """What is answered without the gate, because it is about the sandbox itself."""
         lower = tuple(label.lower() for label in question.labels)
         if lower[-1:] == (b"localhost",):
-            return Answer(Code.NO_ERROR, address="127.0.0.1") if question.qtype == "A" else NOTHING
+            return (
+                DnsAnswer(Code.NO_ERROR, address="127.0.0.1") if question.qtype == "A" else NOTHING
+            )
         if question.qtype != "PTR" or len(lower) != 6 or lower[-2:] != _REVERSE:
             return None
         address = b".".join(reversed(lower[:4])).decode("ascii", "replace")
         name = "localhost" if address == "127.0.0.1" else self._table.name_of(address)
-        return Answer(Code.NO_ERROR, name=name) if name else None
+        return DnsAnswer(Code.NO_ERROR, name=name) if name else None
 
-    def _refuse(self, question: Question, why: str, code: Code) -> Answer:
+    def _refuse(self, question: Question, why: str, code: Code) -> DnsAnswer:
         if self._refused is not None:
             self._refused(question.text, question.qtype, why)
-        return Answer(code)
+        return DnsAnswer(code)
 
 
 async def serve_udp(sock: socket.socket, answerer: DnsAnswerer) -> None:

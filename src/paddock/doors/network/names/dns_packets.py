@@ -12,7 +12,7 @@ import dns.name
 import dns.rdatatype
 import dns.rrset
 
-from paddock.doors.network.names.dns import Answer, Code, Question
+from paddock.doors.network.names.dns import Code, DnsAnswer, Question
 
 TTL_S = 60
 NEGATIVE_TTL_S = 5  # what is refused may be allowed soon: the file can change while it runs
@@ -40,7 +40,7 @@ def read(packet: bytes) -> Question:
     )
 
 
-def write(question: Question, answer: Answer) -> bytes:
+def write(question: Question, answer: DnsAnswer) -> bytes:
     """The packet that answers it. The name stays as it was spelled: clients compare the case."""
     asked = question.message
     reply = dns.message.make_response(asked, recursion_available=True)
@@ -54,7 +54,7 @@ def write(question: Question, answer: Answer) -> bytes:
     return reply.to_wire()
 
 
-def _records(owner: dns.name.Name, answer: Answer) -> list[dns.rrset.RRset]:
+def _records(owner: dns.name.Name, answer: DnsAnswer) -> list[dns.rrset.RRset]:
     if answer.address is not None:
         return [dns.rrset.from_text(owner, TTL_S, "IN", "A", answer.address)]
     if answer.name is not None:

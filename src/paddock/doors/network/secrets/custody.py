@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.transport.conn import Conn
 
 
-class Watch:
+class PlaceholderWatch:
     """Looks at bytes on their way to one host."""
 
     __slots__ = ("_watch", "_work")
@@ -68,9 +68,9 @@ class Custody:
         """The secret whose placeholder is in the name of a host that it is not for."""
         return self._leaks.leaks([], "", None, host) if self._keeper else None
 
-    def watch(self, host: str) -> Watch | None:
+    def watch(self, host: str) -> PlaceholderWatch | None:
         """For a body or a connection that streams to a host."""
-        return Watch(self._leaks.watch(host), self.work) if self._keeper else None
+        return PlaceholderWatch(self._leaks.watch(host), self.work) if self._keeper else None
 
     def inject(self, headers: Headers, target: str, body: bytes | None, host: str) -> Injected:
         """The request with real values, where it is for them. Raises Revoked."""

@@ -42,7 +42,7 @@ _NO_WAY = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAF
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 
-class Failure(enum.StrEnum):
+class DialFailure(enum.StrEnum):
     """Why there is no connection."""
 
     NOT_FOUND = "not_found"
@@ -59,19 +59,19 @@ class DialError(Exception):
 
     is_attack = False
 
-    def __init__(self, why: str, kind: Failure) -> None:
+    def __init__(self, why: str, kind: DialFailure) -> None:
         super().__init__(why)
         self.why = why
         self.kind = kind
 
 
-class Refused(DialError):
+class DialRefused(DialError):
     """A name led only to addresses that it must not lead to. Nothing was sent to them."""
 
     is_attack = True
 
     def __init__(self, why: str, addresses: Sequence[str]) -> None:
-        super().__init__(why, Failure.NOT_ALLOWED)
+        super().__init__(why, DialFailure.NOT_ALLOWED)
         self.addresses = tuple(addresses)
 
 
@@ -93,16 +93,16 @@ class Dialer:
     async def connect(self, host: str, port: int) -> socket.socket:
         """A connected, non-blocking socket to a canonical host. Raises DialError."""
         if self.network.mode is Mode.NONE:
-            raise DialError("there is no network", Failure.NOT_ALLOWED)
+            raise DialError("there is no network", DialFailure.NOT_ALLOWED)
         if not 0 < port < 65536:
-            raise DialError(f"{port} is not a port", Failure.NOT_ALLOWED)
+            raise DialError(f"{port} is not a port", DialFailure.NOT_ALLOWED)
         target = await self._find(host, port)
         try:
             async with asyncio.timeout(DIAL_S):
                 return await _race(target)
         except TimeoutError:
             why = f"{target.label} did not answer within {DIAL_S:g} s"
-            raise DialError(why, Failure.TIMED_OUT) from None
+            raise DialError(why, DialFailure.TIMED_OUT) from None
         except OSError as error:
             raise _failed(target.label, error) from None
 
@@ -124,19 +124,19 @@ class Dialer:
             found = await self._lookups.addresses_of(host)
         except TimeoutError:
             why = f"{host}: looking up the name took too long"
-            raise DialError(why, Failure.TIMED_OUT) from None
+            raise DialError(why, DialFailure.TIMED_OUT) from None
         except Busy:
             why = f"{host}: too many names are being looked up; try again"
-            raise DialError(why, Failure.BUSY) from None
+            raise DialError(why, DialFailure.BUSY) from None
         except Exception as error:
             raise _not_found(host, error) from None
         if not found:
-            raise DialError(f"{host}: there is no such name", Failure.NOT_FOUND)
+            raise DialError(f"{host}: there is no such name", DialFailure.NOT_FOUND)
         return found
 
 
 def _permitted(network: NetworkTerms, host: str, found: Sequence[str]) -> tuple[IpAddress, ...]:
-    """Those that may be dialled. Raises Refused when none is left."""
+    """Those that may be dialled. Raises DialRefused when none is left."""
     good: dict[IpAddress, None] = {}
     reasons: dict[str, None] = {}
     for text in found:
@@ -152,7 +152,7 @@ def _permitted(network: NetworkTerms, host: str, found: Sequence[str]) -> tuple[
     if not good:
         verb = "is" if is_address(host) else "leads to"
         why = f"{host} {verb} an address that is not allowed ({', '.join(reasons)})"
-        raise Refused(why, found)
+        raise DialRefused(why, found)
     return tuple(good)
 
 
@@ -171,7 +171,7 @@ def _why_not(network: NetworkTerms, address: IpAddress) -> str | None:
 
 
 def is_own(address: IpAddress) -> bool:
-    """Whether this machine itself has the address. It may be a public one; services that are
+    """Whether this machine itself has the address. It may be a public one; context that are
     closed to the outside are open from here. The kernel says by what source it would be reached;
     nothing is sent for that. Raises OSError."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
@@ -192,7 +192,7 @@ def _place(text: str, port: int) -> tuple[IpAddress, int]:
     try:
         return address_from(address.strip("[]")), int(last)
     except ValueError:
-        raise DialError("network.hosts has no address for it", Failure.NOT_ALLOWED) from None
+        raise DialError("network.hosts has no address for it", DialFailure.NOT_ALLOWED) from None
 
 
 async def _race(target: _Target) -> socket.socket:
@@ -245,14 +245,14 @@ def _discard(task: asyncio.Task[socket.socket]) -> None:
 
 def _failed(label: str, error: OSError) -> DialError:
     if isinstance(error, ConnectionRefusedError):
-        return DialError(f"{label} refused the connection", Failure.REFUSED)
+        return DialError(f"{label} refused the connection", DialFailure.REFUSED)
     if error.errno == errno.ETIMEDOUT:
-        return DialError(f"{label} did not answer", Failure.TIMED_OUT)
-    return DialError(f"{label} cannot be reached: {error.strerror}", Failure.UNREACHABLE)
+        return DialError(f"{label} did not answer", DialFailure.TIMED_OUT)
+    return DialError(f"{label} cannot be reached: {error.strerror}", DialFailure.UNREACHABLE)
 
 
 def _not_found(host: str, error: Exception) -> DialError:
     is_missing = isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME
     if is_missing or isinstance(error, UnicodeError):
-        return DialError(f"{host}: there is no such name", Failure.NOT_FOUND)
-    return DialError(f"{host}: the name could not be looked up", Failure.UNREACHABLE)
+        return DialError(f"{host}: there is no such name", DialFailure.NOT_FOUND)
+    return DialError(f"{host}: the name could not be looked up", DialFailure.UNREACHABLE)

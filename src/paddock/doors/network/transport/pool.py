@@ -1,4 +1,4 @@
-"""Connections to the real servers: dialled, kept for the next request, and given up."""
+"""Connections to the real servers: dialled, kept open for the next request, and given up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from paddock.doors.network.http1.client import Http1Upstream
-from paddock.doors.network.http2.client import Http2Upstream
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.server_trust import client_context, why_not
 from paddock.doors.network.transport.conn import Conn, ConnLost
 from paddock.doors.network.transport.dial import Dialer
@@ -20,14 +20,14 @@ from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
 
 IDLE_S = 600.0  # a model may think for minutes before it says anything
-KEPT_S = 30.0
+IDLE_CONNECTION_S = 30.0
 _SURE_S = 2.0
-MAX_KEPT_PLACE = 16
-MAX_KEPT = 128
-Upstream = Http1Upstream | Http2Upstream
+MAX_IDLE_OF_ENDPOINT = 16
+MAX_IDLE = 128
+HttpClient = Http1Client | Http2Client
 
 
-class NoUpstream(Exception):
+class UpstreamUnreachable(Exception):
     """The real server could not be reached; the message says why."""
 
     def __init__(self, why: str, status: int = 502) -> None:
@@ -35,7 +35,7 @@ class NoUpstream(Exception):
         self.status = status
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a connection leads, and what is spoken on it."""
 
     scheme: str
@@ -44,85 +44,87 @@ class Place(NamedTuple):
     is_h2: bool = False  # whether the client speaks it; the server may still not
 
 
-class Line(msgspec.Struct):
+class ServerConnection(msgspec.Struct):
     """One connection to a server, as it is lent out."""
 
-    place: Place
-    upstream: Upstream
+    endpoint: Endpoint
+    client: HttpClient
     conn: Conn
     address: str
     generation: int = 0  # of the terms that it was dialled under
     is_new: bool = True
-    kept_at: float = 0.0
+    idle_since: float = 0.0
 
     @property
     def is_h2(self) -> bool:
-        return isinstance(self.upstream, Http2Upstream)
+        return isinstance(self.client, Http2Client)
 
     def close(self) -> None:
-        self.upstream.close()
+        self.client.close()
 
 
-class Upstreams:
+class ConnectionPool:
     """The connections of one sandbox to servers."""
 
     def __init__(self, dialer: Dialer, *, ca: str | None = None, idle_s: float = IDLE_S) -> None:
         self.dialer = dialer
         self.ca = ca
         self._idle_s = idle_s
-        self._kept: dict[Place, list[Line]] = {}
-        self._shared: dict[Place, Line] = {}
-        self._opening: dict[Place, asyncio.Lock] = {}
-        self._old: set[Place] = set()  # servers that have no HTTP/2
+        self._idle: dict[Endpoint, list[ServerConnection]] = {}
+        self._shared: dict[Endpoint, ServerConnection] = {}
+        self._opening: dict[Endpoint, asyncio.Lock] = {}
+        self._without_h2: set[Endpoint] = set()  # servers that have no HTTP/2
         self._generation = 0
 
-    async def take(self, place: Place, *, is_fresh: bool = False, is_sure: bool = False) -> Line:
+    async def take(
+        self, endpoint: Endpoint, *, is_fresh: bool = False, is_sure: bool = False
+    ) -> ServerConnection:
         """A connection that a request can be sent on. One that must not be sent twice wants to be
-        sure: a server closes what was idle for long. Raises NoUpstream or DialError."""
-        if place.is_h2 and place in self._old:
-            place = place._replace(is_h2=False)
-        if place.is_h2:
-            return await self._take_shared(place, is_fresh=is_fresh)
-        kept = self._kept.get(place)
-        kept_s = _SURE_S if is_sure else KEPT_S
-        while kept and not is_fresh:
-            line = kept.pop()
-            if line.upstream.is_reusable and time.monotonic() - line.kept_at < kept_s:
-                line.is_new = False
-                return line
-            line.close()
-        return await self._open(place)
+        sure: a server closes what was idle for long. Raises UpstreamUnreachable or DialError."""
+        if endpoint.is_h2 and endpoint in self._without_h2:
+            endpoint = endpoint._replace(is_h2=False)
+        if endpoint.is_h2:
+            return await self._take_shared(endpoint, is_fresh=is_fresh)
+        idle = self._idle.get(endpoint)
+        limit_s = _SURE_S if is_sure else IDLE_CONNECTION_S
+        while idle and not is_fresh:
+            server = idle.pop()
+            if server.client.is_reusable and time.monotonic() - server.idle_since < limit_s:
+                server.is_new = False
+                return server
+            server.close()
+        return await self._open(endpoint)
 
-    def give_back(self, line: Line) -> None:
+    def give_back(self, server: ServerConnection) -> None:
         """After the answer's end; a connection that cannot be used again is closed."""
-        if isinstance(line.upstream, Http2Upstream):
+        if isinstance(server.client, Http2Client):
             return  # it is shared
-        kept = self._kept.setdefault(line.place, [])
-        total = sum(map(len, self._kept.values()))
-        is_room = len(kept) < MAX_KEPT_PLACE and total < MAX_KEPT
+        idle = self._idle.setdefault(server.endpoint, [])
+        total = sum(map(len, self._idle.values()))
+        is_room = len(idle) < MAX_IDLE_OF_ENDPOINT and total < MAX_IDLE
         # Whether more came than was asked for is seen when it is taken.
-        is_current = line.generation == self._generation
-        if not line.upstream.is_free or not is_room or not is_current:
-            line.close()
+        is_current = server.generation == self._generation
+        if not server.client.is_free or not is_room or not is_current:
+            server.close()
             return
-        line.kept_at = time.monotonic()
-        kept.append(line)
+        server.idle_since = time.monotonic()
+        idle.append(server)
 
     def renew(self, is_meant: Callable[[str, int], bool]) -> None:
-        """The terms have changed: what is kept for these is closed, what is lent is not kept."""
+        """The terms have changed: what is idle for these is closed, what is lent is not idle."""
         self._generation += 1
-        self._old.clear()
+        self._without_h2.clear()
         self.drop(is_meant)
 
     def drop(self, is_meant: Callable[[str, int], bool] = lambda host, port: True) -> None:
-        """Closes what is kept for these hosts."""
-        for place in list(self._kept):
-            if is_meant(place.host, place.port):
-                for line in self._kept.pop(place):
-                    line.close()
-        for place in list(self._shared):
-            if is_meant(place.host, place.port):
-                self._shared.pop(place).close()
+        """Closes what is idle for these hosts."""
+        for endpoint in list(self._idle):
+            if is_meant(endpoint.host, endpoint.port):
+                for server in self._idle.pop(endpoint):
+                    server.close()
+        for endpoint in list(self._shared):
+            if is_meant(endpoint.host, endpoint.port):
+                self._shared.pop(endpoint).close()
 
     async def dial(self, host: str, port: int) -> tuple[Conn, str]:
         """A plain connection, and the address that it really leads to. Raises DialError."""
@@ -134,57 +136,59 @@ class Upstreams:
             sock.close()
             raise
 
-    async def _take_shared(self, place: Place, *, is_fresh: bool) -> Line:
-        async with self._opening.setdefault(place, asyncio.Lock()):
-            line = self._shared.get(place)
-            is_current = line is not None and line.generation == self._generation
-            if line is not None and is_current and line.upstream.is_reusable and not is_fresh:
-                line.is_new = False
-                return line
-            line = await self._open(place)
-            if not line.is_h2:
-                self._old.add(place)  # it speaks HTTP/1 only: the next need not wait their turn
-                line.place = place._replace(is_h2=False)
-            if isinstance(line.upstream, Http2Upstream):
-                old = self._shared.get(place)
-                if old is not None and isinstance(old.upstream, Http2Upstream):
-                    old.upstream.retire()  # streams on it go on to their end
-                self._shared[place] = line
-            return line
+    async def _take_shared(self, endpoint: Endpoint, *, is_fresh: bool) -> ServerConnection:
+        async with self._opening.setdefault(endpoint, asyncio.Lock()):
+            server = self._shared.get(endpoint)
+            is_current = server is not None and server.generation == self._generation
+            if server is not None and is_current and server.client.is_reusable and not is_fresh:
+                server.is_new = False
+                return server
+            server = await self._open(endpoint)
+            if not server.is_h2:
+                self._without_h2.add(
+                    endpoint
+                )  # it speaks HTTP/1 only: the next need not wait their turn
+                server.endpoint = endpoint._replace(is_h2=False)
+            if isinstance(server.client, Http2Client):
+                old = self._shared.get(endpoint)
+                if old is not None and isinstance(old.client, Http2Client):
+                    old.client.retire()  # streams on it go on to their end
+                self._shared[endpoint] = server
+            return server
 
-    async def _open(self, place: Place) -> Line:
+    async def _open(self, endpoint: Endpoint) -> ServerConnection:
         generation = self._generation
-        conn, address = await self.dial(place.host, place.port)
+        conn, address = await self.dial(endpoint.host, endpoint.port)
         try:
-            if place.scheme == "https":
-                await self._secure(conn, place)
+            if endpoint.scheme == "https":
+                await self._secure(conn, endpoint)
                 is_h2 = conn.alpn == "h2"
             else:
-                is_h2 = place.is_h2
-            upstream = await _opened_h2(conn) if is_h2 else Http1Upstream(conn)
+                is_h2 = endpoint.is_h2
+            client = await _opened_h2(conn) if is_h2 else Http1Client(conn)
         except BaseException:
             conn.close()
             raise
-        return Line(place, upstream, conn, address, generation)
+        return ServerConnection(endpoint, client, conn, address, generation)
 
-    async def _secure(self, conn: Conn, place: Place) -> None:
-        alpn = ("h2", "http/1.1") if place.is_h2 else ("http/1.1",)
+    async def _secure(self, conn: Conn, endpoint: Endpoint) -> None:
+        alpn = ("h2", "http/1.1") if endpoint.is_h2 else ("http/1.1",)
         try:
             context = await offload(client_context, self.ca, alpn)  # the first reads all roots
-            await conn.start_tls(context, server_side=False, server_hostname=place.host)
+            await conn.start_tls(context, server_side=False, server_hostname=endpoint.host)
         except ssl.SSLError as error:
-            raise NoUpstream(f"TLS to {place.host} failed: {why_not(error)}") from None
+            raise UpstreamUnreachable(f"TLS to {endpoint.host} failed: {why_not(error)}") from None
         except ConnLost as error:
-            raise NoUpstream(f"TLS to {place.host} failed: {error}") from None
+            raise UpstreamUnreachable(f"TLS to {endpoint.host} failed: {error}") from None
         except InvalidInput as error:  # the file of authorities is gone
-            raise NoUpstream(f"TLS to {place.host} failed: {error.message}") from None
+            raise UpstreamUnreachable(f"TLS to {endpoint.host} failed: {error.message}") from None
 
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):
             self.drop()
 
 
-async def _opened_h2(conn: Conn) -> Http2Upstream:
-    upstream = Http2Upstream(conn)
-    await upstream.open()
-    return upstream
+async def _opened_h2(conn: Conn) -> Http2Client:
+    client = Http2Client(conn)
+    await client.open()
+    return client

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from paddock.doors.network.exchange import BadMessage, Response, values_of, without
 from paddock.doors.network.layers.answer_filter import decoder_of
-from paddock.doors.network.transport.pool import Line
+from paddock.doors.network.transport.pool import ServerConnection
 from paddock.doors.network.upstream.stand_in import AtStandIn, Standing, as_response, world_request
-from paddock.doors.network.upstream_request import Outgoing, outgoing
+from paddock.doors.network.upstream_request import UpstreamRequest, make_upstream_request
 from paddock.gate.executors import Done, refusal
 from paddock.model.action import Action
 from paddock.world.asgi import HttpAnswer, WorldRequest
@@ -32,7 +32,9 @@ class Reading(AtStandIn):
         if (words["host"], words["port"]) != (self._origin.host, self._origin.port):
             return await super().__call__(action)  # an approver sent it elsewhere
         draft = self._draft
-        sent = outgoing(self._services.custody, self._origin, self._proposal, action, is_real=False)
+        sent = make_upstream_request(
+            self._context.custody, self._origin, self._proposal, action, is_real=False
+        )
         asked = world_request(sent.request, sent.headers, self._origin, self._proposal)
         if draft.is_write(asked):
             return refusal("It writes, and writes are kept here. It was not sent.")
@@ -51,15 +53,17 @@ class Reading(AtStandIn):
     async def _from_here(self, action: Action, answer: HttpAnswer) -> Done:
         """What the real server knows nothing of."""
         standing = _Said(
-            self._services, self._exchange, self._origin, self._proposal, self._stand_in
+            self._context, self._exchange, self._origin, self._proposal, self._stand_in
         )
         standing.said = answer
         done = await standing(action)
         self.is_answered = standing.is_answered
         return done
 
-    def _outgoing(self, action: Action) -> Outgoing:
-        sent = outgoing(self._services.custody, self._origin, self._proposal, action, is_plain=True)
+    def _outgoing(self, action: Action) -> UpstreamRequest:
+        sent = make_upstream_request(
+            self._context.custody, self._origin, self._proposal, action, is_plain=True
+        )
         self._check_clear(sent)
         if self._asked is None:
             return sent
@@ -67,17 +71,19 @@ class Reading(AtStandIn):
         headers = [one for one in sent.headers if one[0].lower() in kept]
         return replace(sent, headers=headers, request=replace(sent.request, headers=headers))
 
-    async def _answer(self, sent: Outgoing, line: Line, response: Response) -> Done:
+    async def _answer(
+        self, sent: UpstreamRequest, line: ServerConnection, response: Response
+    ) -> Done:
         if self._asked is None or response.status == 101:
             return await super()._answer(sent, line, response)
         body = await _whole(response)
         if body is None:
             return await super()._answer(sent, line, response)
         plain = without(response.headers, b"content-encoding")
-        scrubber = self._services.custody.scrubber(sent.place.host)
+        scrubber = self._context.custody.scrubber(sent.endpoint.host)
         if scrubber is not None:  # a draft keeps what it learns, and a host may say a value again
             plain = scrubber.scrub_headers(plain)
-            body = await self._services.work.search(scrubber.scrub, body)
+            body = await self._context.work.search(scrubber.scrub, body)
         status, headers, body = self._draft.read(self._asked, response.status, plain, body)
         laid = as_response(HttpAnswer(status, headers, body))
         return await super()._answer(sent, line, replace(laid, version=response.version))
@@ -88,7 +94,7 @@ class _Said(Standing):
 
     said: HttpAnswer
 
-    async def _answered(self, sent: Outgoing) -> Response:
+    async def _answered(self, sent: UpstreamRequest) -> Response:
         return as_response(self.said)
 
 

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from paddock.doors.network.answer import failed
-from paddock.doors.network.bodies.capture import Kept
+from paddock.doors.network.bodies.capture import BodyCapture
 from paddock.doors.network.bodies.stable_digests import stable_digest
-from paddock.doors.network.client_disconnect import ClientGone, be_silent, watched
-from paddock.doors.network.context import Services
+from paddock.doors.network.client_disconnect import ClientDisconnected, be_silent, watched
+from paddock.doors.network.context import DoorContext
 from paddock.doors.network.exchange import BadMessage, Exchange, Headers, header, without
 from paddock.doors.network.request import QUIET_S, Proposal, speaks_in_turns
 from paddock.doors.network.transport.conn import ConnLost
@@ -35,10 +35,14 @@ class RecordedAnswer:
     """The executor of one request whose answer is known."""
 
     def __init__(
-        self, exchange: Exchange, proposal: Proposal, recorded: RecordedOutcome, services: Services
+        self,
+        exchange: Exchange,
+        proposal: Proposal,
+        recorded: RecordedOutcome,
+        context: DoorContext,
     ) -> None:
         self.is_answered = False
-        self._services = services
+        self._context = context
         self._exchange = exchange
         self._proposal = proposal
         self._recorded = recorded
@@ -53,11 +57,11 @@ class RecordedAnswer:
         """Raises ReplayDiverged for what was not kept, or when another body came."""
         self._check_kept()
         await self._take_body()
-        begun = self._services.position
+        begun = self._context.position
         try:
             with watched(self._exchange):
                 await self._answer()
-        except (ConnLost, ClientGone):
+        except (ConnLost, ClientDisconnected):
             self._exchange.abort()
         finally:
             if self._rest is not None:
@@ -95,7 +99,7 @@ class RecordedAnswer:
 
     async def _came(self, most: int | None) -> dict[str, Any]:
         """What came of a body; where only a part was taken then, as much of it."""
-        sent = Kept(stable=stable_digest(self._exchange.request.headers))
+        sent = BodyCapture(stable=stable_digest(self._exchange.request.headers))
         with contextlib.suppress(ConnLost, BadMessage):  # then it is shorter than the recorded one
             while (most is None or sent.size < most) and (data := await self._proposal.body.read()):
                 sent.feed(data if most is None else data[: most - sent.size])
@@ -109,13 +113,13 @@ class RecordedAnswer:
         """The pieces of a long answer, or of what a WebSocket said, for this run's own record: who
         forks this run finds them there."""
         if self._log is not None:
-            return {"frames": await self._log.record(self._services.gate().store)}
+            return {"frames": await self._log.record(self._context.gate().store)}
         if not self._recorded.pieces:
             return {}
         return {"pieces": [await offload(self._copied, read) for read in self._recorded.pieces]}
 
     def _copied(self, read: Callable[[], bytes]) -> StoredBytes:
-        return self._services.gate().store_bytes(read())
+        return self._context.gate().store_bytes(read())
 
     def _check_kept(self) -> None:
         if "websocket" in self._known and "frames" not in self._known:
@@ -157,8 +161,8 @@ class RecordedAnswer:
         self.is_answered = True
         reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
         await self._exchange.begin(_SWITCHING, headers, reason)
-        services = self._services
-        self._log = FrameLog(services.room, lambda: services.position, services.gate().store_bytes)
+        context = self._context
+        self._log = FrameLog(context.room, lambda: context.position, context.gate().store_bytes)
         frames = read_frames(self._parts_of(self._known["frames"]))
         conn = self._exchange.take_over()
         try:
@@ -201,7 +205,7 @@ class RecordedAnswer:
                 await self._rest
             if isinstance(ended := self._known.get("ended"), int):
                 await self._recorded.until_end(ended)
-                self._ended = {"ended": self._services.position}
+                self._ended = {"ended": self._context.position}
             await self._exchange.finish(_trailers(self._known))
 
 

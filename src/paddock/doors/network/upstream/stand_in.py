@@ -11,24 +11,28 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from paddock.doors.network.context import Services
+from paddock.doors.network.context import DoorContext
 from paddock.doors.network.exchange import (
     BadMessage,
     Body,
+    BodyWrapper,
     Exchange,
     Headers,
     Request,
     Response,
-    Wrapped,
     header,
     without,
 )
 from paddock.doors.network.execution import Carrying
-from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.request import Origin, Proposal, split_target
 from paddock.doors.network.transport.conn import Conn, ConnIdle, ConnLost
-from paddock.doors.network.transport.pool import Line
-from paddock.doors.network.upstream_request import Misplaced, Outgoing, outgoing
+from paddock.doors.network.transport.pool import ServerConnection
+from paddock.doors.network.upstream_request import (
+    MisplacedPlaceholder,
+    UpstreamRequest,
+    make_upstream_request,
+)
 from paddock.gate.executors import Done, refusal
 from paddock.model.action import Action, Outcome
 from paddock.world.asgi import HttpAnswer, WorldRequest
@@ -49,13 +53,13 @@ class AtStandIn(Carrying):
 
     def __init__(
         self,
-        services: Services,
+        context: DoorContext,
         exchange: Exchange,
         origin: Origin,
         proposal: Proposal,
         stand_in: StandIn,
     ) -> None:
-        super().__init__(services, exchange, origin, proposal)
+        super().__init__(context, exchange, origin, proposal)
         self._stand_in = stand_in
 
 
@@ -69,7 +73,7 @@ class Standing(AtStandIn):
     async def __call__(self, action: Action) -> Done:
         host, port = action.arguments["host"], action.arguments["port"]
         if (host, port) != (self._origin.host, self._origin.port):  # an approver has edited it
-            found = self._services.stand_in(str(host), int(port))
+            found = self._context.stand_in(str(host), int(port))
             if found is None:
                 return refusal(f"Nothing stands in for {host}.")
             self._stand_in = found
@@ -79,11 +83,11 @@ class Standing(AtStandIn):
         # Every request to a stand-in comes by here, and `replace` is slow.
         return Done(done.value, done.record, Outcome.SIMULATED, done.error, done.cost)
 
-    def _outgoing(self, action: Action) -> Outgoing:
-        custody = self._services.custody
-        return outgoing(custody, self._origin, self._proposal, action, is_real=False)
+    def _outgoing(self, action: Action) -> UpstreamRequest:
+        custody = self._context.custody
+        return make_upstream_request(custody, self._origin, self._proposal, action, is_real=False)
 
-    async def _send(self, sent: Outgoing) -> tuple[Line, Response]:
+    async def _send(self, sent: UpstreamRequest) -> tuple[ServerConnection, Response]:
         if self._exchange.request.expects_continue and self._proposal.read is None:
             await self._to_client(self._exchange.proceed())
         service = self._stand_in.service
@@ -93,12 +97,12 @@ class Standing(AtStandIn):
         if isinstance(service, LocalService):
             return await self._passed_on(service, sent)
         response = await self._answered(sent)
-        return _line(self._origin, sent, _NoUpstream(response.body)), response
+        return _line(self._origin, sent, _InProcessConnection(response.body)), response
 
-    async def _answered(self, sent: Outgoing) -> Response:
+    async def _answered(self, sent: UpstreamRequest) -> Response:
         if sent.request.upgrade:
             raise StandInFailed(f"{self._stand_in.terms.service} does not speak WebSocket")
-        origin = replace(self._origin, host=sent.place.host, port=sent.place.port)
+        origin = replace(self._origin, host=sent.endpoint.host, port=sent.endpoint.port)
         request = world_request(sent.request, sent.headers, origin, self._proposal)
         if isinstance(request.body, bytes):
             self._count(request.body)
@@ -115,7 +119,9 @@ class Standing(AtStandIn):
             self._proposal.fault = error
             raise
 
-    async def _passed_on(self, service: LocalService, sent: Outgoing) -> tuple[Line, Response]:
+    async def _passed_on(
+        self, service: LocalService, sent: UpstreamRequest
+    ) -> tuple[ServerConnection, Response]:
         """To a process of its own, over a connection of its own."""
         timeout_s = self._stand_in.timeout_s
         sock = await service.connect()
@@ -123,7 +129,7 @@ class Standing(AtStandIn):
         headers = [(b"Host", (sent.request.authority or "").encode()), *_unmarked(sent.headers)]
         headers.append((_STEP, str(sent.action.step or 0).encode()))
         try:
-            upstream = Http1Upstream(conn)
+            upstream = Http1Client(conn)
             response = await upstream.send(sent.request, headers)
         except (ConnLost, BadMessage) as error:
             conn.abort()
@@ -154,7 +160,7 @@ class Standing(AtStandIn):
     async def _stood_in_badly(self, error: StandInFailed, action: Action) -> Done:
         """An agent that sends half a request must not have the stand-in blamed for it."""
         match self._wrong_upload():
-            case Misplaced() as wrong:
+            case MisplacedPlaceholder() as wrong:
                 return await self._misplaced(wrong.name, str(wrong), action)
             case BadMessage() as wrong:
                 return await self._no_answer(wrong.status, f"The request is malformed: {wrong}.")
@@ -162,15 +168,17 @@ class Standing(AtStandIn):
                 return await self._left(wrong)
         return await super()._stood_in_badly(error, action)
 
-    def _release(self, line: Line) -> None:
+    def _release(self, line: ServerConnection) -> None:
         line.close()
 
-    def _record(self, line: Line, response: Response, headers: Headers) -> dict[str, Any]:
+    def _record(
+        self, line: ServerConnection, response: Response, headers: Headers
+    ) -> dict[str, Any]:
         record = super()._record(line, response, headers)
         return {**record, "stand_in": self._stand_in.terms.service}
 
 
-class _NoUpstream:
+class _InProcessConnection:
     """In place of a connection: the stand-in is in this process, and ends with its reader."""
 
     is_free = False
@@ -183,7 +191,7 @@ class _NoUpstream:
             self._body.cancel()
 
 
-class _OfClient(Wrapped):
+class _OfClient(BodyWrapper):
     """A body on its way to a stand-in: what goes wrong with it is the client's fault."""
 
     __slots__ = ("_is_json", "_most", "_parts", "fault", "is_awaited")
@@ -217,7 +225,7 @@ class _OfClient(Wrapped):
                 raise BadMessage(413, f"its body has more than {self._most} parts")
 
 
-class _OfStandIn(Wrapped):
+class _OfStandIn(BodyWrapper):
     """A body from a stand-in's process: what goes wrong with it is the stand-in's fault."""
 
     __slots__ = ("_cut_off",)
@@ -300,8 +308,10 @@ def _unmarked(headers: Headers) -> Headers:
     return [one for one in headers if not one[0].lower().replace(b"_", b"-").startswith(_MARK)]
 
 
-def _line(origin: Origin, sent: Outgoing, upstream: Any, conn: Conn | None = None) -> Line:
-    return Line(sent.place, upstream, cast("Conn", conn), origin.host)
+def _line(
+    origin: Origin, sent: UpstreamRequest, upstream: Any, conn: Conn | None = None
+) -> ServerConnection:
+    return ServerConnection(sent.endpoint, upstream, cast("Conn", conn), origin.host)
 
 
 async def _read_all(body: Body) -> AsyncIterator[bytes]:

@@ -7,7 +7,7 @@ import ssl
 import time
 from typing import Any
 
-from paddock.doors.network.context import STAND_IN, Services
+from paddock.doors.network.context import STAND_IN, DoorContext
 from paddock.doors.network.passthrough import Secured, relay
 from paddock.doors.network.request import Origin
 from paddock.doors.network.transport.conn import Conn, ConnLost
@@ -39,22 +39,22 @@ class _Taken:
 
 
 async def stand_in(
-    services: Services, client: Conn, origin: Origin, secured: Secured | None, step: int | None
+    context: DoorContext, client: Conn, origin: Origin, secured: Secured | None, step: int | None
 ) -> Done:
     """Serves one connection to its end. What it changes belongs to the step."""
     token = STEP.set(step)
     try:
-        return await _served(services, client, origin, secured, step)
+        return await _served(context, client, origin, secured, step)
     finally:
         STEP.reset(token)
 
 
 async def _served(
-    services: Services, client: Conn, origin: Origin, secured: Secured | None, step: int | None
+    context: DoorContext, client: Conn, origin: Origin, secured: Secured | None, step: int | None
 ) -> Done:
-    found = services.stand_in(origin.host, origin.port)
+    found = context.stand_in(origin.host, origin.port)
     if found is None:
-        return refusal(f"Nothing stands in for {origin.place}.")
+        return refusal(f"Nothing stands in for {origin.host_port}.")
     started, service = time.monotonic(), found.service
     record: dict[str, Any] = {"stand_in": found.terms.service}
     try:
@@ -75,7 +75,7 @@ async def _served(
     except Exception as error:  # whatever a stand-in raises is its own fault
         client.abort()
         why = f"the stand-in failed: {error if isinstance(error, StandInFailed) else repr(error)}"
-        services.alert(STAND_IN, {"host": origin.host, "port": origin.port, "why": why}, step)
+        context.alert(STAND_IN, {"host": origin.host, "port": origin.port, "why": why}, step)
         return Done(outcome=Outcome.FAILED, error=why, record={**record, "fault_of": "stand-in"})
     record |= {"bytes_in": client.bytes_in, "bytes_out": client.bytes_out}
     record["duration_us"] = int(1e6 * (time.monotonic() - started))

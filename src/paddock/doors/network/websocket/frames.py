@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.doors.network.bodies.capture import Kept, Room, StoreBytes, StoreText
+from paddock.doors.network.bodies.capture import BodyCapture, Room, StoreBytes, StoreText
 
 CLIENT, SERVER = "client", "server"
 TEXT, BINARY, CLOSE = "text", "binary", "close"
@@ -76,7 +76,7 @@ class FrameLog:
     """Writes down the frames of one WebSocket as they are passed on."""
 
     def __init__(self, room: Room, position: Position, store: StoreBytes) -> None:
-        self._kept = Kept(room=room)
+        self._kept = BodyCapture(room=room)
         self._position = position
         self._store = store
 

@@ -18,7 +18,7 @@ from paddock.doors.network.bodies.capture import (
     MAX_KEPT,
     MAX_LONG,
     PIECE_BYTES,
-    Kept,
+    BodyCapture,
     Room,
 )
 from paddock.journal.plain_values import StoredBytes
@@ -26,7 +26,7 @@ from paddock.journal.plain_values import StoredBytes
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(min_value=0, max_value=60))
 def test_however_it_is_cut_the_record_is_of_the_whole(parts: list[bytes], most: int) -> None:
-    kept, whole = Kept(most), b"".join(parts)
+    kept, whole = BodyCapture(most), b"".join(parts)
     for part in parts:
         kept.feed(part)
     record = kept.record()
@@ -41,7 +41,7 @@ def test_however_it_is_cut_the_record_is_of_the_whole(parts: list[bytes], most: 
 
 
 def test_of_a_long_answer_the_digest_says_how_much_it_covers() -> None:
-    kept = Kept(4, hashed=6)
+    kept = BodyCapture(4, hashed=6)
     for part in (b"abcd", b"efgh", b"ijkl"):
         kept.feed(part)
     record = kept.record()
@@ -50,7 +50,7 @@ def test_of_a_long_answer_the_digest_says_how_much_it_covers() -> None:
 
 
 def test_digest_of_all_of_a_body_needs_no_remark() -> None:
-    kept = Kept(4, hashed=8)
+    kept = BodyCapture(4, hashed=8)
     kept.feed(b"abcdefgh")
     record = kept.record()
     assert record["sha256"] == hashlib.sha256(b"abcdefgh").hexdigest()
@@ -72,7 +72,9 @@ class Store:
         return stored
 
 
-def _fed(kept: Kept, size: int, part: int = 50_000, store: Store | None = None) -> dict[str, Any]:
+def _fed(
+    kept: BodyCapture, size: int, part: int = 50_000, store: Store | None = None
+) -> dict[str, Any]:
     whole = (b"0123456789" * (size // 10 + 1))[:size]
 
     async def feed() -> dict[str, Any]:
@@ -87,7 +89,7 @@ def _fed(kept: Kept, size: int, part: int = 50_000, store: Store | None = None) 
     return asyncio.run(feed())
 
 
-def _recorded(kept: Kept) -> dict[str, Any]:
+def _recorded(kept: BodyCapture) -> dict[str, Any]:
     asyncio.run(kept.store(str, Store()))
     return kept.record()
 
@@ -95,7 +97,7 @@ def _recorded(kept: Kept) -> dict[str, Any]:
 @for_each("size", [1, MAX_KEPT - 1, MAX_KEPT, MAX_KEPT + 1, MAX_ANSWER - 1, MAX_ANSWER])
 @for_each("part", [MAX_KEPT, 40_000])
 def test_answers_are_kept_whole_up_to_the_bound(size: int, part: int) -> None:
-    record = _fed(Kept(room=Room()), size, part)
+    record = _fed(BodyCapture(room=Room()), size, part)
     assert "is_cut" not in record
     assert len(str(record["body"])) == size
 
@@ -103,14 +105,14 @@ def test_answers_are_kept_whole_up_to_the_bound(size: int, part: int) -> None:
 @for_each("part", [MAX_ANSWER + 1, 40_000, 3_000_000])
 def test_a_longer_answer_is_stored_in_pieces_as_it_comes(part: int) -> None:
     store, size = Store(), 2 * MAX_ANSWER + 5
-    record = _fed(Kept(room=Room()), size, part, store)
+    record = _fed(BodyCapture(room=Room()), size, part, store)
     assert not record.keys() & {"is_cut", "body", "base64"}
     assert len(record["pieces"]) == len(store.pieces) == -(-size // PIECE_BYTES)
     assert record["sha256"] == hashlib.sha256(b"".join(store.pieces)).hexdigest()
 
 
 def test_a_long_answer_takes_no_more_memory_than_is_held_of_one() -> None:
-    kept, block = Kept(room=Room()), b"x" * (64 << 10)
+    kept, block = BodyCapture(room=Room()), b"x" * (64 << 10)
 
     async def feed() -> int:
         tracemalloc.start()
@@ -126,20 +128,20 @@ def test_a_long_answer_takes_no_more_memory_than_is_held_of_one() -> None:
 
 
 def test_what_the_budget_has_no_room_for_is_cut_and_says_so() -> None:
-    record = _fed(Kept(room=Room()), 2 * MAX_ANSWER, store=Store(MAX_ANSWER))
+    record = _fed(BodyCapture(room=Room()), 2 * MAX_ANSWER, store=Store(MAX_ANSWER))
     assert (record["is_cut"], record["cut_by"]) == (True, "budget")
     assert (record["bytes"], len(record["body"])) == (2 * MAX_ANSWER, MAX_KEPT)
 
 
 def test_what_nobody_spills_does_not_pile_up() -> None:
-    kept = Kept(room=Room())
+    kept = BodyCapture(room=Room())
     for _ in range(40):
         kept.feed(b"x" * (1 << 20))
     assert kept.record()["is_cut"] is True
 
 
 def test_answer_in_single_bytes_takes_no_more_memory_than_its_size() -> None:
-    kept = Kept(room=Room())
+    kept = BodyCapture(room=Room())
     tracemalloc.start()
     for _ in range(MAX_KEPT + 1000):
         kept.feed(b"x")
@@ -151,33 +153,33 @@ def test_answer_in_single_bytes_takes_no_more_memory_than_its_size() -> None:
 
 def test_few_long_answers_are_held_at_once() -> None:
     room = Room()
-    held = [Kept(room=room) for _ in range(MAX_LONG + 1)]
+    held = [BodyCapture(room=room) for _ in range(MAX_LONG + 1)]
     for kept in held:
         kept.feed(b"x" * (MAX_KEPT + 1))
     records = [_recorded(kept) for kept in held]
     assert ["pieces" in record for record in records] == [False] * MAX_LONG + [True]
-    assert "body" in _fed(Kept(room=room), MAX_KEPT + 1)
+    assert "body" in _fed(BodyCapture(room=room), MAX_KEPT + 1)
 
 
 def test_answer_that_became_too_long_makes_room_for_others() -> None:
     room = Room()
-    held = [Kept(room=room) for _ in range(MAX_LONG)]
+    held = [BodyCapture(room=room) for _ in range(MAX_LONG)]
     for kept in held:
         kept.feed(b"x" * MAX_ANSWER)
         kept.feed(b"x")
-    assert "body" in _fed(Kept(room=room), MAX_KEPT + 1)
+    assert "body" in _fed(BodyCapture(room=room), MAX_KEPT + 1)
 
 
 def test_long_answer_that_was_given_up_makes_room_for_another() -> None:
     room = Room()
     for _ in range(3 * MAX_LONG):
-        Kept(room=room).feed(b"x" * (MAX_KEPT + 1))
+        BodyCapture(room=room).feed(b"x" * (MAX_KEPT + 1))
     gc.collect()
-    assert "body" in _fed(Kept(room=room), MAX_KEPT + 1)
+    assert "body" in _fed(BodyCapture(room=room), MAX_KEPT + 1)
 
 
 def test_long_answer_that_was_not_stored_is_cut() -> None:
-    kept = Kept(room=Room())
+    kept = BodyCapture(room=Room())
     kept.feed(b"x" * (MAX_KEPT + 1))
     record = kept.record()
     assert (len(record["body"]), record["is_cut"]) == (MAX_KEPT, True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock.doors.network.bodies import memory as held_bodies
-from paddock.doors.network.bodies.memory import HeldBodies, NotHeld
+from paddock.doors.network.bodies.memory import BodyMemory, BodyRefused
 from paddock.doors.network.heavy_work import HeavyWork
 from unit.doors.network.doorway import HOST, doorway, origin, staged
 
@@ -23,11 +23,11 @@ def _error(body: bytes) -> str:
 
 
 def test_what_is_held_is_counted_until_its_request_is_over() -> None:
-    bodies = HeldBodies(weakref.WeakSet())
+    bodies = BodyMemory(weakref.WeakSet())
     with bodies.open() as one, bodies.open() as two:
         one.add(30 << 20)
         two.add(34 << 20)
-        with pytest.raises(NotHeld) as caught:
+        with pytest.raises(BodyRefused) as caught:
             two.add(1)
         assert caught.value.status == 429
     assert (bodies.size, bodies.requests) == (0, 0)
@@ -36,9 +36,9 @@ def test_what_is_held_is_counted_until_its_request_is_over() -> None:
 
 
 def test_a_sandbox_has_so_many_requests_under_way_and_no_more() -> None:
-    bodies = HeldBodies(weakref.WeakSet())
+    bodies = BodyMemory(weakref.WeakSet())
     open_ones = [bodies.open() for _ in range(held_bodies.MAX_REQUESTS)]
-    with pytest.raises(NotHeld):
+    with pytest.raises(BodyRefused):
         bodies.open()
     open_ones.pop().__exit__(None, None, None)
     bodies.open()
@@ -48,12 +48,12 @@ def test_when_the_process_is_full_a_sandbox_that_holds_little_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_bodies, "MAX_OF_PROCESS", 100 << 20)
-    peers: weakref.WeakSet[HeldBodies] = weakref.WeakSet()
-    first, second, modest = (HeldBodies(peers) for _ in range(3))
+    peers: weakref.WeakSet[BodyMemory] = weakref.WeakSet()
+    first, second, modest = (BodyMemory(peers) for _ in range(3))
     first.open().add(50 << 20)
     second.open().add(50 << 20)
     modest.open().add(10 << 20)
-    with pytest.raises(NotHeld):
+    with pytest.raises(BodyRefused):
         first.open().add(1)
 
 
@@ -70,7 +70,7 @@ def test_a_body_that_does_not_end_is_answered_and_a_step(
             assert told.status == 408
             assert "did not come to its end" in _error(told.body)
             assert (server.seen, way.deciders("http")) == ([], ["limits"])
-            assert (way.door.services.held.size, way.door.services.held.requests) == (0, 0)
+            assert (way.door.context.held.size, way.door.context.held.requests) == (0, 0)
 
     asyncio.run(play())
 
@@ -84,7 +84,7 @@ def test_bodies_of_one_sandbox_together_are_bounded(
         async with origin() as server, doorway(tmp_path, staged(server)) as way:
             slow = await way.dial()
             await slow.send(f"{POST}Content-Length: 90001\r\n\r\n[".encode() + b" " * 89_000)
-            held = way.door.services.held
+            held = way.door.context.held
             async with asyncio.timeout(10):
                 while held.size < 89_001:  # noqa: ASYNC110 - nobody tells of it
                     await asyncio.sleep(0)

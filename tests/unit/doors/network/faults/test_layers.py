@@ -1,4 +1,4 @@
-"""Answers that are spoiled on purpose, as real clients get them over HTTP/1 and HTTP/2."""
+"""Answers that are with_fault on purpose, as real clients get them over HTTP/1 and HTTP/2."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.doors.network.exchange import Exchange, Headers, Request
-from paddock.doors.network.faults.layers import spoiled, tell_fault
+from paddock.doors.network.faults.layers import tell_fault, with_fault
 from paddock.doors.network.faults.stale_answers import (
     MAX_ANSWER_BYTES,
     MAX_ANSWERS,
     MAX_BYTES,
-    KeptAnswer,
+    EarlierAnswer,
     StaleAnswers,
     replay,
 )
@@ -40,10 +40,10 @@ def answering(
     status: int = 200,
     parts: int = 7,
 ) -> Handler:
-    """A server that answers as always, on an exchange that is spoiled."""
+    """A server that answers as always, on an exchange that is with_fault."""
 
     async def handle(exchange: Exchange) -> None:
-        out = spoiled(exchange, words)
+        out = with_fault(exchange, words)
         length = [(b"content-length", b"%d" % len(body))] if has_length else []
         await out.begin(status, [(b"content-type", b"application/json"), *length])
         for start in range(0, len(body), parts):
@@ -358,7 +358,9 @@ def learn(answers: StaleAnswers, body: bytes, status: int = 200, **more: Any) ->
     asyncio.run(run())
 
 
-def earlier(answers: StaleAnswers, place: str = "a.example:443", **more: Any) -> KeptAnswer | None:
+def earlier(
+    answers: StaleAnswers, place: str = "a.example:443", **more: Any
+) -> EarlierAnswer | None:
     return answers.earlier(_Sink(**more).request, place)
 
 
@@ -395,7 +397,7 @@ def test_only_whole_answers_to_reads_are_kept() -> None:
 @pytest.mark.parametrize("size", [10, MAX_ANSWER_BYTES])
 def test_what_is_kept_is_bounded(size: int) -> None:
     answers = StaleAnswers()
-    kept = KeptAnswer(200, [], b"x" * size)
+    kept = EarlierAnswer(200, [], b"x" * size)
     for number in range(2 * MAX_ANSWERS):
         answers.keep(("GET", "a", str(number), ()), kept)
     assert len(answers._kept) <= MAX_ANSWERS
@@ -405,7 +407,7 @@ def test_what_is_kept_is_bounded(size: int) -> None:
 
 @both
 def test_a_kept_answer_is_given_again_as_it_was(version: int) -> None:
-    kept = KeptAnswer(404, [(b"etag", b'"1"'), (b"content-length", b"99")], BODY)
+    kept = EarlierAnswer(404, [(b"etag", b'"1"'), (b"content-length", b"99")], BODY)
 
     async def handle(exchange: Exchange) -> None:
         await replay(exchange, kept)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.doors.network.exchange import BadMessage, Buffered, Headers, Request
-from paddock.doors.network.http1.client import Http1Upstream
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, Request
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.transport.conn import Conn, ConnIdle, ConnLost
 from unit.doors.network.wires import LIMIT_S, asked, tcp_pair, whole
 
@@ -48,7 +48,7 @@ class Pair:
 
     def __init__(self, idle_s: float = LIMIT_S) -> None:
         near, far = tcp_pair()
-        self.upstream = Http1Upstream(Conn(near, idle_s=idle_s))
+        self.upstream = Http1Client(Conn(near, idle_s=idle_s))
         self.server = Conn(far)
 
     async def until(self, end: bytes) -> bytes:
@@ -89,7 +89,7 @@ def test_host_is_put_in_where_it_is_missing() -> None:
 
 
 def test_small_body_goes_with_its_head() -> None:
-    got = asked(OK, request("POST", Buffered([b"ab", b"c"])), HEADERS)
+    got = asked(OK, request("POST", BufferedBody([b"ab", b"c"])), HEADERS)
     assert got.sent.endswith(b"X-A: 1\r\nContent-Length: 3\r\n\r\nabc")
 
 
@@ -136,7 +136,7 @@ def test_request_line_that_would_be_another_is_not_sent(method: str, target: str
 def test_framing_of_the_client_does_not_go_on() -> None:
     bad = [(b"Content-Length", b"9"), (b"Transfer-Encoding", b"gzip"), (b"Connection", b"close")]
     bad += [(b"Expect", b"100-continue"), (b"Upgrade", b"h2c")]
-    got = asked(OK, request("POST", Buffered([b"abc"])), HEADERS + bad)
+    got = asked(OK, request("POST", BufferedBody([b"abc"])), HEADERS + bad)
     assert got.sent.endswith(b"X-A: 1\r\nContent-Length: 3\r\n\r\nabc")
 
 
@@ -146,7 +146,7 @@ def test_body_of_another_length_than_announced_is_not_sent_as_one(
     parts: list[bytes], length: int
 ) -> None:
     async def play(pair: Pair) -> None:
-        body = Buffered([part * (length // 3) for part in parts])
+        body = BufferedBody([part * (length // 3) for part in parts])
         body.length = length
         with pytest.raises(BadMessage, match="than announced"):
             await pair.upstream.send(request("POST", body), HEADERS)

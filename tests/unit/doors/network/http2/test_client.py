@@ -17,13 +17,13 @@ from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from cases import for_each
 from paddock.doors.network.exchange import (
     BadMessage,
-    Buffered,
+    BufferedBody,
     Exchange,
     Headers,
     Request,
     Response,
 )
-from paddock.doors.network.http2.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Upstream
+from paddock.doors.network.http2.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Client
 from paddock.doors.network.transport.conn import ConnLost
 from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving, until, upstream_to
 
@@ -83,7 +83,7 @@ async def scripted(answer: Answer) -> AsyncIterator[int]:
         yield port
 
 
-def with_server(answer: Answer, talk: Callable[[Http2Upstream], Awaitable[Any]]) -> Any:
+def with_server(answer: Answer, talk: Callable[[Http2Client], Awaitable[Any]]) -> Any:
     async def run() -> Any:
         async with scripted(answer) as port, upstream_to(port) as upstream, asyncio.timeout(60):
             return await talk(upstream)
@@ -147,7 +147,7 @@ def test_large_bodies_pass_both_ways_at_a_time() -> None:
 
             async def post(number: int) -> None:
                 sent = [bytes([number]) * 50_000] * 40
-                request = get(method="POST", body=Buffered(sent))
+                request = get(method="POST", body=BufferedBody(sent))
                 response = await upstream.send(request, [])
                 assert await all_of(response) == b"".join(sent)
 
@@ -285,7 +285,7 @@ def test_streams_that_the_leaving_server_did_not_see_can_be_sent_again() -> None
         protocol.send_data(1, b"whole", end_stream=True)
         return GoAwayFrame(last_stream_id=1).serialize()
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         first = asyncio.create_task(upstream.send(get("/1"), []))
         await asyncio.sleep(0.01)
         with pytest.raises(ConnLost) as caught:
@@ -306,7 +306,7 @@ def test_answers_go_on_after_the_server_says_that_it_leaves() -> None:
         rest = DataFrame(1, data=b"late", flags=["END_STREAM"]).serialize()
         return goodbye + rest
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         response = await upstream.send(get(), [])
         assert await all_of(response) == b"late"
         assert not upstream.is_reusable
@@ -324,7 +324,7 @@ def test_only_a_refused_stream_counts_as_not_processed(code: int, is_stale: bool
             return RstStreamFrame(event.stream_id, error_code=code).serialize()
         return None
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         with pytest.raises(ConnLost) as caught:
             await upstream.send(get(), [])
         assert getattr(caught.value, "is_stale", False) is is_stale
@@ -361,7 +361,7 @@ OK = (b":status", b"200")
     ids=str,
 )
 def test_answer_that_is_no_answer_is_refused_and_the_connection_lives(headers: Headers) -> None:
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         with pytest.raises((BadMessage, ConnLost)):
             await upstream.send(get(), [])
 
@@ -375,7 +375,7 @@ def test_answer_shorter_than_announced_is_no_whole_answer() -> None:
             protocol.send_data(1, b"half")
             protocol.send_headers(1, [(b"end", b"1")], end_stream=True)
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         with pytest.raises((BadMessage, ConnLost)):
             await all_of(await upstream.send(get(), []))
 
@@ -384,7 +384,7 @@ def test_answer_shorter_than_announced_is_no_whole_answer() -> None:
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", b"200"), ("GET", b"304")])
 def test_answer_without_a_body_may_have_a_length(method: str, status: bytes) -> None:
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         response = await upstream.send(get(method=method), [])
         assert (b"content-length", b"500") in response.headers
         assert await all_of(response) == b""
@@ -398,7 +398,7 @@ def test_interim_answers_are_passed_over() -> None:
             protocol.send_headers(1, [(b":status", b"103"), (b"link", b"x")])
             protocol.send_headers(1, [OK], end_stream=True)
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         response = await upstream.send(get(), [])
         assert (response.status, response.headers) == (200, [])
 
@@ -469,7 +469,7 @@ def test_server_says_how_many_requests_it_takes_at_a_time() -> None:
         if isinstance(event, h2.events.RequestReceived):
             protocol.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: 1})
 
-    async def talk(upstream: Http2Upstream) -> None:
+    async def talk(upstream: Http2Client) -> None:
         asking = asyncio.create_task(upstream.send(get(), []))
         await until(lambda: not upstream.has_room)
         with pytest.raises(ConnLost) as caught:
@@ -492,7 +492,7 @@ def test_retired_connection_finishes_its_answers_first() -> None:
     async def run() -> None:
         async with serving(wait) as port:
             conn = await dialled(port)
-            upstream = Http2Upstream(conn)
+            upstream = Http2Client(conn)
             await upstream.open()
             response = await upstream.send(get(), [])
             upstream.retire()
@@ -511,7 +511,7 @@ def test_closed_connection_leaves_no_task_behind() -> None:
     async def run() -> None:
         async with serving(never) as port:
             before = asyncio.all_tasks()
-            upstream = Http2Upstream(await dialled(port))
+            upstream = Http2Client(await dialled(port))
             await upstream.open()
             body = Waiting()
             asking = asyncio.create_task(upstream.send(get(method="POST", body=body), []))

@@ -15,9 +15,9 @@ import h2.settings
 import httpx
 import pytest
 
-from paddock.doors.network.exchange import BadMessage, Buffered, Exchange, Request
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Exchange, Request
 from paddock.doors.network.http2 import server as http2
-from paddock.doors.network.http2.client import Http2Upstream
+from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.conn import Conn, ConnLost
 from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, dialled, listening, serving
@@ -97,9 +97,9 @@ def test_tls_carries_large_bodies_both_ways(is_curl: bool, tmp_path: Path) -> No
         context = ssl.create_default_context(cafile=f"{tmp_path}/ca")
         context.set_alpn_protocols(["h2"])
         await conn.start_tls(context, server_side=False, server_hostname="localhost")
-        upstream = Http2Upstream(conn)
+        upstream = Http2Client(conn)
         await upstream.open()
-        request = Request("POST", "https", "localhost", "/", [], "2", body=Buffered([sent]))
+        request = Request("POST", "https", "localhost", "/", [], "2", body=BufferedBody([sent]))
         response = await upstream.send(request, [])
         got = b""
         while data := await response.body.read():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_KEPT
-from paddock.doors.network.exchange import Buffered, Headers, Request
+from paddock.doors.network.exchange import BufferedBody, Headers, Request
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.request import (
     MAX_LONG,
@@ -109,8 +109,8 @@ def test_credentials_of_an_answer_are_sealed_and_not_shown(
             origin(answering(b"ok", *fields)) as server,
             doorway(tmp_path, staged(server)) as way,
         ):
-            sealer = way.door.services.sealer = Sealer(b"k" * 32)
-            way.door.services.sealed_for = sealed_for
+            sealer = way.door.context.sealer = Sealer(b"k" * 32)
+            way.door.context.sealed_for = sealed_for
             assert "sid=4242" in (await way.ask("GET /a")).head
             result = await settled(way)
             assert result["headers"]["set-cookie"] == "***, ***"
@@ -128,7 +128,7 @@ def test_an_answer_without_credentials_has_no_seal(tmp_path: Path) -> None:
             origin(answering(b"ok")) as server,
             doorway(tmp_path, staged(server)) as way,
         ):
-            way.door.services.sealer = Sealer(b"k" * 32)
+            way.door.context.sealer = Sealer(b"k" * 32)
             await way.ask("GET /a")
             assert "sealed" not in await settled(way)
 
@@ -188,7 +188,7 @@ def test_a_body_that_is_streamed_is_kept_in_part_with_its_digest(tmp_path: Path)
 def request(path: str, body: Any, headers: Headers | None = None) -> Request:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = [*JSON, *(headers or [])]
-    return Request("POST", "https", "api.openai.com", path, fields, "1.1", Buffered([raw]))
+    return Request("POST", "https", "api.openai.com", path, fields, "1.1", BufferedBody([raw]))
 
 
 async def asked(gate: Gate, path: str, body: Any, headers: Headers | None = None) -> Action:

@@ -15,7 +15,7 @@ import pytest
 from cases import for_each
 from paddock.doors.network.names import resolver as lookups
 from paddock.doors.network.transport import dial
-from paddock.doors.network.transport.dial import Dialer, DialError, Failure, Refused, is_own
+from paddock.doors.network.transport.dial import Dialer, DialError, DialFailure, DialRefused, is_own
 from paddock.model.hosts import HostPattern
 from paddock.policy.network import Destination, NetworkTerms
 from paddock.policy.network_words import network_of
@@ -62,8 +62,10 @@ def is_unreached(server: socket.socket) -> bool:
     return False
 
 
-def refusal(network: NetworkTerms, *addresses: str, host: str = HOST, port: int = 443) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(
+    network: NetworkTerms, *addresses: str, host: str = HOST, port: int = 443
+) -> DialRefused:
+    with pytest.raises(DialRefused) as caught:
         run(Dialer(network, resolve=answers(*addresses)).connect(host, port))
     return caught.value
 
@@ -108,7 +110,7 @@ def refusal(network: NetworkTerms, *addresses: str, host: str = HOST, port: int 
 def test_a_name_does_not_lead_to_a_special_address(address: str) -> None:
     error = refusal(terms(), address)
     assert error.is_attack
-    assert error.kind is Failure.NOT_ALLOWED
+    assert error.kind is DialFailure.NOT_ALLOWED
     assert error.addresses == (address,)
     assert not address or address not in error.why
 
@@ -157,7 +159,7 @@ def test_a_name_that_answers_differently_each_time_is_asked_once_a_connection() 
                     await dialer.connect(HOST, 443)
             assert asked == [HOST]
             dialer._lookups._found.clear()  # as if the time to remember it were over
-            with pytest.raises(Refused):
+            with pytest.raises(DialRefused):
                 await dialer.connect(HOST, 443)
 
     run(scene())
@@ -226,7 +228,7 @@ def test_an_address_that_the_file_names_is_dialled_and_only_at_its_port() -> Non
             network = NetworkTerms(allow=(Destination(HostPattern("127.0.0.1"), port, port),))
             (await Dialer(network).connect("127.0.0.1", port)).close()
             assert not is_unreached(server)
-            with pytest.raises(Refused):
+            with pytest.raises(DialRefused):
                 await Dialer(network).connect("127.0.0.1", other_port)
             assert is_unreached(other)
 
@@ -314,7 +316,7 @@ def test_without_a_network_nothing_is_dialled() -> None:
     network = network_of({"mode": "none", "hosts": {HOST: "127.0.0.1"}})
     with pytest.raises(DialError) as caught:
         run(Dialer(network).connect(HOST, 443))
-    assert caught.value.kind is Failure.NOT_ALLOWED
+    assert caught.value.kind is DialFailure.NOT_ALLOWED
 
 
 def test_a_change_of_the_network_holds_for_names_that_are_remembered() -> None:
@@ -323,7 +325,7 @@ def test_a_change_of_the_network_holds_for_names_that_are_remembered() -> None:
             dialer = Dialer(terms(**LOOPBACK), resolve=answers("127.0.0.1"))
             (await dialer.connect(HOST, port)).close()
             dialer.network = terms()
-            with pytest.raises(Refused):
+            with pytest.raises(DialRefused):
                 await dialer.connect(HOST, port)
 
     run(scene())
@@ -366,7 +368,7 @@ def test_servers_that_keep_silent_time_out(
             dialer = Dialer(terms(**LOOPBACK), resolve=answers(*addresses))
             with pytest.raises(DialError) as caught:
                 await dialer.connect(HOST, port)
-            assert caught.value.kind is Failure.TIMED_OUT
+            assert caught.value.kind is DialFailure.TIMED_OUT
 
     run(scene())
 
@@ -391,7 +393,7 @@ def test_a_server_that_refuses_is_told_from_a_silent_one() -> None:
         dialer = Dialer(terms(**LOOPBACK), resolve=answers("127.0.0.1", "127.0.0.2"))
         with pytest.raises(DialError) as caught:
             run(dialer.connect(HOST, port))
-    assert caught.value.kind is Failure.REFUSED
+    assert caught.value.kind is DialFailure.REFUSED
     assert caught.value.why == f"{HOST}:{port} refused the connection"
     assert not caught.value.is_attack
 
@@ -406,15 +408,15 @@ def _raises(error: BaseException) -> Callable[[str], Awaitable[Sequence[str]]]:
 @pytest.mark.parametrize(
     ("resolve", "kind"),
     [
-        (answers(), Failure.NOT_FOUND),
-        (_raises(socket.gaierror(socket.EAI_NONAME, "no")), Failure.NOT_FOUND),
-        (_raises(UnicodeError("label too long")), Failure.NOT_FOUND),
-        (_raises(socket.gaierror(socket.EAI_AGAIN, "later")), Failure.UNREACHABLE),
-        (_raises(RuntimeError("a bug")), Failure.UNREACHABLE),
-        (_raises(lookups.Busy()), Failure.BUSY),
+        (answers(), DialFailure.NOT_FOUND),
+        (_raises(socket.gaierror(socket.EAI_NONAME, "no")), DialFailure.NOT_FOUND),
+        (_raises(UnicodeError("label too long")), DialFailure.NOT_FOUND),
+        (_raises(socket.gaierror(socket.EAI_AGAIN, "later")), DialFailure.UNREACHABLE),
+        (_raises(RuntimeError("a bug")), DialFailure.UNREACHABLE),
+        (_raises(lookups.Busy()), DialFailure.BUSY),
     ],
 )
-def test_a_failed_lookup_says_what_happened(resolve: Any, kind: Failure) -> None:
+def test_a_failed_lookup_says_what_happened(resolve: Any, kind: DialFailure) -> None:
     with pytest.raises(DialError) as caught:
         run(Dialer(terms(), resolve=resolve).connect(HOST, 443))
     assert caught.value.kind is kind
@@ -424,10 +426,10 @@ def test_a_failed_lookup_says_what_happened(resolve: Any, kind: Failure) -> None
 def test_a_number_that_is_no_port_is_refused(port: int) -> None:
     with pytest.raises(DialError) as caught:
         run(Dialer(terms()).connect(HOST, port))
-    assert caught.value.kind is Failure.NOT_ALLOWED
+    assert caught.value.kind is DialFailure.NOT_ALLOWED
 
 
 def test_the_hosts_own_resolver_is_checked_like_any() -> None:
     network = NetworkTerms(allow=(Destination(HostPattern("localhost"), 1, 65535),))
-    with pytest.raises(Refused):
+    with pytest.raises(DialRefused):
         run(Dialer(network).connect("localhost", 443))

@@ -15,13 +15,13 @@ import pytest
 from paddock.doors.network.exchange import Request
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import Line, Place, Upstreams
+from paddock.doors.network.transport.pool import ConnectionPool, Endpoint, ServerConnection
 from paddock.policy.network_words import network_of
 from polling import is_readable
 from unit.doors.network.doorway import HOST, Server, listening, origin
 
-PLAIN = Place("http", HOST, 80)
-SECURE = Place("https", HOST, 443, is_h2=True)
+PLAIN = Endpoint("http", HOST, 80)
+SECURE = Endpoint("https", HOST, 443, is_h2=True)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def _terms(place: str) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def _upstreams(place: str, ca: str | None = None) -> AsyncIterator[Upstreams]:
-    made = Upstreams(Dialer(_terms(place)), ca=ca)
+async def _pool(place: str, ca: str | None = None) -> AsyncIterator[ConnectionPool]:
+    made = ConnectionPool(Dialer(_terms(place)), ca=ca)
     try:
         async with asyncio.timeout(30):
             yield made
@@ -57,14 +57,14 @@ async def _upstreams(place: str, ca: str | None = None) -> AsyncIterator[Upstrea
         await asyncio.sleep(0)
 
 
-async def _used(upstreams: Upstreams, place: Place = PLAIN, **how: bool) -> Line:
+async def _used(pool: ConnectionPool, place: Endpoint = PLAIN, **how: bool) -> ServerConnection:
     """A connection that a request was sent on, and that is given back."""
-    line = await upstreams.take(place, **how)
+    line = await pool.take(place, **how)
     request = Request("GET", place.scheme, HOST, "/", [], "1.1")
-    response = await line.upstream.send(request, [(b"Host", HOST.encode())])
+    response = await line.client.send(request, [(b"Host", HOST.encode())])
     while await response.body.read():
         pass
-    upstreams.give_back(line)
+    pool.give_back(line)
     return line
 
 
@@ -73,15 +73,15 @@ async def _hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await reader.read()
 
 
-def _move(upstreams: Upstreams, server: Server) -> None:
-    upstreams.dialer.network = _terms(server.place)
-    upstreams.renew(lambda host, port: True)
+def _move(pool: ConnectionPool, server: Server) -> None:
+    pool.dialer.network = _terms(server.place)
+    pool.renew(lambda host, port: True)
 
 
 def test_a_connection_is_used_again() -> None:
     async def play() -> None:
-        async with origin() as server, _upstreams(server.place) as upstreams:
-            assert await _used(upstreams) is await _used(upstreams)
+        async with origin() as server, _pool(server.place) as pool:
+            assert await _used(pool) is await _used(pool)
             assert server.connections == 1
 
     asyncio.run(play())
@@ -89,10 +89,10 @@ def test_a_connection_is_used_again() -> None:
 
 def test_a_kept_connection_to_an_old_address_is_not_used_any_more() -> None:
     async def play() -> None:
-        async with origin() as old, origin() as new, _upstreams(old.place) as upstreams:
-            first = await _used(upstreams)
-            _move(upstreams, new)
-            await _used(upstreams)
+        async with origin() as old, origin() as new, _pool(old.place) as pool:
+            first = await _used(pool)
+            _move(pool, new)
+            await _used(pool)
             assert first.conn.is_closed
             assert (len(old.seen), len(new.seen)) == (1, 1)
 
@@ -101,12 +101,12 @@ def test_a_kept_connection_to_an_old_address_is_not_used_any_more() -> None:
 
 def test_a_connection_that_is_lent_while_the_terms_change_is_not_kept() -> None:
     async def play() -> None:
-        async with origin() as old, origin() as new, _upstreams(old.place) as upstreams:
-            lent = await upstreams.take(PLAIN)
-            _move(upstreams, new)
-            upstreams.give_back(lent)
+        async with origin() as old, origin() as new, _pool(old.place) as pool:
+            lent = await pool.take(PLAIN)
+            _move(pool, new)
+            pool.give_back(lent)
             assert lent.conn.is_closed
-            await _used(upstreams)
+            await _used(pool)
             assert (len(old.seen), len(new.seen)) == (0, 1)
 
     asyncio.run(play())
@@ -114,10 +114,10 @@ def test_a_connection_that_is_lent_while_the_terms_change_is_not_kept() -> None:
 
 def test_a_change_of_other_hosts_leaves_a_connection_alone() -> None:
     async def play() -> None:
-        async with origin() as server, _upstreams(server.place) as upstreams:
-            first = await _used(upstreams)
-            upstreams.renew(lambda host, port: host != HOST)
-            assert await _used(upstreams) is first
+        async with origin() as server, _pool(server.place) as pool:
+            first = await _used(pool)
+            pool.renew(lambda host, port: host != HOST)
+            assert await _used(pool) is first
 
     asyncio.run(play())
 
@@ -129,15 +129,15 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
         tls = _tls(authority, "h2")
         late = socket.create_server(("127.0.0.1", 0))
         place = f"127.0.0.1:{late.getsockname()[1]}"
-        async with listening(_hold, tls) as new, _upstreams(place, ca) as upstreams:
-            opening = asyncio.ensure_future(upstreams.take(SECURE))
+        async with listening(_hold, tls) as new, _pool(place, ca) as pool:
+            opening = asyncio.ensure_future(pool.take(SECURE))
             while not is_readable(late.fileno(), 0):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            upstreams.dialer.network = _terms(f"127.0.0.1:{new}")
-            upstreams.renew(lambda host, port: True)
+            pool.dialer.network = _terms(f"127.0.0.1:{new}")
+            pool.renew(lambda host, port: True)
             async with await asyncio.start_server(_hold, sock=late, ssl=tls):
                 first = await opening
-                second = await upstreams.take(SECURE)
+                second = await pool.take(SECURE)
                 assert second is not first
                 assert second.conn.sock.getpeername()[1] == new
                 first.close()
@@ -147,13 +147,13 @@ def test_a_shared_connection_that_was_opened_for_the_old_terms_is_not_used_any_m
 
 def test_a_write_is_sure_of_a_connection_only_for_a_moment() -> None:
     async def play() -> None:
-        async with origin() as server, _upstreams(server.place) as upstreams:
-            first = await _used(upstreams)
-            assert await _used(upstreams, is_sure=True) is first
-            first.kept_at -= 3.0
-            assert await _used(upstreams) is first
-            first.kept_at -= 3.0
-            assert await _used(upstreams, is_sure=True) is not first
+        async with origin() as server, _pool(server.place) as pool:
+            first = await _used(pool)
+            assert await _used(pool, is_sure=True) is first
+            first.idle_since -= 3.0
+            assert await _used(pool) is first
+            first.idle_since -= 3.0
+            assert await _used(pool, is_sure=True) is not first
             assert first.conn.is_closed
 
     asyncio.run(play())
@@ -165,10 +165,10 @@ def test_a_server_that_has_no_http2_is_dialled_once_for_requests_one_by_one(
     async def play() -> None:
         async with (
             origin(tls=_tls(authority, "http/1.1")) as server,
-            _upstreams(server.place, ca) as upstreams,
+            _pool(server.place, ca) as pool,
         ):
             for _ in range(5):
-                assert not (await _used(upstreams, SECURE)).is_h2
+                assert not (await _used(pool, SECURE)).is_h2
             assert (server.connections, len(server.seen)) == (1, 5)
 
     asyncio.run(play())
@@ -180,10 +180,10 @@ def test_requests_at_once_to_a_server_without_http2_do_not_wait_for_each_other(
     async def play() -> None:
         async with (
             origin(tls=_tls(authority, "http/1.1")) as server,
-            _upstreams(server.place, ca) as upstreams,
+            _pool(server.place, ca) as pool,
         ):
-            await _used(upstreams, SECURE)
-            lines = [await upstreams.take(SECURE) for _ in range(3)]
+            await _used(pool, SECURE)
+            lines = [await pool.take(SECURE) for _ in range(3)]
             assert len({line.conn for line in lines}) == 3
             for line in lines:
                 line.close()
@@ -195,11 +195,11 @@ def test_a_server_that_has_http2_shares_one_connection(authority: Authority, ca:
     async def play() -> None:
         async with (
             listening(_hold, _tls(authority, "h2")) as port,
-            _upstreams(f"127.0.0.1:{port}", ca) as upstreams,
+            _pool(f"127.0.0.1:{port}", ca) as pool,
         ):
-            first = await upstreams.take(SECURE)
+            first = await pool.take(SECURE)
             assert first.is_h2
-            assert await upstreams.take(SECURE) is first
+            assert await pool.take(SECURE) is first
 
     asyncio.run(play())
 
@@ -209,11 +209,11 @@ def test_a_server_in_another_place_is_asked_anew_for_http2(authority: Authority,
         async with (
             origin(tls=_tls(authority, "http/1.1")) as old,
             listening(_hold, _tls(authority, "h2")) as new,
-            _upstreams(old.place, ca) as upstreams,
+            _pool(old.place, ca) as pool,
         ):
-            await _used(upstreams, SECURE)
-            upstreams.dialer.network = _terms(f"127.0.0.1:{new}")
-            upstreams.renew(lambda host, port: True)
-            assert (await upstreams.take(SECURE)).is_h2
+            await _used(pool, SECURE)
+            pool.dialer.network = _terms(f"127.0.0.1:{new}")
+            pool.renew(lambda host, port: True)
+            assert (await pool.take(SECURE)).is_h2
 
     asyncio.run(play())
