@@ -23,7 +23,8 @@ from paddock.doors.network.exchange import Exchange, Request
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http1.messages import end_to_end
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SECOND = b"GET /second HTTP/1.1\r\nHost: example.com\r\n\r\n"

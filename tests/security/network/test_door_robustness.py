@@ -25,8 +25,8 @@ from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_LONG
 from paddock.doors.network.connection import InboundConnection
 from paddock.doors.network.context import DoorContext
 from paddock.doors.network.door import MAX_CONNECTIONS, DoorOptions
-from paddock.doors.network.execution import Carrying
 from paddock.doors.network.names.dns import DnsAnswerer
+from paddock.doors.network.upstream.live import LiveUpstream
 from security.attack import background, eventually, memory_bytes, probe
 from security.network.conftest import Hosts
 from security.network.inside import get, say, status
@@ -328,7 +328,7 @@ def test_a_handler_that_breaks_lets_nothing_out(
             (InboundConnection, "lead", {0}),
             (InboundConnection, "lead_to", {0}),
             (DoorContext, "gate", {0, 502}),
-            (Carrying, "_outgoing", {502}),
+            (LiveUpstream, "_prepare", {502}),
             (DnsAnswerer, "_looked_up", {0}),
         ):
             with monkeypatch.context() as patch:

@@ -1,5 +1,7 @@
-"""Clients that do not wait for their answer. Nobody reads from a client while a server is slow, so
-it is looked for now and then; whatever waits for the server then ends, or is as silent as it was.
+"""Clients that do not wait for their answer.
+
+Nobody reads from a client while a server is slow, so nothing tells that it has gone: it is looked
+at now and then. What waits for the server is ended then.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ class ClientDisconnected(Exception):
 
 
 class DisconnectWatch:
-    """Ends what the present task waits for when its client has gone."""
+    """Cancels the present task when its client has gone."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -38,9 +40,9 @@ class DisconnectWatch:
 
 
 @contextmanager
-def watched(exchange: Exchange, watch: DisconnectWatch | None = None) -> Iterator[None]:
-    """Raise ClientDisconnected where the wait was ended because the client has gone. HTTP/2 tells
-    that by itself, and needs no watch."""
+def ended_by_disconnect(exchange: Exchange, watch: DisconnectWatch | None = None) -> Iterator[None]:
+    """Raise ClientDisconnected where a wait was cancelled because the client has gone. HTTP/2
+    cancels the task of a stream by itself, and needs no watch."""
     try:
         yield
     except asyncio.CancelledError:
@@ -54,8 +56,8 @@ def watched(exchange: Exchange, watch: DisconnectWatch | None = None) -> Iterato
             watch.end()
 
 
-async def be_silent(exchange: Exchange) -> None:
-    """Says nothing more until the client has had enough of it."""
+async def stay_silent(exchange: Exchange) -> None:
+    """Send nothing more until the client has had enough of it."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _MAX_SILENCE_S
     while not exchange.is_gone() and loop.time() < until:  # noqa: ASYNC110 - no event for it

@@ -115,6 +115,10 @@ class DoorContext(msgspec.Struct):
         with contextlib.suppress(JournalBroken, OSError):
             self.gate().alerts.raised(name, about, step or None)
 
+    def alert_misplaced(self, secret: str, host: str, port: int, step: int | None) -> None:
+        """Tell that the placeholder of a secret was on its way to a host that it is not for."""
+        self.alert(MISPLACED, {"secret": secret, "host": host, "port": port}, step)
+
     def is_staged(self, host: str) -> bool:
         """Whether the file says where this name is dialled; what is between is its author's."""
         return host in self.pool.dialer.network.hosts

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from paddock.doors.network.answer import refused, say, tell
 from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
 from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, DoorContext
 from paddock.doors.network.exchange import BadMessage, Exchange, Request
-from paddock.doors.network.execution import Carrying
-from paddock.doors.network.faults.execution import AnswerFault, FaultyExecution
+from paddock.doors.network.execution import ReplayExecution, RequestExecution
+from paddock.doors.network.faults.execution import (
+    AnswerFault,
+    Execution,
+    FaultyExecution,
+    MakeExecution,
+)
 from paddock.doors.network.heavy_work import is_light
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.request import (
@@ -30,10 +34,12 @@ from paddock.doors.network.request import (
     reads_body,
     rebuilt,
 )
-from paddock.doors.network.transport.conn import ConnLost
-from paddock.doors.network.upstream.draft_reads import Reading
-from paddock.doors.network.upstream.recorded import RecordedAnswer
-from paddock.doors.network.upstream.stand_in import Standing
+from paddock.doors.network.transport.stream import ConnLost
+from paddock.doors.network.upstream.base import Upstream
+from paddock.doors.network.upstream.draft_reads import DraftReadUpstream
+from paddock.doors.network.upstream.live import LiveUpstream
+from paddock.doors.network.upstream.recorded import RecordedUpstream
+from paddock.doors.network.upstream.stand_in import StandInUpstream
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.recorded_answers import RecordedOutcome
@@ -136,75 +142,83 @@ async def _cross_proposed(
         gate = context.gate()
         if is_unread(proposal) and gate.needs_body(proposal.action):
             await read_ahead(proposal, held)
-        executors = _executors(context, exchange, origin, proposal, gate)
-        receipt = await _decided(context, gate, proposal, origin, executors)
+        handlers = _Handlers(context, exchange, origin, proposal, gate)
+        receipt = await _decide(context, gate, proposal, origin, handlers)
     except (JournalBroken, OSError) as error:
         why = f"It could not be recorded, so it was not done: {error}"
-        executors, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
-    if executors is not None and executors.is_answered:
+        handlers, receipt = None, Receipt(Outcome.REFUSED, 0, error=why)
+    if handlers is not None and handlers.is_answered:
         return
     if is_out_of_reach(receipt):
         context.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
     await tell(exchange, receipt)
 
 
-class _Executors(msgspec.Struct):
-    """Who carries a request out, who answers in place of the real server, and what may spoil it."""
+class _Handlers:
+    """What the gate can do with one request: have the real server answer, a stand-in, or the record
+    of an earlier run. Each is an execution, behind a fault where the file has any."""
 
-    live: Carrying | FaultyExecution
-    exchange: Exchange
-    proposal: Proposal
-    context: DoorContext
-    simulate: Standing | FaultyExecution | None = None
-    spoil: AnswerFault | None = None
-    earlier: RecordedAnswer | FaultyExecution | None = (
-        None  # of a request that an earlier run made as well
-    )
+    def __init__(
+        self,
+        context: DoorContext,
+        exchange: Exchange,
+        origin: Origin,
+        proposal: Proposal,
+        gate: Gate,
+    ) -> None:
+        self._context = context
+        self._exchange = exchange
+        self._origin = origin
+        self._proposal = proposal
+        self._executions: list[Execution] = []
+        self.spoil: AnswerFault | None = None
+        if gate.faults is not None:
+            self.spoil = AnswerFault(exchange, origin.host_port, context.stale)
+        stand_in = context.stand_in(origin.host, origin.port)
+        self.simulate: Execution | None = None
+        if stand_in is None:
+            self.live = self._execution(partial(LiveUpstream, context, origin, proposal))
+            return
+        self.simulate = self._execution(
+            partial(StandInUpstream, context, origin, proposal, stand_in), Outcome.SIMULATED
+        )
+        self.live = self.simulate  # whatever is decided, nothing is real
+        if stand_in.terms.reads_are_real:
+            self.live = self._execution(
+                partial(DraftReadUpstream, context, origin, proposal, stand_in)
+            )
 
     @property
     def is_answered(self) -> bool:
-        known = (self.live, self.simulate, self.earlier)
-        return any(one is not None and one.is_answered for one in known)
+        return any(execution.is_answered for execution in self._executions)
 
     async def replay(self, action: Action, recorded: RecordedOutcome) -> Done:
-        """Gives the answer of the earlier run."""
+        """Give the answer of the earlier run."""
 
-        def answering(exchange: Exchange) -> RecordedAnswer:
-            return RecordedAnswer(exchange, self.proposal, recorded, self.context)
+        def make(exchange: Exchange) -> Execution:
+            upstream = RecordedUpstream(self._proposal, recorded, self._context)
+            return ReplayExecution(exchange, upstream)
 
+        return await self._behind_fault(make, recorded.outcome)(action)
+
+    def _execution(
+        self, make_upstream: Callable[[], Upstream], outcome: Outcome = Outcome.DONE
+    ) -> Execution:
+        def make(exchange: Exchange) -> Execution:
+            return RequestExecution(
+                self._context, exchange, self._origin, self._proposal, make_upstream()
+            )
+
+        return self._behind_fault(make, outcome)
+
+    def _behind_fault(self, make: MakeExecution, outcome: Outcome) -> Execution:
+        execution: Execution
         if self.spoil is None:
-            self.earlier = answering(self.exchange)
+            execution = make(self._exchange)
         else:
-            self.earlier = self.spoil.executor(answering, self.proposal, recorded.outcome)
-        return await self.earlier(action)
-
-
-def _executors(
-    context: DoorContext, exchange: Exchange, origin: Origin, proposal: Proposal, gate: Gate
-) -> _Executors:
-    stand_in = context.stand_in(origin.host, origin.port)
-
-    def live(exchange: Exchange) -> Carrying:
-        if stand_in is not None and stand_in.terms.reads_are_real:
-            return Reading(context, exchange, origin, proposal, stand_in)
-        return Carrying(context, exchange, origin, proposal)
-
-    def standing(exchange: Exchange) -> Standing:
-        assert stand_in is not None
-        return Standing(context, exchange, origin, proposal, stand_in)
-
-    if gate.faults is None and stand_in is not None and not stand_in.terms.reads_are_real:
-        one = standing(exchange)
-        return _Executors(
-            one, exchange, proposal, context, one
-        )  # whatever is decided, nothing is real
-    if gate.faults is None:
-        at_stand_in = None if stand_in is None else standing(exchange)
-        return _Executors(live(exchange), exchange, proposal, context, at_stand_in)
-    spoil = AnswerFault(exchange, origin.host_port, context.stale)
-    simulate = None if stand_in is None else spoil.executor(standing, proposal, Outcome.SIMULATED)
-    real = spoil.executor(live, proposal, Outcome.DONE)
-    return _Executors(real, exchange, proposal, context, simulate, spoil)
+            execution = FaultyExecution(self.spoil, make, self._proposal, outcome)
+        self._executions.append(execution)
+        return execution
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:
@@ -214,8 +228,8 @@ def is_out_of_reach(receipt: Receipt) -> bool:
     return is_blocked and decision is not None and decision.decided_by == "network"
 
 
-async def _decided(
-    context: DoorContext, gate: Gate, proposal: Proposal, origin: Origin, executors: _Executors
+async def _decide(
+    context: DoorContext, gate: Gate, proposal: Proposal, origin: Origin, handlers: _Handlers
 ) -> Receipt:
     """A request to a model is one action when no rule has anything to say about it as a request.
     Otherwise it is two, one inside the other: to look like a question to a model is no way around
@@ -229,18 +243,18 @@ async def _decided(
     if (prompt := context.latest_prompt) is not None and model is not None:
         model = replace(model, context={**model.context, "prompt_version": prompt})
     means = partial(
-        gate.cross, simulate=executors.simulate, spoil=executors.spoil, replay=executors.replay
+        gate.cross, simulate=handlers.simulate, spoil=handlers.spoil, replay=handlers.replay
     )
     if model is None:
-        return await means(proposal.action, executors.live, rebuild=partial(rebuilt, proposal))
+        return await means(proposal.action, handlers.live, rebuild=partial(rebuilt, proposal))
     if not gate.is_step(proposal.action):
-        return await means(model, executors.live, rebuild=_as_it_is, carrier=proposal.action)
+        return await means(model, handlers.live, rebuild=_as_it_is, carrier=proposal.action)
     inner: list[Receipt] = []
 
     async def within(action: Action) -> Done:
         assert model is not None
         asked = replace(model, parent=action.step)
-        inner.append(await means(asked, executors.live, rebuild=_as_it_is))
+        inner.append(await means(asked, handlers.live, rebuild=_as_it_is))
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
@@ -251,8 +265,8 @@ async def _decided(
         _with_conversation(proposal.action, model),
         within,
         rebuild=_as_it_is,
-        simulate=None if executors.simulate is None else within,
-        spoil=executors.spoil,
+        simulate=None if handlers.simulate is None else within,
+        spoil=handlers.spoil,
         replay=replay_inner,
     )
     return inner[0] if inner else outer

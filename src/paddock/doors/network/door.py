@@ -26,9 +26,10 @@ from paddock.doors.network.passthrough import connect_action, dns_action
 from paddock.doors.network.request import Origin
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.tls.authority import Authority
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import IDLE_S, ConnectionPool
+from paddock.doors.network.transport.stream import ConnLost
 from paddock.fence.container.network import (
     Attempt,
     DoorSockets,

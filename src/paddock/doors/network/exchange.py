@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 Headers = list[tuple[bytes, bytes]]  # names as they were sent; no pseudo headers
 
+SWITCHING_PROTOCOLS = 101
+# RFC 9112, 6.3: whatever their headers announce, nothing follows the heads of these answers.
+UNFRAMED = frozenset({204, 304})
+# RFC 9110, 15.3.6: a 205 has no content either, but how it is framed says its head.
+BODYLESS = UNFRAMED | {205}
+
 
 class BadMessage(Exception):
     """The peer broke the protocol, or tried to be understood in two ways."""
@@ -156,27 +162,17 @@ class Exchange(Protocol):
         ...
 
 
-class Upstream(Protocol):
-    """One connection to a server."""
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether another request can be sent now."""
-        ...
-
-    async def send(self, request: Request, headers: Headers) -> Response:
-        """Sends the request with these headers; its body goes on while the answer comes."""
-        ...
-
-    def close(self) -> None: ...
-
-
 Handler = Callable[[Exchange], Awaitable[None]]
 Faulted = Callable[[Exception], None]
 
 
 def ignore_fault(error: Exception) -> None:
     """For who has nobody to tell."""
+
+
+def has_body(method: str, status: int) -> bool:
+    """Return whether the answer to such a request with this status has a body."""
+    return method != "HEAD" and status >= 200 and status not in BODYLESS
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

@@ -15,8 +15,9 @@ from paddock.doors.network.context import DENIED, MISPLACED, REBINDING, DoorCont
 from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.request import Origin
 from paddock.doors.network.secrets.custody import PlaceholderWatch
-from paddock.doors.network.transport.conn import BULK_BYTES, Conn, ConnLost, pump
+from paddock.doors.network.transport.conn import BULK_BYTES, Conn, pump
 from paddock.doors.network.transport.dial import DialError, DialRefused
+from paddock.doors.network.transport.stream import ConnLost
 from paddock.gate.executors import Done
 from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.journal.errors import JournalBroken

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -121,6 +122,7 @@ class Proposal(msgspec.Struct):
     fault: BadMessage | None = None  # of the client's, in a body that is streamed
     claim: Claim | None = None  # of a body that is long
     graphql: Endpoints = ()  # that the paddock file declares
+    made_at: float = msgspec.field(default_factory=time.monotonic)
 
 
 _claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they share the memory

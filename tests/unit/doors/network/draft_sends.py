@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.doors.network.context import DoorContext
 from paddock.doors.network.decision import cross
-from paddock.doors.network.drafts.delivery import Collected
+from paddock.doors.network.drafts.delivery import CollectedAnswer
 from paddock.doors.network.exchange import BufferedBody, NoBody, Request
 from paddock.doors.network.request import Origin
 from paddock.doors.network.secrets.custody import Custody
@@ -144,7 +144,7 @@ class Keeping:
             context = DoorContext(lambda: gate, pool, Custody(keeper), lambda: policy, world)
             said: list[Any] = []
             for one in asked:
-                exchange = Collected(_request(scheme, said, keeper.environment(), *one))
+                exchange = CollectedAnswer(_request(scheme, said, keeper.environment(), *one))
                 port = 443 if scheme == "https" else 80
                 await cross(context, exchange, Origin(scheme, HOST, port))
                 said.append(_parsed(exchange.answer()["body"]))

@@ -14,9 +14,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from paddock.doors.network import execution as carrying
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.dial import Dialer
+from paddock.doors.network.upstream import live
 from paddock.journal.secret_search import Needle, Needles
 from unit.doors.network.doorway import (
     HOST,
@@ -237,7 +237,7 @@ def _server_tls(authority: Authority) -> ssl.SSLContext:
 @pytest.fixture
 def _is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the client is there is looked at, however short a person was asked for."""
-    monkeypatch.setattr(carrying, "_HELD_S", 0.0, raising=False)
+    monkeypatch.setattr(live, "_HELD_S", 0.0)
 
 
 async def _leave_while_asked(way: Doorway, client: Client) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http1.client import Http1Client
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 LIMIT_S = 30.0
 

@@ -16,17 +16,16 @@ from msgspec.structs import replace
 from paddock.doors.network.context import DoorContext
 from paddock.doors.network.drafts.request import DraftedRequest, read_drafted, with_secrets
 from paddock.doors.network.drafts.shadow_ids import real_ids
-from paddock.doors.network.exchange import Headers, Request, Response
-from paddock.doors.network.execution import Carrying
-from paddock.doors.network.http2.client import NotProcessed
+from paddock.doors.network.exchange import Headers, Request
+from paddock.doors.network.execution import RequestExecution
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.request import Origin, Proposal, overridden, propose, rebuilt
 from paddock.doors.network.secrets.custody import Custody
-from paddock.doors.network.secrets.keeper import Revoked, SecretKeeper
+from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import ConnectionPool, ServerConnection
-from paddock.doors.network.upstream_request import UpstreamRequest, make_upstream_request
+from paddock.doors.network.transport.pool import ConnectionPool
+from paddock.doors.network.upstream.live import LiveUpstream
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.executors import Done, said_by
 from paddock.gate.gate import Gate
@@ -101,74 +100,64 @@ async def remake(
 
 
 @contextlib.contextmanager
-def sending(remade: SendableDraft, gate: Gate, keeper: SecretKeeper) -> Iterator[Sending]:
-    """The live executor of one draft, with connections of its own."""
-    pool = ConnectionPool(Dialer(remade.network), ca=remade.network.ca)
+def open_delivery(
+    draft: SendableDraft, gate: Gate, keeper: SecretKeeper
+) -> Iterator[DraftDelivery]:
+    """Give the live executor of one draft, with connections of its own."""
+    pool = ConnectionPool(Dialer(draft.network), ca=draft.network.ca)
     context = DoorContext(lambda: gate, pool, Custody(keeper), lambda: gate.policy)
     try:
-        yield Sending(context, remade)
+        yield DraftDelivery(context, draft)
     finally:
         pool.close()
 
 
-class Sending(Carrying):
+class DraftDelivery:
     """Carries out a draft. What may have arrived, and nobody knows, is Uncertain."""
 
-    def __init__(self, context: DoorContext, remade: SendableDraft) -> None:
-        self._answered_by = Collected(remade.proposal.request)
-        super().__init__(context, self._answered_by, remade.origin, remade.proposal)
-        self._is_out = False
+    def __init__(self, context: DoorContext, draft: SendableDraft) -> None:
+        self._origin = draft.origin
+        self._answer = CollectedAnswer(draft.proposal.request)
+        # Not compressed: the journal keeps the answer to be read.
+        self._upstream = LiveUpstream(context, draft.origin, draft.proposal, is_plain=True)
+        self._execution = RequestExecution(
+            context, self._answer, draft.origin, draft.proposal, self._upstream
+        )
 
     async def __call__(self, action: Action) -> Done:
         try:
             async with asyncio.timeout(SEND_S):
-                return self._judged(await super().__call__(action))
+                return self._judge(await self._execution(action))
         except TimeoutError:
             why = f"{self._origin.host_port} did not end its answer within {SEND_S:g} s"
-            return self._failed_so(Done(outcome=Outcome.FAILED), why)
+            return self._as_failed(Done(outcome=Outcome.FAILED), why)
         except Exception as error:
-            if not self._is_out:
+            if not self._upstream.may_have_arrived:
                 raise
             raise Uncertain(f"{_MAYBE}: {said_by(error)}") from error
 
-    def _outgoing(self, action: Action) -> UpstreamRequest:
-        """Not compressed: the journal keeps the answer to be read."""
-        sent = make_upstream_request(
-            self._context.custody, self._origin, self._proposal, action, is_plain=True
-        )
-        self._check_clear(sent)
-        return sent
-
-    async def _sent(self, line: ServerConnection, sent: UpstreamRequest) -> Response:
-        self._is_out = True
-        try:
-            return await super()._sent(line, sent)
-        except (Revoked, NotProcessed):  # nobody looked at it
-            self._is_out = False
-            raise
-
-    def _judged(self, done: Done) -> Done:
-        """By what the server says came of it."""
+    def _judge(self, done: Done) -> Done:
+        """Tell by the server's answer what came of it."""
         if done.outcome is not Outcome.DONE:
-            return self._failed_so(done, said_by(done.error) or "no answer")
+            return self._as_failed(done, said_by(done.error) or "no answer")
         status = int(done.value)
-        answered = replace(done, value=self._answered_by.answer())
+        answered = replace(done, value=self._answer.answer())
         if status < 400 and status not in _MOVED:
             return answered
-        why = f"{self._origin.host_port} answered {status}{self._answered_by.quoted()}"
+        why = f"{self._origin.host_port} answered {status}{self._answer.quoted()}"
         if status >= 500:
-            return self._failed_so(answered, why)
+            return self._as_failed(answered, why)
         return replace(answered, outcome=Outcome.FAILED, error=why)
 
-    def _failed_so(self, done: Done, why: str) -> Done:
-        error = Uncertain(f"{_MAYBE}: {why}") if self._is_out else why
+    def _as_failed(self, done: Done, why: str) -> Done:
+        error = Uncertain(f"{_MAYBE}: {why}") if self._upstream.may_have_arrived else why
         return replace(done, outcome=Outcome.FAILED, error=error)
 
 
 _MAYBE = "it may have been done"
 
 
-class Collected:
+class CollectedAnswer:
     """An exchange without a client: the answer is kept in memory, as far as it is shown."""
 
     def __init__(self, request: Request) -> None:

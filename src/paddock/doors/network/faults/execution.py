@@ -6,22 +6,26 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from paddock.doors.network.exchange import Exchange, Headers
-from paddock.doors.network.faults.layers import Layer, with_fault
+from paddock.doors.network.faults.layers import with_fault
 from paddock.doors.network.faults.stale_answers import StaleAnswers, replay
+from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.request import Proposal
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Outcome
 
 
-class Executor(Protocol):
-    """Who carries a request out, or answers it from what is known."""
+class Execution(Protocol):
+    """Carries an action out by having an upstream answer on an exchange."""
 
-    is_answered: bool
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing more is to be told to the client."""
+        ...
 
     async def __call__(self, action: Action) -> Done: ...
 
 
-Make = Callable[[Exchange], Executor]
+MakeExecution = Callable[[Exchange], Execution]
 
 
 class AnswerFault:
@@ -35,9 +39,6 @@ class AnswerFault:
 
     def __call__(self, words: Mapping[str, Any]) -> None:
         self._words = words
-
-    def executor(self, make: Make, proposal: Proposal, outcome: Outcome) -> FaultyExecution:
-        return FaultyExecution(self, make, proposal, outcome)
 
     @property
     def is_twice(self) -> bool:
@@ -63,7 +64,7 @@ class FaultyExecution:
     """An executor behind a fault."""
 
     def __init__(
-        self, spoiling: AnswerFault, make: Make, proposal: Proposal, outcome: Outcome
+        self, spoiling: AnswerFault, make: MakeExecution, proposal: Proposal, outcome: Outcome
     ) -> None:
         self.is_answered = False
         self._outcome = outcome  # of an answer that is given again: real, or of a stand-in
@@ -86,7 +87,7 @@ class FaultyExecution:
             self.is_answered = executor.is_answered
 
 
-class _Unheard(Layer):
+class _Unheard(ExchangeLayer):
     """Of a request that is delivered twice: nobody hears the first answer."""
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None: ...

@@ -11,15 +11,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.exchange import Exchange, Headers, Request, header, without
-from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.exchange import Exchange, Headers, has_body, header, without
+from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.gate.executors import MAX_DELAY_S
 from paddock.gate.faults import TIMEOUT_S, cut_at
 
 _LOOK_S = 0.25  # how often a silent server looks whether anybody still waits
 _HELD_BYTES = 1 << 20  # of an answer whose length is not known, to find its share
 _TICKS_PER_S = 4
-_BODYLESS = frozenset({204, 205, 304})
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -64,42 +63,7 @@ async def silence(exchange: Exchange, seconds: float) -> None:
         await asyncio.sleep(min(left, _LOOK_S))
 
 
-class Layer:
-    """An exchange around another. All passes, except what a kind of layer says otherwise."""
-
-    def __init__(self, inner: Exchange) -> None:
-        self._inner = inner
-        self.request: Request = inner.request
-
-    async def proceed(self) -> None:
-        await self._inner.proceed()
-
-    async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
-        await self._inner.begin(status, headers, reason)
-
-    async def send(self, data: bytes) -> None:
-        await self._inner.send(data)
-
-    async def finish(self, trailers: Headers | None = None) -> None:
-        await self._inner.finish(trailers)
-
-    def abort(self) -> None:
-        self._inner.abort()
-
-    async def cut(self) -> None:
-        await self._inner.cut()
-
-    async def break_off(self) -> None:
-        await self._inner.break_off()
-
-    def is_gone(self) -> bool:
-        return self._inner.is_gone()
-
-    def take_over(self) -> Conn:
-        return self._inner.take_over()
-
-
-class _Mistyped(Layer):
+class _Mistyped(ExchangeLayer):
     """The answer says that it is something else."""
 
     def __init__(self, inner: Exchange, content_type: str) -> None:
@@ -111,7 +75,7 @@ class _Mistyped(Layer):
         await self._inner.begin(status, [*kept, (b"content-type", self._content_type)], reason)
 
 
-class _Malformed(Layer):
+class _Malformed(ExchangeLayer):
     """A comma behind the first bracket, where JSON has none; at the end, if there is no bracket."""
 
     def __init__(self, inner: Exchange) -> None:
@@ -140,7 +104,7 @@ class _Malformed(Layer):
         await self._inner.finish(trailers)
 
 
-class _Truncated(Layer):
+class _Truncated(ExchangeLayer):
     """The answer ends in the middle. What it announced stays announced."""
 
     def __init__(self, inner: Exchange, truncate: int | float) -> None:
@@ -153,13 +117,12 @@ class _Truncated(Layer):
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
         length = _length(headers)
-        has_body = self.request.method != "HEAD" and status not in _BODYLESS and status >= 200
         if length is not None:
             self._is_length_known = True
             self._left = cut_at(self._truncate, length)
         elif isinstance(self._truncate, int):
             self._left = self._truncate
-        if not has_body or length == 0:
+        if not has_body(self.request.method, status) or length == 0:
             self._left, self._is_over = -1, True
         await self._inner.begin(status, headers, reason)
 
@@ -196,7 +159,7 @@ class _Truncated(Layer):
         await self._inner.cut()
 
 
-class _Dripping(Layer):
+class _Dripping(ExchangeLayer):
     """The answer comes at so many bytes a second."""
 
     def __init__(self, inner: Exchange, speed: int) -> None:
@@ -214,7 +177,7 @@ class _Dripping(Layer):
             await asyncio.sleep(len(part) / self._speed)
 
 
-class _Lost(Layer):
+class _Lost(ExchangeLayer):
     """What was asked for has happened, and the answer does not arrive."""
 
     def __init__(self, inner: Exchange, words: Mapping[str, Any]) -> None:
@@ -263,7 +226,7 @@ async def _say_status(exchange: Exchange, status: int, words: Mapping[str, Any])
     if "retry_after" in words and header(headers, b"retry-after") is None:
         headers.append((b"retry-after", b"%d" % -(-words["retry_after"] // 1)))
     await exchange.begin(status, [*headers, (b"content-length", b"%d" % len(raw))])
-    if exchange.request.method != "HEAD" and status not in _BODYLESS:
+    if has_body(exchange.request.method, status):
         await exchange.send(raw)
     await exchange.finish()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from paddock.doors.network.exchange import Exchange, Headers, Request, values_of, without
-from paddock.doors.network.faults.layers import Layer
+from paddock.doors.network.layers.base import ExchangeLayer
 
 MAX_ANSWERS = 200
 MAX_ANSWER_BYTES = 256 << 10
@@ -71,7 +71,7 @@ async def replay(exchange: Exchange, answer: EarlierAnswer) -> None:
     await exchange.finish()
 
 
-class _Learning(Layer):
+class _Learning(ExchangeLayer):
     def __init__(self, inner: Exchange, answers: StaleAnswers, key: Key) -> None:
         super().__init__(inner)
         self._answers = answers

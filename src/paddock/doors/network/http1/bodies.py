@@ -10,7 +10,8 @@ from httptools import HttpParserError, HttpRequestParser
 
 from paddock.doors.network.exchange import BadMessage, Headers
 from paddock.doors.network.http1.messages import head_bytes
-from paddock.doors.network.transport.conn import BULK_BYTES, Conn, ConnLost
+from paddock.doors.network.transport.conn import BULK_BYTES
+from paddock.doors.network.transport.stream import ByteStream, ConnLost
 
 _MAX_TRAILERS = 100
 _TRAILER_BYTES = 16 << 10
@@ -30,7 +31,7 @@ class Counted:
 
     __slots__ = ("_conn", "_left", "length")
 
-    def __init__(self, conn: Conn, length: int) -> None:
+    def __init__(self, conn: ByteStream, length: int) -> None:
         self._conn = conn
         self._left = length
         self.length: int | None = length
@@ -69,7 +70,7 @@ class Chunked:
         "trailers",
     )
 
-    def __init__(self, conn: Conn, *, blame: int = 400) -> None:
+    def __init__(self, conn: ByteStream, *, blame: int = 400) -> None:
         self._conn = conn
         self._blame = blame  # the status that says whose fault bad chunks are
         self._parser: HttpRequestParser | None = None
@@ -152,7 +153,7 @@ class UntilClose:
     __slots__ = ("_conn", "is_done")
     length: int | None = None
 
-    def __init__(self, conn: Conn) -> None:
+    def __init__(self, conn: ByteStream) -> None:
         self._conn = conn
         self.is_done = False
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from paddock.doors.network.exchange import BadMessage, Body, Headers, NoBody, Request, Response
+from paddock.doors.network.exchange import (
+    UNFRAMED,
+    BadMessage,
+    Body,
+    Headers,
+    NoBody,
+    Request,
+    Response,
+)
 from paddock.doors.network.http1.bodies import Chunked, Counted, UntilClose, as_chunk, last_chunk
 from paddock.doors.network.http1.messages import (
     Fields,
@@ -16,7 +24,8 @@ from paddock.doors.network.http1.messages import (
     request_line,
     tokens,
 )
-from paddock.doors.network.transport.conn import Conn, ConnIdle, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnIdle, ConnLost
 
 _JOINED_BYTES = 64 << 10  # a body that is at most so long goes out with its head, in one write
 _MAX_INTERIM = 32
@@ -209,7 +218,7 @@ def _body_of(
         length = fields.body_length(version)
     except BadMessage as error:
         raise BadMessage(502, str(error)) from None
-    if request.method == "HEAD" or status in (204, 304):
+    if request.method == "HEAD" or status in UNFRAMED:
         return None
     if length is None:
         return Chunked(conn, blame=502)

@@ -18,7 +18,7 @@ from httptools import (
 )
 
 from paddock.doors.network.exchange import BadMessage, Headers, Request
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.stream import ByteStream, ConnLost
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200
@@ -160,7 +160,7 @@ class RequestLine(msgspec.Struct):
     version: str
 
 
-async def read_head(conn: Conn) -> bytes | None:
+async def read_head(conn: ByteStream) -> bytes | None:
     """The next head with the empty line that ends it; what came after it stays in the connection.
     None where the peer is done."""
     data = await conn.read()
@@ -181,7 +181,7 @@ async def read_head(conn: Conn) -> bytes | None:
     return data[:end]
 
 
-async def _rest_of_head(conn: Conn, first: bytes) -> tuple[bytes, int]:
+async def _rest_of_head(conn: ByteStream, first: bytes) -> tuple[bytes, int]:
     data, seen = bytearray(first), 0
     try:
         async with asyncio.timeout(HEAD_S):

@@ -23,7 +23,7 @@ from paddock.doors.network.http1.messages import (
     same_authority,
     tokens,
 )
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.stream import ByteStream, ConnLost
 
 _TURN_REQUESTS = 16
 
@@ -37,7 +37,7 @@ class Forms(msgspec.Struct, frozen=True):
 
 
 async def serve(
-    conn: Conn,
+    conn: ByteStream,
     handler: Handler,
     *,
     scheme: str,
@@ -62,7 +62,7 @@ async def serve(
 
 
 async def _serve_one(
-    conn: Conn, handler: Handler, forms: Forms, faulted: Faulted, last: LastHead
+    conn: ByteStream, handler: Handler, forms: Forms, faulted: Faulted, last: LastHead
 ) -> bool:
     """Whether there can be another."""
     try:
@@ -88,7 +88,7 @@ async def _serve_one(
     return await exchange.settle()
 
 
-def read_request(conn: Conn, block: bytes, forms: Forms, last: LastHead) -> Http1Exchange:
+def read_request(conn: ByteStream, block: bytes, forms: Forms, last: LastHead) -> Http1Exchange:
     """The exchange that a head begins. Raises BadMessage."""
     head = parse_head(block, forms, last)
     body: Counted | Chunked | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from paddock.doors.network.exchange import BadMessage, Headers, Request, Response
+from paddock.doors.network.exchange import BODYLESS, BadMessage, Headers, Request, Response
 from paddock.doors.network.http2.heads import (
     length_of,
     read_response,
@@ -19,7 +19,8 @@ from paddock.doors.network.http2.streams import (
     REFUSED_STREAM,
     Http2Stream,
 )
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 if TYPE_CHECKING:
     from paddock.doors.network.http2.link import Link
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 STREAM_WINDOW = 1 << 20  # a distant server sends so much in one round trip
 CONNECTION_WINDOW = 16 << 20
 _MAX_STREAMS = 100
-_BODYLESS = frozenset((204, 205, 304))
 
 
 class NotProcessed(ConnLost):
@@ -110,7 +110,7 @@ class Http2Client:
             return
         try:
             status, fields = read_response(headers)
-            is_bodyless = stream_id in self._bodyless or status in _BODYLESS
+            is_bodyless = stream_id in self._bodyless or status in BODYLESS
             stream.length = 0 if is_bodyless or is_end else length_of(fields)
             if is_end and not is_bodyless and length_of(fields):
                 raise BadMessage(502, "a length was announced, and no body came")

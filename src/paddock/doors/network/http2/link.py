@@ -32,7 +32,8 @@ from paddock.doors.network.http2.streams import (
     Http2Stream,
     wake,
 )
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 _FIRST_WINDOW = 65535  # of any connection; settings do not change it
 _MAX_REMOTE_SETTINGS = 64

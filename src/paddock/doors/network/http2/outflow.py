@@ -11,7 +11,8 @@ import h2.exceptions
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.http2.meter import MAX_FRAME_BYTES, FrameMeter
 from paddock.doors.network.http2.streams import Http2Stream
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 MAX_PENDING = 256 << 10  # bytes that wait to be written before nobody adds to them
 

@@ -14,6 +14,7 @@ from paddock.doors.network.exchange import (
     Headers,
     NoBody,
     Request,
+    has_body,
     ignore_fault,
     without,
 )
@@ -26,7 +27,8 @@ from paddock.doors.network.http2.streams import (
     REFUSED_STREAM,
     Http2Stream,
 )
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 if TYPE_CHECKING:
     from paddock.doors.network.http2.link import Link
@@ -39,7 +41,6 @@ _RESETS_S = 10.0
 _RESETS_PER_FINISHED = 4
 _FREE_RESETS = 1000  # in the life of a connection, before they are compared to what was finished
 _LATE_S = 2.0  # for a client to end a request that has its answer
-_BODYLESS = frozenset((204, 205, 304))
 
 
 async def serve(
@@ -178,7 +179,7 @@ class _Exchange:
         if self._has_begun:
             raise RuntimeError("the answer has begun already")
         head = write_response(status, headers)
-        self._is_bodyless = self.request.method == "HEAD" or status in _BODYLESS
+        self._is_bodyless = not has_body(self.request.method, status)
         self._left = None if self._is_bodyless else length_of(head)
         self._has_begun = True
         self._head = head

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from paddock.doors.network.exchange import BadMessage, Headers
-from paddock.doors.network.transport.conn import ConnLost
+from paddock.doors.network.transport.stream import ConnLost
 
 MAX_STREAMS = 128
 _SMALL = 1024

@@ -6,11 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from paddock.doors.network.client_disconnect import ClientDisconnected
+from paddock.doors.network.exchange import Headers
+from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.fence.container.ends import is_open
 from paddock.fence.container.stillness import MANY, ONE, settled
+
+if TYPE_CHECKING:
+    from paddock.doors.network.layers.recorder import AnswerRecorder
 
 _NEAR_S = 1.0  # answers further apart are told apart by any agent, on a busy machine too
 # While a run is recorded. Programs that end and threads that take turns need a while to take an
@@ -62,3 +69,37 @@ class Pacer:
             return self._limit_s
         may_wait_s = _VAIN_S + _VAIN_SHARE * (now - self._began)
         return _LIMIT_S if self._in_vain_s < may_wait_s else _SHORT_LIMIT_S
+
+
+class PacedAnswer(ExchangeLayer):
+    """Waits for its turn before an answer begins, and before its end.
+
+    What the agent was told by other answers while this one streamed came before its end, and a
+    replay has to know that.
+    """
+
+    def __init__(
+        self,
+        inner: AnswerRecorder,
+        pacer: Pacer,
+        position: Callable[[], int],
+        *,
+        has_body: bool,
+    ) -> None:
+        super().__init__(inner)
+        self._recorder = inner
+        self._pacer = pacer
+        self._position = position  # the last record of the journal
+        self._has_body = has_body
+
+    async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
+        if self.is_gone():
+            raise ClientDisconnected("it did not wait for its answer")
+        await self._pacer.turn()
+        await self._inner.begin(status, headers, reason)
+
+    async def finish(self, trailers: Headers | None = None) -> None:
+        if self._has_body and self._position() != self._recorder.begun:
+            await self._pacer.turn()
+            self._recorder.ended = self._position()
+        await self._inner.finish(trailers)

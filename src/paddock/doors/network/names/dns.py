@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from paddock.doors.network.names.table import NameTable
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host, is_address

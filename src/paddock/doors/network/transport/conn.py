@@ -15,10 +15,10 @@ import ssl
 import struct
 from collections.abc import Callable
 
+from paddock.doors.network.transport.stream import READ_BYTES, ConnIdle, ConnLost
 from paddock.doors.network.transport.timeouts import watch
 
 IDLE_S = 300.0
-READ_BYTES = 1 << 16
 BULK_BYTES = 448 << 10  # more goes faster, and a client that stalls holds so much memory
 _LINGER_S = 2.0
 _LINGER_BYTES = 64 << 20  # of what a client still sends after its answer: an upload, refused
@@ -28,16 +28,6 @@ _OTHER_READS_S = 0.01
 _RESET = struct.pack("ii", 1, 0)
 _SIOCOUTQNSD = 0x894B  # how many bytes wait here because the peer does not take them
 _WAITS = (BlockingIOError, ssl.SSLWantReadError)
-
-
-class ConnLost(Exception):
-    """The peer is gone, or did nothing for too long; the message says which."""
-
-    is_stale = False  # whether a kept connection had ended before it was used again
-
-
-class ConnIdle(ConnLost):
-    """The peer is there, and did nothing for too long."""
 
 
 class Conn:

@@ -14,8 +14,9 @@ import msgspec
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.server_trust import client_context, why_not
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
+from paddock.doors.network.transport.stream import ConnLost
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
 

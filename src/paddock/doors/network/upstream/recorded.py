@@ -13,11 +13,24 @@ from typing import Any
 from paddock.doors.network.answer import failed
 from paddock.doors.network.bodies.capture import BodyCapture
 from paddock.doors.network.bodies.stable_digests import stable_digest
-from paddock.doors.network.client_disconnect import ClientDisconnected, be_silent, watched
+from paddock.doors.network.client_disconnect import (
+    ClientDisconnected,
+    ended_by_disconnect,
+    stay_silent,
+)
 from paddock.doors.network.context import DoorContext
-from paddock.doors.network.exchange import BadMessage, Exchange, Headers, header, without
+from paddock.doors.network.exchange import (
+    SWITCHING_PROTOCOLS,
+    BadMessage,
+    Exchange,
+    Headers,
+    has_body,
+    header,
+    without,
+)
 from paddock.doors.network.request import QUIET_S, Proposal, speaks_in_turns
-from paddock.doors.network.transport.conn import ConnLost
+from paddock.doors.network.transport.stream import ConnLost
+from paddock.doors.network.upstream.base import Upstream
 from paddock.doors.network.websocket.frames import FrameLog, read_frames
 from paddock.doors.network.websocket.replay import accept_of, replay_frames
 from paddock.fence.offload import offload
@@ -27,23 +40,15 @@ from paddock.journal.plain_values import StoredBytes
 from paddock.model.action import Action, Outcome
 
 _EVENT_END = b"\n\n"  # of a stream of events: who reads them may act on each
-_SWITCHING = 101
-_BODYLESS = frozenset({204, 205, 304})
 
 
-class RecordedAnswer:
-    """The executor of one request whose answer is known."""
+class RecordedUpstream(Upstream):
+    """Gives the answer that the request got in an earlier run. Nobody is asked."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        proposal: Proposal,
-        recorded: RecordedOutcome,
-        context: DoorContext,
-    ) -> None:
-        self.is_answered = False
+    _client: Exchange
+
+    def __init__(self, proposal: Proposal, recorded: RecordedOutcome, context: DoorContext) -> None:
         self._context = context
-        self._exchange = exchange
         self._proposal = proposal
         self._recorded = recorded
         self._log: FrameLog | None = None  # of a WebSocket
@@ -53,16 +58,17 @@ class RecordedAnswer:
             recorded.result if isinstance(recorded.result, Mapping) else {}
         )
 
-    async def __call__(self, action: Action) -> Done:
-        """Raises ReplayDiverged for what was not kept, or when another body came."""
+    async def answer(self, action: Action, client: Exchange) -> Done:
+        """Raise ReplayDiverged for what was not kept, or when another body came."""
+        self._client = client
         self._check_kept()
         await self._take_body()
         begun = self._context.position
         try:
-            with watched(self._exchange):
+            with ended_by_disconnect(self._client):
                 await self._answer()
         except (ConnLost, ClientDisconnected):
-            self._exchange.abort()
+            self._client.abort()
         finally:
             if self._rest is not None:
                 self._rest.cancel()
@@ -78,9 +84,9 @@ class RecordedAnswer:
         answer, if it is not soon."""
         if self._proposal.read is not None:
             return
-        if self._exchange.request.expects_continue:
-            await self._exchange.proceed()
-        if not speaks_in_turns(self._exchange.request):
+        if self._client.request.expects_continue:
+            await self._client.proceed()
+        if not speaks_in_turns(self._client.request):
             await self._compare_body()
             return
         self._rest = asyncio.create_task(self._compare_body())
@@ -99,7 +105,7 @@ class RecordedAnswer:
 
     async def _came(self, most: int | None) -> dict[str, Any]:
         """What came of a body; where only a part was taken then, as much of it."""
-        sent = BodyCapture(stable=stable_digest(self._exchange.request.headers))
+        sent = BodyCapture(stable=stable_digest(self._client.request.headers))
         with contextlib.suppress(ConnLost, BadMessage):  # then it is shorter than the recorded one
             while (most is None or sent.size < most) and (data := await self._proposal.body.read()):
                 sent.feed(data if most is None else data[: most - sent.size])
@@ -136,19 +142,16 @@ class RecordedAnswer:
         status = self._known.get("status")
         is_told = isinstance(status, int) and not self._recorded.is_unseen
         if not is_told and (self._recorded.is_unseen or self._known.get("left")):
-            self.is_answered = True
-            await be_silent(self._exchange)
+            await stay_silent(self._client)
             return
         if not isinstance(status, int):
-            self.is_answered = True
-            self._exchange.abort()  # whatever the agent saw then, it was no whole answer
+            self._client.abort()  # whatever the agent saw then, it was no whole answer
             return
         if self._is_failed and "headers" not in self._known:
-            self.is_answered = True
             said = self._known.get("said") or self._recorded.error or ""
-            await failed(self._exchange, status, str(said))
+            await failed(self._client, status, str(said))
             return
-        if status == _SWITCHING and "frames" in self._known:
+        if status == SWITCHING_PROTOCOLS and "frames" in self._known:
             await self._converse()
             return
         await self._tell(status)
@@ -156,15 +159,14 @@ class RecordedAnswer:
     async def _converse(self) -> None:
         """A WebSocket: the same handshake for another key, then its frames."""
         headers = without(list(_headers(self._recorded, self._known)), b"sec-websocket-accept")
-        key = header(self._exchange.request.headers, b"sec-websocket-key") or b""
+        key = header(self._client.request.headers, b"sec-websocket-key") or b""
         headers.append((b"Sec-WebSocket-Accept", accept_of(key)))
-        self.is_answered = True
         reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
-        await self._exchange.begin(_SWITCHING, headers, reason)
+        await self._client.begin(SWITCHING_PROTOCOLS, headers, reason)
         context = self._context
         self._log = FrameLog(context.room, lambda: context.position, context.gate().store_bytes)
         frames = read_frames(self._parts_of(self._known["frames"]))
-        conn = self._exchange.take_over()
+        conn = self._client.take_over()
         try:
             ended_by = str(self._known["websocket"].get("closed_by"))
             following = partial(offload, next, frames, None)
@@ -182,31 +184,30 @@ class RecordedAnswer:
         return iter((_body(kept),))
 
     async def _tell(self, status: int) -> None:
-        is_bodyless = self._exchange.request.method == "HEAD" or status in _BODYLESS
+        is_bodyless = not has_body(self._client.request.method, status)
         headers = list(_headers(self._recorded, self._known))
         is_long = "pieces" in self._known
         body = b"" if is_long else _body(self._known)
         if not is_bodyless and not self._is_failed:
             size = int(self._known.get("bytes") or 0) if is_long else len(body)
             headers = _of_length(headers, size)
-        self.is_answered = True
         reason = str(self._known.get("reason") or "").encode("latin-1", "replace")
-        await self._exchange.begin(status, headers, reason)
+        await self._client.begin(status, headers, reason)
         for part in _parts(headers, body) if not is_bodyless else ():
-            await self._exchange.send(part)
+            await self._client.send(part)
         for read in self._recorded.pieces if not is_bodyless else ():
-            await self._exchange.send(await offload(read))
+            await self._client.send(await offload(read))
         if self._known.get("left"):
-            await be_silent(self._exchange)
+            await stay_silent(self._client)
         elif self._is_failed:
-            await self._exchange.break_off()
+            await self._client.break_off()
         else:
             if self._rest is not None:
                 await self._rest
             if isinstance(ended := self._known.get("ended"), int):
                 await self._recorded.until_end(ended)
                 self._ended = {"ended": self._context.position}
-            await self._exchange.finish(_trailers(self._known))
+            await self._client.finish(_trailers(self._known))
 
 
 def _body(known: Mapping[str, Any]) -> bytes:

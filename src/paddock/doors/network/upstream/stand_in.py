@@ -1,5 +1,9 @@
-"""A request that a stand-in answers: the same way as to a real server, with the world in its place.
-What is decided about answers (tool calls of a model, what the journal keeps) holds for both."""
+"""A stand-in as an upstream: the world answers in place of the real server.
+
+A stand-in is either an application in this process, or a server in a process of its own (a pen),
+which is reached by a connection of its own for each request. Whose fault a failure is must be told
+apart: an agent that sends half a request must not have the stand-in blamed for it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from paddock.doors.network.context import DoorContext
+from paddock.doors.network.client_disconnect import ClientDisconnected, ended_by_disconnect
 from paddock.doors.network.exchange import (
+    SWITCHING_PROTOCOLS,
     BadMessage,
     Body,
     BodyWrapper,
@@ -23,11 +28,12 @@ from paddock.doors.network.exchange import (
     header,
     without,
 )
-from paddock.doors.network.execution import Carrying
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.request import Origin, Proposal, split_target
-from paddock.doors.network.transport.conn import Conn, ConnIdle, ConnLost
-from paddock.doors.network.transport.pool import ServerConnection
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnIdle, ConnLost
+from paddock.doors.network.upstream.base import Upstream
+from paddock.doors.network.upstream.transfer import forward, forward_websocket, version_record
 from paddock.doors.network.upstream_request import (
     MisplacedPlaceholder,
     UpstreamRequest,
@@ -39,6 +45,9 @@ from paddock.world.asgi import HttpAnswer, WorldRequest
 from paddock.world.service import LocalService, StandInFailed
 from paddock.world.world import StandIn
 
+if TYPE_CHECKING:
+    from paddock.doors.network.context import DoorContext
+
 # Of a JSON body for a stand-in in this process: a list of three million empty objects has 9 MB, and
 # to read and keep it takes everybody's loop for seconds.
 MAX_JSON_PARTS = 250_000
@@ -48,150 +57,132 @@ _MARK = b"x-paddock"
 _STEP, _FAILED = b"x-paddock-step", b"x-paddock-failed"
 
 
-class AtStandIn(Carrying):
-    """The executor of one request to a host that has a stand-in."""
+class StandInUpstream(Upstream):
+    """Has the stand-in answer. That goes to its end, whoever leaves: a world is never left between
+    two states. It gets placeholders, never the values of secrets."""
 
     def __init__(
-        self,
-        context: DoorContext,
-        exchange: Exchange,
-        origin: Origin,
-        proposal: Proposal,
-        stand_in: StandIn,
+        self, context: DoorContext, origin: Origin, proposal: Proposal, stand_in: StandIn
     ) -> None:
-        super().__init__(context, exchange, origin, proposal)
+        self._context = context
+        self._origin = origin
+        self._proposal = proposal
         self._stand_in = stand_in
+        self._upload: _Upload | None = None
 
-
-class Standing(AtStandIn):
-    """The executor of a request that the stand-in answers. That goes to its end, whoever leaves: a
-    world is never left between two states."""
-
-    _is_watched = False
-    _upload: _OfClient | None = None
-
-    async def __call__(self, action: Action) -> Done:
+    async def answer(self, action: Action, client: Exchange) -> Done:
         host, port = action.arguments["host"], action.arguments["port"]
         if (host, port) != (self._origin.host, self._origin.port):  # an approver has edited it
-            found = self._context.stand_in(str(host), int(port))
-            if found is None:
+            other = self._context.stand_in(str(host), int(port))
+            if other is None:
                 return refusal(f"Nothing stands in for {host}.")
-            self._stand_in = found
-        done = await super().__call__(action)
-        if done.outcome is not Outcome.DONE:
-            return done
-        # Every request to a stand-in comes by here, and `replace` is slow.
-        return Done(done.value, done.record, Outcome.SIMULATED, done.error, done.cost)
+            self._stand_in = other
+        with ended_by_disconnect(client):
+            try:
+                return await self._ask(action, client)
+            except StandInFailed:
+                self._raise_fault_of_client()
+                raise
 
-    def _outgoing(self, action: Action) -> UpstreamRequest:
-        custody = self._context.custody
-        return make_upstream_request(custody, self._origin, self._proposal, action, is_real=False)
+    async def give(self, answer: HttpAnswer, action: Action, client: Exchange) -> Done:
+        """Give an answer of the stand-in that is at hand."""
+        response = as_response(answer)
+        try:
+            if response.status == SWITCHING_PROTOCOLS:
+                raise StandInFailed("it changed the protocol without being asked to")
+            await forward(response, str(action.arguments["method"]), client)
+        finally:
+            if isinstance(response.body, _Parts):
+                response.body.cancel()
+        return Done(response.status, self._record(response), Outcome.SIMULATED)
 
-    async def _send(self, sent: UpstreamRequest) -> tuple[ServerConnection, Response]:
-        if self._exchange.request.expects_continue and self._proposal.read is None:
-            await self._to_client(self._exchange.proceed())
+    async def _ask(self, action: Action, client: Exchange) -> Done:
+        sent = make_upstream_request(
+            self._context.custody, self._origin, self._proposal, action, is_real=False
+        )
+        if client.request.expects_continue and self._proposal.read is None:
+            await client.proceed()
         service = self._stand_in.service
-        most = None if isinstance(service, LocalService) else MAX_JSON_PARTS
-        self._upload = _OfClient(sent.request.body, most)
-        sent.request.body = self._upload
         if isinstance(service, LocalService):
-            return await self._passed_on(service, sent)
-        response = await self._answered(sent)
-        return _line(self._origin, sent, _InProcessConnection(response.body)), response
+            sent.request.body = self._upload = _Upload(sent.request.body, None)
+            return await self._ask_process(service, sent, client)
+        sent.request.body = self._upload = _Upload(sent.request.body, MAX_JSON_PARTS)
+        return await self.give(await self._ask_application(self._upload, sent), action, client)
 
-    async def _answered(self, sent: UpstreamRequest) -> Response:
+    async def _ask_application(self, upload: _Upload, sent: UpstreamRequest) -> HttpAnswer:
         if sent.request.upgrade:
             raise StandInFailed(f"{self._stand_in.terms.service} does not speak WebSocket")
         origin = replace(self._origin, host=sent.endpoint.host, port=sent.endpoint.port)
         request = world_request(sent.request, sent.headers, origin, self._proposal)
         if isinstance(request.body, bytes):
-            self._count(request.body)
+            try:
+                upload.count(request.body)
+            except BadMessage as error:
+                self._proposal.fault = error
+                raise
         answer = await self._stand_in.request(request, sent.action.step)
-        if not isinstance(request.body, bytes) and self._wrong_upload() is not None:
+        if not isinstance(request.body, bytes) and self._fault_of_client() is not None:
             raise StandInFailed("the client's body broke off")  # told as the client's fault
-        return as_response(answer)
+        return answer
 
-    def _count(self, read: bytes) -> None:
-        assert self._upload is not None
-        try:
-            self._upload.count(read)
-        except BadMessage as error:
-            self._proposal.fault = error
-            raise
-
-    async def _passed_on(
-        self, service: LocalService, sent: UpstreamRequest
-    ) -> tuple[ServerConnection, Response]:
-        """To a process of its own, over a connection of its own."""
-        timeout_s = self._stand_in.timeout_s
-        sock = await service.connect()
-        conn = Conn(sock, idle_s=timeout_s)
+    async def _ask_process(
+        self, service: LocalService, sent: UpstreamRequest, client: Exchange
+    ) -> Done:
+        cut_off = partial(self._cut_off, service, self._stand_in.timeout_s)
+        conn = Conn(await service.connect(), idle_s=self._stand_in.timeout_s)
         headers = [(b"Host", (sent.request.authority or "").encode()), *_unmarked(sent.headers)]
         headers.append((_STEP, str(sent.action.step or 0).encode()))
+        server = Http1Client(conn)
         try:
-            upstream = Http1Client(conn)
-            response = await upstream.send(sent.request, headers)
-        except (ConnLost, BadMessage) as error:
-            conn.abort()
-            await self._cut_off(service, timeout_s, error)
-        except BaseException:
-            conn.abort()
-            raise
-        if (why := header(response.headers, _FAILED)) is not None:
-            conn.abort()
-            raise StandInFailed(why.decode("utf-8", "replace")[:500])
-        body = _OfStandIn(response.body, partial(self._cut_off, service, timeout_s))
-        return _line(self._origin, sent, upstream, conn), replace(response, body=body)
+            try:
+                response = await server.send(sent.request, headers)
+            except (ConnLost, BadMessage) as error:
+                await cut_off(error)
+                raise
+            if (why := header(response.headers, _FAILED)) is not None:
+                raise StandInFailed(why.decode("utf-8", "replace")[:500])
+            if response.status == SWITCHING_PROTOCOLS:
+                done = await forward_websocket(
+                    self._context, sent.action, self._origin, server, response, client
+                )
+                outcome = Outcome.SIMULATED if done.outcome is Outcome.DONE else done.outcome
+                record = {**done.record, **self._record(response)}
+                return Done(done.value, record, outcome, done.error)
+            response = replace(response, body=_AnswerBody(response.body, cut_off))
+            await forward(response, sent.request.method, client)
+            return Done(response.status, self._record(response), Outcome.SIMULATED)
+        finally:
+            server.close()
+
+    def _record(self, response: Response) -> dict[str, Any]:
+        return {**version_record(response), "stand_in": self._stand_in.terms.service}
 
     async def _cut_off(self, service: LocalService, timeout_s: float, error: Exception) -> None:
-        if isinstance(error, ConnIdle) and not self._wrong_upload():
+        if isinstance(error, ConnIdle) and not self._fault_of_client():
             with contextlib.suppress(Exception):
                 await service.stuck()
             raise StandInFailed(f"it gave no answer within {timeout_s:g} s") from None
         raise StandInFailed(str(error)) from None
 
-    def _wrong_upload(self) -> ConnLost | BadMessage | None:
-        """What is wrong with the client's body: it broke, or it is still waited for."""
+    def _fault_of_client(self) -> ConnLost | BadMessage | None:
+        """Return what is wrong with the client's body: it broke, or it is still waited for."""
         upload = self._upload
         if upload is not None and upload.fault is None and upload.is_awaited:
             return BadMessage(408, "its body did not come in time")
         return None if upload is None else upload.fault
 
-    async def _stood_in_badly(self, error: StandInFailed, action: Action) -> Done:
-        """An agent that sends half a request must not have the stand-in blamed for it."""
-        match self._wrong_upload():
-            case MisplacedPlaceholder() as wrong:
-                return await self._misplaced(wrong.name, str(wrong), action)
-            case BadMessage() as wrong:
-                return await self._no_answer(wrong.status, f"The request is malformed: {wrong}.")
-            case ConnLost() as wrong:
-                return await self._left(wrong)
-        return await super()._stood_in_badly(error, action)
-
-    def _release(self, line: ServerConnection) -> None:
-        line.close()
-
-    def _record(
-        self, line: ServerConnection, response: Response, headers: Headers
-    ) -> dict[str, Any]:
-        record = super()._record(line, response, headers)
-        return {**record, "stand_in": self._stand_in.terms.service}
+    def _raise_fault_of_client(self) -> None:
+        match self._fault_of_client():
+            case MisplacedPlaceholder() as error:
+                raise error from None
+            case BadMessage() as error:
+                self._proposal.fault = error
+                raise error from None
+            case ConnLost() as error:
+                raise ClientDisconnected(str(error)) from None
 
 
-class _InProcessConnection:
-    """In place of a connection: the stand-in is in this process, and ends with its reader."""
-
-    is_free = False
-
-    def __init__(self, body: Body) -> None:
-        self._body = body
-
-    def close(self) -> None:
-        if isinstance(self._body, _Parts):
-            self._body.cancel()
-
-
-class _OfClient(BodyWrapper):
+class _Upload(BodyWrapper):
     """A body on its way to a stand-in: what goes wrong with it is the client's fault."""
 
     __slots__ = ("_is_json", "_most", "_parts", "fault", "is_awaited")
@@ -216,7 +207,7 @@ class _OfClient(BodyWrapper):
         return data
 
     def count(self, data: bytes) -> None:
-        """Raises BadMessage for JSON of more parts than anybody may keep us busy with."""
+        """Raise BadMessage for JSON of more parts than anybody may keep us busy with."""
         if self._is_json is None and (start := data.lstrip(_BEFORE_JSON)[:1]):
             self._is_json = start in b"[{"
         if self._is_json and self._most is not None:
@@ -225,7 +216,7 @@ class _OfClient(BodyWrapper):
                 raise BadMessage(413, f"its body has more than {self._most} parts")
 
 
-class _OfStandIn(BodyWrapper):
+class _AnswerBody(BodyWrapper):
     """A body from a stand-in's process: what goes wrong with it is the stand-in's fault."""
 
     __slots__ = ("_cut_off",)
@@ -260,9 +251,9 @@ class _Parts:
         return b""
 
     def cancel(self) -> None:
-        """The client has gone: what makes the parts is ended."""
+        """End what makes the parts: the client has all of them, or has gone."""
         if not isinstance(self._body, bytes):
-            closing = asyncio.ensure_future(_closed(self._body))
+            closing = asyncio.ensure_future(_close(self._body))
             _CLOSING.add(closing)
             closing.add_done_callback(_CLOSING.discard)
 
@@ -270,7 +261,7 @@ class _Parts:
 _CLOSING: set[asyncio.Future[None]] = set()
 
 
-async def _closed(parts: AsyncIterator[bytes]) -> None:
+async def _close(parts: AsyncIterator[bytes]) -> None:
     close = getattr(parts, "aclose", None)
     if close is not None:
         with contextlib.suppress(Exception):
@@ -280,38 +271,34 @@ async def _closed(parts: AsyncIterator[bytes]) -> None:
 def world_request(
     request: Request, headers: Headers, origin: Origin, proposal: Proposal
 ) -> WorldRequest:
-    """As a stand-in gets it: with the body that an approver wrote, if one did."""
+    """Return the request as a stand-in gets it: with the body of an approver, if one wrote it."""
     read = proposal.read if proposal.edited is None else proposal.edited
     path, query = split_target(request.target)
-    named = [(name.lower(), value) for name, value in headers]
-    named.insert(0, (b"host", origin.authority.encode()))
+    fields = [(name.lower(), value) for name, value in headers]
+    fields.insert(0, (b"host", origin.authority.encode()))
     length = len(read) if read is not None else request.body.length
     if length is not None and (length or request.method not in ("GET", "HEAD")):
-        named.append((b"content-length", str(length).encode()))
+        fields.append((b"content-length", str(length).encode()))
     body = _read_all(request.body) if read is None else read
-    return WorldRequest(request.method, path, query, named, body,
+    return WorldRequest(request.method, path, query, fields, body,
                         origin.scheme, origin.host, origin.port)  # fmt: skip
 
 
 def as_response(answer: HttpAnswer) -> Response:
+    """Return the answer of an application as one that came over a connection."""
     headers, body = answer.headers, answer.body
     if isinstance(body, bytes):
         length = (b"content-length", b"%d" % len(body))
-        if [one for one in headers if one[0].lower() == b"content-length"] != [length]:
+        if [pair for pair in headers if pair[0].lower() == b"content-length"] != [length]:
             headers = [*without(headers, b"content-length"), length]
         return Response(answer.status, b"", headers, _Parts(body), "1.1")
     return Response(answer.status, b"", headers, _Parts(aiter(body)), "1.1")
 
 
 def _unmarked(headers: Headers) -> Headers:
-    """Without what only we say. A server behind CGI reads both kinds of dash as one."""
-    return [one for one in headers if not one[0].lower().replace(b"_", b"-").startswith(_MARK)]
-
-
-def _line(
-    origin: Origin, sent: UpstreamRequest, upstream: Any, conn: Conn | None = None
-) -> ServerConnection:
-    return ServerConnection(sent.endpoint, upstream, cast("Conn", conn), origin.host)
+    """Return headers without what only we say. A server behind CGI reads both kinds of dash as
+    one."""
+    return [pair for pair in headers if not pair[0].lower().replace(b"_", b"-").startswith(_MARK)]
 
 
 async def _read_all(body: Body) -> AsyncIterator[bytes]:

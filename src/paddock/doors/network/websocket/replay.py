@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from paddock.doors.network.transport.conn import READ_BYTES, Conn, ConnIdle, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import READ_BYTES, ConnIdle, ConnLost
 from paddock.doors.network.websocket.frames import (
     BINARY,
     CLIENT,

@@ -21,9 +21,9 @@ from paddock.doors.network.drafts.delivery import (
     MAX_ANSWER,
     for_real,
     load_secrets,
+    open_delivery,
     read_request,
     remake,
-    sending,
 )
 from paddock.gate.drafts import Draft, Drafts
 from paddock.gate.opening import gate_store, open_gate
@@ -74,7 +74,7 @@ def sent(home: Home, draft: Draft, text: str, *, meanwhile: Any = None) -> Recei
         remade = await remake(request, draft, keeper, policy)
         with (
             open_gate(home, f"sent-{draft.step}", policy, secrets=keeper.masker_values()) as gate,
-            sending(remade, gate, keeper) as live,
+            open_delivery(remade, gate, keeper) as live,
         ):
             if meanwhile is not None:
                 meanwhile()

@@ -11,7 +11,8 @@ from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.http1 import messages as http1_messages
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http1.messages import head_bytes
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.wires import LIMIT_S, Recorder, answered, seen, status_of, tcp_pair, whole
 
 GET = b"GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n"

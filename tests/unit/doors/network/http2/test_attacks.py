@@ -37,7 +37,8 @@ from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.http2.client import CONNECTION_WINDOW
 from paddock.doors.network.http2.heads import read_request
 from paddock.doors.network.http2.meter import PREFACE, FrameMeter
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, relay_to, serving, until
 
 POST = [(b":method", b"POST"), *GET[1:]]

@@ -24,7 +24,7 @@ from paddock.doors.network.exchange import (
     Response,
 )
 from paddock.doors.network.http2.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Client
-from paddock.doors.network.transport.conn import ConnLost
+from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving, until, upstream_to
 
 Answer = Callable[[h2.connection.H2Connection, Any], Any]

@@ -19,7 +19,8 @@ from paddock.doors.network.exchange import BadMessage, BufferedBody, Exchange, R
 from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.authority import Authority
-from paddock.doors.network.transport.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, dialled, listening, serving
 
 POST = [(b":method", b"POST"), *GET[1:]]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.network.transport.conn import Conn, ConnIdle, ConnLost, pump
+from paddock.doors.network.transport.conn import Conn, pump
+from paddock.doors.network.transport.stream import ConnIdle, ConnLost
 from unit.doors.network.wires import LIMIT_S, tcp_pair
 
 
