@@ -1,15 +1,42 @@
-"""One request over HTTP/1 and the way to answer it. How requests are read is in `server`."""
+"""One request over HTTP/1 and the way to answer it. How requests are read is in `server`.
+
+How an answer is given is a small machine. Each state says what may be written next, and the table
+`_NEXT` owns every change of it:
+
+    WAITING ──► CONTINUED ──► COUNTED, CHUNKED, UNTIL_CLOSE or BODYLESS ──► FINISHED
+       └──────────────────────►  │
+       └──────────────────────► SWITCHED ──► TAKEN
+
+The head decides how the body is framed: by a length, in chunks, by the end of the connection (for a
+client of HTTP/1.0), or not at all. After a head that changes the protocol the connection is the
+handler's. Every state may be CUT: then the client sees that the answer is not whole, and there is
+no next request. What else a handler does out of order is an error of ours: RuntimeError.
+
+Apart from the state an exchange knows whether the connection may be used for another request
+(`_keeps`), what is left of an announced length (`_left`), and a head that waits for the first part
+of its body to go out in one write (`_held`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 from http import HTTPStatus
 
-from paddock.doors.network.exchange import BadMessage, Body, BodyWrapper, Headers, Request
+from paddock.doors.network.exchange import (
+    SWITCHING_PROTOCOLS,
+    BadMessage,
+    Body,
+    BodyWrapper,
+    Headers,
+    Request,
+    has_body,
+)
 from paddock.doors.network.http1.bodies import Chunked, Counted, as_chunk, last_chunk
 from paddock.doors.network.http1.messages import head_bytes, is_length
 from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ByteStream, ConnLost
 
 _DRAINED_BYTES = 256 << 10  # of a body that the handler did not want, before the next request
 _DRAINED_S = 10.0
@@ -18,127 +45,200 @@ _FRAMING = frozenset((b"connection", b"content-length", b"keep-alive", b"transfe
 REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
+class AnswerState(enum.Enum):
+    """How far an answer is."""
+
+    WAITING = "nothing was sent"
+    CONTINUED = "the client was told to send its body"
+    COUNTED = "a body of the announced length follows"
+    CHUNKED = "a body in chunks follows"
+    UNTIL_CLOSE = "a body follows that ends with the connection"
+    BODYLESS = "there is a head, and no body follows"
+    SWITCHED = "the protocol changes"
+    FINISHED = "the answer is whole"
+    CUT = "the answer was ended before its end"
+    TAKEN = "the connection is the handler's"
+
+
+_S = AnswerState
+_HEADS = frozenset({_S.COUNTED, _S.CHUNKED, _S.UNTIL_CLOSE, _S.BODYLESS, _S.SWITCHED})
+_NEXT: dict[AnswerState, frozenset[AnswerState]] = {
+    _S.WAITING: _HEADS | {_S.CONTINUED, _S.CUT},
+    _S.CONTINUED: _HEADS | {_S.CUT},
+    _S.COUNTED: frozenset({_S.FINISHED, _S.CUT}),
+    _S.CHUNKED: frozenset({_S.FINISHED, _S.CUT}),
+    _S.UNTIL_CLOSE: frozenset({_S.FINISHED, _S.CUT}),
+    _S.BODYLESS: frozenset({_S.FINISHED, _S.CUT}),
+    _S.SWITCHED: frozenset({_S.TAKEN, _S.FINISHED, _S.CUT}),
+    _S.FINISHED: frozenset({_S.CUT}),
+    _S.CUT: frozenset({_S.CUT}),
+    _S.TAKEN: frozenset({_S.CUT}),
+}
+
+
 class Http1Exchange:
     """One request and the way to answer it."""
 
-    __slots__ = (
-        "_body",
-        "_conn",
-        "_has_begun",
-        "_has_body",
-        "_has_proceeded",
-        "_held",
-        "_is_chunked",
-        "_is_over",
-        "_is_taken",
-        "_keeps",
-        "_left",
-        "_may_change",
-        "request",
-    )
+    __slots__ = ("_body", "_conn", "_held", "_keeps", "_left", "_state", "request")
 
     def __init__(
-        self, conn: Conn, request: Request, body: Counted | Chunked | None, *, keeps: bool
+        self, conn: ByteStream, request: Request, body: Counted | Chunked | None, *, keeps: bool
     ) -> None:
         self.request = request
         self._conn = conn
         self._body = body
         self._keeps = keeps
         self._held = b""
-        self._left: int | None = None  # of the announced length of the answer
-        self._has_body = True
-        self._has_begun = self._has_proceeded = self._is_chunked = False
-        self._is_over = self._is_taken = self._may_change = False
+        self._left = 0
+        self._state = AnswerState.WAITING
         if request.expects_continue and body is not None:
-            request.body = _Awaited(self, body)
+            request.body = _AwaitedBody(self, body)
+
+    def _move(self, state: AnswerState) -> None:
+        if state in _NEXT[self._state]:
+            self._state = state
+        elif self._state is AnswerState.CUT:
+            raise ConnLost("the answer was cut off")
+        else:
+            raise RuntimeError(f"no answer can go on so: {self._state.value}, {state.value}")
 
     async def proceed(self) -> None:
-        if not self.request.expects_continue or self._has_proceeded or self._has_begun:
-            return
-        self._has_proceeded = True
-        await self._conn.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.request.expects_continue and self._state is AnswerState.WAITING:
+            self._move(AnswerState.CONTINUED)
+            await self._conn.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
-        if self._has_begun:
-            raise RuntimeError("an answer begins once")
-        head = self._head(status, headers, reason)
-        self._has_begun = True
-        if not self._may_change and (
-            not self._has_body or (self._left is not None and self._left <= _HELD_BYTES)
-        ):
+        fields, length = _without_framing(headers)
+        framing = self._framing(status, length)
+        if framing is AnswerState.UNTIL_CLOSE:
+            self._keeps = False
+        if self.request.expects_continue and self._state is AnswerState.WAITING:
+            self._keeps = False  # whether its body comes is not known
+        fields += self._framing_fields(status, framing, length)
+        line = b"HTTP/1.1 %d %b" % (status, reason or REASONS.get(status, b"Unknown"))
+        head = head_bytes(line, fields)
+        self._move(framing)
+        if framing is AnswerState.COUNTED and length is not None:
+            self._left = length
+        is_short = framing is AnswerState.COUNTED and self._left <= _HELD_BYTES
+        if is_short or framing is AnswerState.BODYLESS:
             self._held = head  # it goes out with the body, in one write
         else:
             await self._conn.write(head)
 
+    def _framing(self, status: int, length: int | None) -> AnswerState:
+        """Return how the body of such an answer is told from what follows it."""
+        is_tunnel = self.request.method == "CONNECT" and 200 <= status < 300
+        if status == SWITCHING_PROTOCOLS or is_tunnel:
+            return AnswerState.SWITCHED
+        if status < 200:
+            raise RuntimeError("an interim answer is not an answer")
+        if not has_body(self.request.method, status):
+            return AnswerState.BODYLESS
+        if length is not None:
+            return AnswerState.COUNTED
+        if self.request.version == "1.1":
+            return AnswerState.CHUNKED
+        return AnswerState.UNTIL_CLOSE
+
+    def _framing_fields(self, status: int, framing: AnswerState, length: int | None) -> Headers:
+        if framing is AnswerState.SWITCHED:
+            return [(b"Connection", b"Upgrade")] if status == SWITCHING_PROTOCOLS else []
+        fields: Headers = []
+        if status == 204:  # no length is announced, RFC 9110, 8.6
+            length = None
+        elif status == 205:
+            length = 0
+        if framing is AnswerState.CHUNKED:
+            fields.append((b"Transfer-Encoding", b"chunked"))
+        if length is not None:
+            fields.append((b"Content-Length", b"%d" % length))
+        if not self._keeps:
+            fields.append((b"Connection", b"close"))
+        elif self.request.version == "1.0":
+            fields.append((b"Connection", b"keep-alive"))
+        return fields
+
     async def send(self, data: bytes) -> None:
-        if not data or not self._has_body:
+        match self._state:
+            case AnswerState.BODYLESS | AnswerState.SWITCHED:
+                return
+            case AnswerState.COUNTED:
+                if len(data) > self._left:
+                    raise BadMessage(502, "an answer that is longer than announced")
+                self._left -= len(data)
+            case AnswerState.CHUNKED:
+                data = as_chunk(data) if data else b""  # an empty chunk would be the last one
+            case AnswerState.UNTIL_CLOSE:
+                pass
+            case AnswerState.CUT:
+                raise ConnLost("the answer was cut off")
+            case _:
+                raise RuntimeError(f"no body can be sent: {self._state.value}")
+        if not data:
             return
-        if self._left is not None:
-            if len(data) > self._left:
-                raise BadMessage(502, "an answer that is longer than announced")
-            self._left -= len(data)
-        elif self._is_chunked:
-            data = as_chunk(data)
         if self._held:
             data, self._held = self._held + data, b""
         await self._conn.write(data)
 
-    async def flush(self) -> None:
-        """Sends a head that waits for the first part of its body."""
+    async def finish(self, trailers: Headers | None = None) -> None:
+        if self._state is AnswerState.COUNTED and self._left:
+            raise BadMessage(502, "an answer that is shorter than announced")
+        is_chunked = self._state is AnswerState.CHUNKED
+        self._move(AnswerState.FINISHED)
+        if is_chunked:
+            await self._conn.write(last_chunk(trailers or []))
+        else:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Send a head that waits for the first part of its body."""
         if self._held:
             held, self._held = self._held, b""
             await self._conn.write(held)
 
-    async def finish(self, trailers: Headers | None = None) -> None:
-        if self._left and self._has_body:
-            raise BadMessage(502, "an answer that is shorter than announced")
-        if self._is_chunked:
-            await self._conn.write(last_chunk(trailers or []))
-        elif self._held:
-            await self.flush()
-        self._is_over = True
-
     def abort(self) -> None:
-        self._keeps = False
-        self._is_over = True
+        self._cut()
         self._conn.abort()
 
     async def cut(self) -> None:
-        self._keeps = False
-        self._is_over = True
-        await self.flush()
+        self._cut()
+        await self._flush()
         await self._conn.linger()  # a reset could overtake what was sent
 
     async def break_off(self) -> None:
-        self._keeps = False
-        self._is_over = True
-        await self.flush()
+        self._cut()
+        await self._flush()
         await self._conn.reset()
+
+    def _cut(self) -> None:
+        self._keeps = False
+        self._move(AnswerState.CUT)
 
     def is_gone(self) -> bool:
         return self._conn.is_gone
 
     def take_over(self) -> Conn:
-        if not self._may_change:
-            raise RuntimeError("the client has not been told that the protocol changes")
-        self._is_taken = True
+        self._move(AnswerState.TAKEN)
+        assert isinstance(self._conn, Conn)
         return self._conn
 
     async def fail(self, error: BadMessage) -> bool:
-        """The answer of a handler that could not give one. There is no next request."""
-        if self._is_taken:
-            return False  # the handler's to close
-        if self._has_begun:
-            self._conn.abort()
-        else:
-            await refuse(self._conn, error)
+        """Answer in place of a handler that could not. There is no next request."""
+        match self._state:
+            case AnswerState.TAKEN:
+                pass  # the handler's to close
+            case AnswerState.WAITING | AnswerState.CONTINUED:
+                await refuse(self._conn, error)
+            case _:
+                self._conn.abort()
         return False
 
     async def settle(self) -> bool:
-        """After the handler: whether the connection is ready for the next request."""
-        if self._is_taken:
+        """Return, after the handler, whether the connection is ready for the next request."""
+        if self._state is AnswerState.TAKEN:
             return False
-        if not self._is_over:
+        if self._state not in (AnswerState.FINISHED, AnswerState.CUT):
             return await self.fail(BadMessage(502, "the request was not answered"))
         if self._keeps and await self._drain():
             return True
@@ -147,7 +247,7 @@ class Http1Exchange:
         return False
 
     async def _drain(self) -> bool:
-        """Takes what is left of the body, if that is little."""
+        """Take what is left of the request's body, if that is little."""
         body, taken = self._body, 0
         if body is None or body.is_done:
             return True
@@ -160,47 +260,8 @@ class Http1Exchange:
                     taken += len(data)
         return False
 
-    def _head(self, status: int, headers: Headers, reason: bytes) -> bytes:
-        kept, length = _without_framing(headers)
-        request = self.request
-        if request.expects_continue and not self._has_proceeded:
-            self._keeps = False  # whether its body comes is not known
-        if status == 101 or (request.method == "CONNECT" and 200 <= status < 300):
-            self._may_change = True
-            self._has_body = False
-            if status == 101:
-                kept.append((b"Connection", b"Upgrade"))
-        else:
-            self._frame(status, length, kept)
-            if not self._keeps:
-                kept.append((b"Connection", b"close"))
-            elif request.version == "1.0":
-                kept.append((b"Connection", b"keep-alive"))
-        return head_bytes(
-            b"HTTP/1.1 %d %b" % (status, reason or REASONS.get(status, b"Unknown")), kept
-        )
 
-    def _frame(self, status: int, length: int | None, kept: Headers) -> None:
-        if status < 200:
-            raise RuntimeError("an interim answer is not an answer")
-        if status == 204:
-            self._has_body = False
-            return
-        if status == 205:
-            length = 0
-        if self.request.method == "HEAD" or status in (205, 304):
-            self._has_body = False
-        elif length is None and self.request.version == "1.1":
-            self._is_chunked = True
-            kept.append((b"Transfer-Encoding", b"chunked"))
-        elif length is None:
-            self._keeps = False
-        if length is not None:
-            self._left = length
-            kept.append((b"Content-Length", b"%d" % length))
-
-
-class _Awaited(BodyWrapper):
+class _AwaitedBody(BodyWrapper):
     """The body of a client that waits to be told to send it: whoever reads it, tells."""
 
     __slots__ = ("_exchange",)
@@ -215,7 +276,7 @@ class _Awaited(BodyWrapper):
 
 
 def _without_framing(headers: Headers) -> tuple[Headers, int | None]:
-    """Headers without those that are the driver's, and the length that they announce."""
+    """Return headers without those that are the driver's, and the length that they announce."""
     kept: Headers = []
     length: int | None = None
     for pair in headers:
@@ -230,8 +291,8 @@ def _without_framing(headers: Headers) -> tuple[Headers, int | None]:
     return kept, length
 
 
-async def refuse(conn: Conn, error: BadMessage) -> None:
-    """Says what is wrong, and ends the connection."""
+async def refuse(conn: ByteStream, error: BadMessage) -> None:
+    """Tell the client what is wrong, and end the connection."""
     status = error.status if error.status in REASONS else 502
     text = f"{error}\n".encode()
     headers = [
