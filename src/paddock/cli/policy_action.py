@@ -281,8 +281,8 @@ def _code(content: Mapping[str, Any]) -> Action:
 
 
 def _connect(content: Mapping[str, Any]) -> Action:
+    from paddock.doors.network.origin import Origin
     from paddock.doors.network.passthrough import connect_action
-    from paddock.doors.network.request import Origin
     from paddock.model.hosts import canonical_host
 
     origin = Origin("https", canonical_host(_text(content, "host")), _port(content))

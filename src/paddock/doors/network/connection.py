@@ -13,7 +13,7 @@ import msgspec
 
 from paddock.doors.network.answer import refused, say
 from paddock.doors.network.context import DENIED, MALFORMED, MISMATCH, MISPLACED
-from paddock.doors.network.decision import Requests, cross, split_authority
+from paddock.doors.network.decision import Requests, cross
 from paddock.doors.network.exchange import BadMessage, Exchange
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http2 import server as http2
@@ -25,8 +25,8 @@ from paddock.doors.network.names.table import (
     PROXY_ADDRESS,
     PROXY_PORT,
 )
+from paddock.doors.network.origin import Origin, split_authority
 from paddock.doors.network.passthrough import connect_action, pass_through
-from paddock.doors.network.request import Origin
 from paddock.doors.network.tls.client_hello import BadHello, HelloReader, NotTls, is_tls
 from paddock.doors.network.transport.conn import Conn
 from paddock.model.action import Receipt

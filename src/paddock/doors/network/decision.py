@@ -22,9 +22,9 @@ from paddock.doors.network.faults.execution import (
 )
 from paddock.doors.network.heavy_work import is_light
 from paddock.doors.network.model_actions import as_model_action
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import (
     BodyTerms,
-    Origin,
     Proposal,
     decided_on_head,
     is_unread,
@@ -47,7 +47,6 @@ from paddock.journal.conversations import CONVERSATION
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput
-from paddock.model.hosts import canonical_host
 
 _TLS_PORT = 443
 
@@ -64,7 +63,7 @@ class Requests:
         """Answers one request. Raises ConnLost or BadMessage where that cannot be done."""
         authority = exchange.request.authority
         if authority is not None and authority != self._agreed:
-            if not _is_of(authority, self._origin):
+            if not self._origin.is_named(authority):
                 await self._misdirected(exchange)
                 return
             self._agreed = authority
@@ -298,7 +297,7 @@ async def _in_clear(context: DoorContext, exchange: Exchange, origin: Origin) ->
 
 def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
     """Return who refuses a request whatever the rules say, and why; None where the rules decide."""
-    if request.authority is not None and not _is_of(request.authority, origin):
+    if request.authority is not None and not origin.is_named(request.authority):
         return "mismatch", _misdirection(request, origin)
     if _is_in_clear(origin):
         return "protocol", _clear_text(origin)
@@ -347,29 +346,3 @@ async def _misplaced(
     about = {"secret": name, "host": origin.host, "port": origin.port}
     receipt = context.stop(proposal.action, "secrets", why, MISPLACED, about)
     await say(exchange, 403, "block", {"error": refused(receipt)})
-
-
-def _is_of(authority: str, origin: Origin) -> bool:
-    """Whether a request for `authority` may come on a connection to the origin."""
-    try:
-        host, port = split_authority(authority, origin.default_port)
-    except InvalidInput:
-        return False
-    return host == origin.host and port == origin.port
-
-
-def split_authority(authority: str, default_port: int | None) -> tuple[str, int]:
-    """Host and port, canonical. Raises InvalidInput; nobody's name and password belong there."""
-    if authority.startswith("["):
-        host, bracket, rest = authority.partition("]")
-        host, port_text = host + bracket, rest.removeprefix(":")
-        if rest and not rest.startswith(":"):
-            raise InvalidInput(f"{authority[:60]!r} is no host and port")
-    else:
-        host, _, port_text = authority.partition(":")
-    if port_text and not (port_text.isascii() and port_text.isdigit() and len(port_text) <= 5):
-        raise InvalidInput(f"{authority[:60]!r} is no host and port")
-    port = int(port_text) if port_text else default_port
-    if port is None or not 0 < port < 65536:
-        raise InvalidInput(f"{authority[:60]!r} has no port")
-    return canonical_host(host), port

@@ -22,8 +22,8 @@ from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.names.dns import Code, DnsAnswerer, Unanswered, serve_udp
 from paddock.doors.network.names.table import NameTable
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.passthrough import connect_action, dns_action
-from paddock.doors.network.request import Origin
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.conn import Conn

@@ -15,7 +15,8 @@ from paddock.doors.network.context import REBINDING, STAND_IN
 from paddock.doors.network.exchange import BadMessage, Exchange
 from paddock.doors.network.layers.client_side import ClientSide
 from paddock.doors.network.layers.path import AnswerPath
-from paddock.doors.network.request import Origin, Proposal
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal
 from paddock.doors.network.secrets.keeper import Revoked
 from paddock.doors.network.transport.dial import DialError, DialFailure, DialRefused
 from paddock.doors.network.transport.pool import UpstreamUnreachable

@@ -15,7 +15,8 @@ from paddock.doors.network.model_wire.request import (
     without_definitions,
 )
 from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
-from paddock.doors.network.request import Origin, Proposal
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.keyed import Keyed

@@ -13,7 +13,7 @@ from typing import Any
 
 from paddock.doors.network.context import DENIED, MISPLACED, REBINDING, DoorContext
 from paddock.doors.network.decision import is_out_of_reach
-from paddock.doors.network.request import Origin
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.custody import PlaceholderWatch
 from paddock.doors.network.transport.conn import BULK_BYTES, Conn, pump
 from paddock.doors.network.transport.dial import DialError, DialRefused

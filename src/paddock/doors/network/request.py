@@ -38,6 +38,7 @@ from paddock.doors.network.heavy_work import LIGHT_BYTES, HeavyWork
 from paddock.doors.network.http1.messages import known
 from paddock.doors.network.model_wire.reading import Unreadable, load
 from paddock.doors.network.model_wire.wire import Wire, is_model_path
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.signatures import stable_credential
 from paddock.journal.keyed import Keyed
 from paddock.journal.secret_search import is_oddly_escaped
@@ -71,7 +72,6 @@ _OF_BODY = frozenset({"body_bytes", "body_sha256"})
 _EDITABLE = _OF_BODY | {"method", "host", "port", "path", "query", "body"}
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 Endpoints = tuple[GraphqlEndpoint, ...]
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 # Whatever their names, these carry credentials: the journal keeps that they were there.
 _CREDENTIALS = frozenset(
     {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key",
@@ -81,30 +81,6 @@ _CREDENTIALS = frozenset(
 _TYPE = re.compile(rb"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 # In any other the bytes may be another text to the server than to the rules.
 _CHARSETS = (b"charset=utf-8", b'charset="utf-8"', b"charset=utf8", b"charset=us-ascii")
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where the connection that a request came on leads to."""
-
-    scheme: str
-    host: str
-    port: int
-    parent: int | None = None  # the step that opened it
-
-    @property
-    def host_port(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def default_port(self) -> int:
-        return _DEFAULT_PORTS[self.scheme]
-
-    @property
-    def authority(self) -> str:
-        """As a client would spell it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 class Proposal(msgspec.Struct):

@@ -16,7 +16,8 @@ from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, No
 from paddock.doors.network.http1.messages import LastHead, head_bytes
 from paddock.doors.network.http1.server import Forms, parse_head
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.request import BodyTerms, Endpoints, Origin, decided_on_head, propose
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import BodyTerms, Endpoints, decided_on_head, propose
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host

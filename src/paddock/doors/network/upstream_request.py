@@ -21,7 +21,8 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.http1.messages import end_to_end, known
-from paddock.doors.network.request import Origin, Proposal, edited_body
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal, edited_body
 from paddock.doors.network.secrets.custody import Custody, PlaceholderWatch
 from paddock.doors.network.secrets.injection import Injected
 from paddock.doors.network.secrets.scrubber import ask_for_plain

@@ -18,7 +18,7 @@ from paddock.doors.network.context import DoorContext
 from paddock.doors.network.decision import cross
 from paddock.doors.network.drafts.delivery import CollectedAnswer
 from paddock.doors.network.exchange import BufferedBody, NoBody, Request
-from paddock.doors.network.request import Origin
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.dial import Dialer

@@ -19,10 +19,10 @@ from paddock.doors.network import request as requests
 from paddock.doors.network.bodies.memory import BodyMemory
 from paddock.doors.network.exchange import Body, BufferedBody, Headers, NoBody, Request
 from paddock.doors.network.heavy_work import HeavyWork
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import (
     MAX_READ_BODY,
     BodyTerms,
-    Origin,
     Proposal,
     parse,
     propose,

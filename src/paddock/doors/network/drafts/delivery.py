@@ -19,7 +19,8 @@ from paddock.doors.network.drafts.shadow_ids import real_ids
 from paddock.doors.network.exchange import Headers, Request
 from paddock.doors.network.execution import RequestExecution
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.request import Origin, Proposal, overridden, propose, rebuilt
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal, overridden, propose, rebuilt
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.conn import Conn

@@ -30,7 +30,8 @@ _TYPES = {
 
 
 def with_fault(exchange: Exchange, words: Mapping[str, Any]) -> Exchange:
-    """The exchange as the words of a fault leave it. What is answered on it arrives with_fault."""
+    """Return the exchange with the layers of a fault around it: what is answered on it arrives
+    spoiled."""
     if "after" in words:
         return _Lost(exchange, words)
     if "drip" in words:
@@ -216,7 +217,8 @@ async def _fall_silent(exchange: Exchange, seconds: float) -> None:
 
 
 async def _say_status(exchange: Exchange, status: int, words: Mapping[str, Any]) -> None:
-    """An error as most context shape it. Nothing in it says that it was made on purpose."""
+    """Answer with an error as most services shape it. Nothing in it says that it was made on
+    purpose."""
     body = words.get("body")
     raw, content_type = _body(status, words) if body is None else _given(body)
     headers = [(name.encode("latin-1"), value.encode("latin-1"))

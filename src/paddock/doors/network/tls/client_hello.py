@@ -39,11 +39,6 @@ def is_tls(data: bytes) -> bool | None:
     return None if _HANDSHAKE.startswith(data) else False
 
 
-def read_hello(data: bytes) -> Hello | None:
-    """Reads all that has come so far; None as long as more is needed. Raises NotTls, BadHello."""
-    return HelloReader().feed(data)
-
-
 class HelloReader:
     """Reads a hello that comes in pieces. Each piece is looked at once, however small it is."""
 

@@ -171,7 +171,7 @@ def _why_not(network: NetworkTerms, address: IpAddress) -> str | None:
 
 
 def is_own(address: IpAddress) -> bool:
-    """Whether this machine itself has the address. It may be a public one; context that are
+    """Return whether this machine itself has the address. It may be a public one; services that are
     closed to the outside are open from here. The kernel says by what source it would be reached;
     nothing is sent for that. Raises OSError."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6

@@ -112,13 +112,14 @@ class ConnectionPool:
         idle.append(server)
 
     def renew(self, is_meant: Callable[[str, int], bool]) -> None:
-        """The terms have changed: what is idle for these is closed, what is lent is not idle."""
+        """The terms have changed: idle connections to these hosts are closed, and connections that
+        are in use are not kept."""
         self._generation += 1
         self._without_h2.clear()
         self.drop(is_meant)
 
     def drop(self, is_meant: Callable[[str, int], bool] = lambda host, port: True) -> None:
-        """Closes what is idle for these hosts."""
+        """Close the connections to these hosts that are kept."""
         for endpoint in list(self._idle):
             if is_meant(endpoint.host, endpoint.port):
                 for server in self._idle.pop(endpoint):

@@ -18,7 +18,8 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.layers.decoded import decoder_of
-from paddock.doors.network.request import Origin, Proposal
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal
 from paddock.doors.network.upstream.base import Upstream
 from paddock.doors.network.upstream.live import LiveUpstream
 from paddock.doors.network.upstream.stand_in import StandInUpstream, as_response, world_request

@@ -24,7 +24,8 @@ from paddock.doors.network.exchange import (
 )
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http2.client import NotProcessed
-from paddock.doors.network.request import Origin, Proposal
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal
 from paddock.doors.network.secrets.keeper import Revoked
 from paddock.doors.network.transport.pool import ServerConnection
 from paddock.doors.network.transport.stream import ConnLost

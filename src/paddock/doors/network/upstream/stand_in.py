@@ -29,7 +29,8 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.http1.client import Http1Client
-from paddock.doors.network.request import Origin, Proposal, split_target
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import Proposal, split_target
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnIdle, ConnLost
 from paddock.doors.network.upstream.base import Upstream

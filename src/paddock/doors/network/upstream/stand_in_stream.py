@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from paddock.doors.network.context import STAND_IN, DoorContext
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.passthrough import Secured, relay
-from paddock.doors.network.request import Origin
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 from paddock.gate.executors import Done, refusal

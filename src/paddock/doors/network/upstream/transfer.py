@@ -13,7 +13,7 @@ from paddock.doors.network.exchange import (
     without,
 )
 from paddock.doors.network.http1.client import Http1Client
-from paddock.doors.network.request import Origin
+from paddock.doors.network.origin import Origin
 from paddock.doors.network.websocket.frames import FrameLog
 from paddock.doors.network.websocket.relay import relay
 from paddock.gate.executors import Done

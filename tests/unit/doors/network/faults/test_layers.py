@@ -1,4 +1,4 @@
-"""Answers that are with_fault on purpose, as real clients get them over HTTP/1 and HTTP/2."""
+"""Answers that are spoiled on purpose, as real clients get them over HTTP/1 and HTTP/2."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answering(
     status: int = 200,
     parts: int = 7,
 ) -> Handler:
-    """A server that answers as always, on an exchange that is with_fault."""
+    """A server that answers as always, on an exchange that is spoiled."""
 
     async def handle(exchange: Exchange) -> None:
         out = with_fault(exchange, words)

@@ -13,14 +13,8 @@ import pytest
 from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_KEPT
 from paddock.doors.network.exchange import BufferedBody, Headers, Request
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.request import (
-    MAX_LONG,
-    MAX_MODEL_BODY,
-    MAX_READ_BODY,
-    Origin,
-    Proposal,
-    propose,
-)
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import MAX_LONG, MAX_MODEL_BODY, MAX_READ_BODY, Proposal, propose
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.conversations import conversation_of, request_of

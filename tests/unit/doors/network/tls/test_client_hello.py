@@ -16,12 +16,15 @@ from paddock.doors.network.tls.client_hello import (
     HelloReader,
     NotTls,
     is_tls,
-    read_hello,
 )
 
 NAME = "api.example.com"
 # A name that is not ASCII is refused by the callback's caller, which says so on its own.
 LOUD = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def read_hello(data: bytes) -> Hello | None:
+    return HelloReader().feed(data)
 
 
 def hello(name: str | None, *, alpn: tuple[str, ...] = (), ciphers: str = "DEFAULT") -> bytes:
