@@ -325,8 +325,8 @@ def test_a_handler_that_breaks_lets_nothing_out(
         assert status(_ask(box)) == 200
         count = len(hosts.api.asked)
         for owner, name, answers in (
-            (InboundConnection, "lead", {0}),
-            (InboundConnection, "lead_to", {0}),
+            (InboundConnection, "serve", {0}),
+            (InboundConnection, "serve_host", {0}),
             (DoorContext, "gate", {0, 502}),
             (LiveUpstream, "_prepare", {502}),
             (DnsAnswerer, "_looked_up", {0}),

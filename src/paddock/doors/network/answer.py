@@ -1,5 +1,5 @@
-"""Answers that Paddock itself gives: a refusal, a fault, a draft, a failure on the way, and what
-a stand-in says in place of the real server."""
+"""Answers that Paddock itself gives: a refusal, a fault, a draft, a failure on the way, and the
+result of a stand-in that gave no answer itself."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _JSON = (b"content-type", b"application/json")
 _MARK = b"x-paddock"  # says that the answer is ours, and which kind
 
 
-async def tell(exchange: Exchange, receipt: Receipt) -> None:
-    """Answers a request that was not sent to the real server."""
+async def answer_receipt(exchange: Exchange, receipt: Receipt) -> None:
+    """Answer a request that nobody has answered with what its receipt says."""
     match receipt.outcome:
         case Outcome.FAULTED:
             await _tell_fault(exchange, receipt)
         case Outcome.DRAFTED:
             body = {"draft": receipt.draft_id, "message": "It was written down as a draft."}
-            await say(exchange, 202, "draft", body)
+            await _answer_json(exchange, 202, "draft", body)
         case Outcome.SIMULATED:
-            await stand_in(exchange, receipt.result)
+            await _answer_stand_in(exchange, receipt.result)
         case Outcome.FAILED:  # of ours: what it was is in the journal, and not for the agent
-            await failed(exchange, 502, "The request could not be carried out.")
+            await answer_failure(exchange, 502, "The request could not be carried out.")
         case _:
-            await say(exchange, 403, "block", {"error": refused(receipt)})
+            await answer_refusal(exchange, receipt)
 
 
-async def say(exchange: Exchange, status: int, mark: str, body: Mapping[str, Any]) -> None:
+async def _answer_json(exchange: Exchange, status: int, mark: str, body: Mapping[str, Any]) -> None:
     raw = json.dumps(body, indent=2).encode() + b"\n"
     headers = [_JSON, (_MARK, mark.encode()), (b"content-length", str(len(raw)).encode())]
     await exchange.begin(status, headers)
@@ -42,22 +42,24 @@ async def say(exchange: Exchange, status: int, mark: str, body: Mapping[str, Any
     await exchange.finish()
 
 
-async def failed(exchange: Exchange, status: int, why: str) -> None:
-    """The real server could not be asked, or did not answer."""
-    await say(exchange, status, "upstream", {"error": {"type": "upstream", "message": why}})
+async def answer_failure(exchange: Exchange, status: int, why: str) -> None:
+    """Tell the client that the server could not be asked, or did not answer."""
+    await _answer_json(
+        exchange, status, "upstream", {"error": {"type": "upstream", "message": why}}
+    )
 
 
-def refused(receipt: Receipt) -> dict[str, Any]:
-    """Why, in words meant for the agent."""
-    said: dict[str, Any] = {"type": "blocked", "message": receipt.error or "It was refused."}
-    decision = receipt.decision
-    if decision is not None:
-        said["rule"] = decision.decided_by
-    return {**said, "step": receipt.step}
+async def answer_refusal(exchange: Exchange, receipt: Receipt, status: int = 403) -> None:
+    """Tell the client that the request was refused, and why, in words meant for the agent."""
+    error: dict[str, Any] = {"type": "blocked", "message": receipt.error or "It was refused."}
+    if receipt.decision is not None:
+        error["rule"] = receipt.decision.decided_by
+    error["step"] = receipt.step
+    await _answer_json(exchange, status, "block", {"error": error})
 
 
-async def stand_in(exchange: Exchange, value: Any) -> None:
-    """An answer of a stand-in, as HttpAnswer or as a mapping of the same shape."""
+async def _answer_stand_in(exchange: Exchange, value: Any) -> None:
+    """Give the answer of a stand-in: an HttpAnswer, or a mapping of the same shape."""
     answer = value if isinstance(value, HttpAnswer) else _from_mapping(value)
     if isinstance(answer.body, bytes):
         length = (b"content-length", str(len(answer.body)).encode())
@@ -79,7 +81,7 @@ async def _tell_fault(exchange: Exchange, receipt: Receipt) -> None:
     error = receipt.exception
     status = error.status if isinstance(error, Fault) else None
     message = receipt.error or "The service failed."
-    await say(exchange, status or 503, "fault", {"error": {"message": message}})
+    await _answer_json(exchange, status or 503, "fault", {"error": {"message": message}})
 
 
 def _from_mapping(value: Any) -> HttpAnswer:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from paddock.doors.network.answer import refused, say
+from paddock.doors.network.answer import answer_refusal
 from paddock.doors.network.context import DENIED, MALFORMED, MISMATCH, MISPLACED
-from paddock.doors.network.decision import Requests, cross
+from paddock.doors.network.decision import RequestHandler, answer_request
 from paddock.doors.network.exchange import BadMessage, Exchange
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http2 import server as http2
@@ -55,7 +55,7 @@ class InboundConnection(msgspec.Struct, frozen=True):
     conn: Conn
     parent: int | None
 
-    async def lead(self, address: str, port: int) -> None:
+    async def serve(self, address: str, port: int) -> None:
         """Serves a connection that was meant for this address."""
         if (address, port) == PROXY:
             await self._serve_proxy()
@@ -66,9 +66,9 @@ class InboundConnection(msgspec.Struct, frozen=True):
         else:
             name = self.door.table.name_of(address)
             with self._holding(name):
-                await self.lead_to(name or address, port, is_literal=name is None)
+                await self.serve_host(name or address, port, is_literal=name is None)
 
-    async def lead_to(self, host: str, port: int, *, is_literal: bool = False) -> None:
+    async def serve_host(self, host: str, port: int, *, is_literal: bool = False) -> None:
         """Serves a connection to a host that is known by name, or by its address alone."""
         origin = Origin("https", host, port, self.parent)
         self.door.places[self.conn] = (host, port)
@@ -79,10 +79,10 @@ class InboundConnection(msgspec.Struct, frozen=True):
         elif (secret := self.door.context.custody.in_name(host)) is not None:
             self._misplaced(origin, secret)
         elif entry.transport is Transport.TCP:
-            secured = partial(self._secured, origin)
+            secured = partial(self._start_tls, origin)
             await pass_through(self.door.context, self.conn, origin, "tcp", secured)
         else:
-            await self._by_first_bytes(origin)
+            await self._serve_by_first_bytes(origin)
 
     def _deny(self, origin: Origin, *, is_literal: bool = False) -> Receipt:
         """Writes down an attempt to reach what is not allowed, and raises an alert."""
@@ -93,14 +93,14 @@ class InboundConnection(msgspec.Struct, frozen=True):
         action = connect_action(origin, "tcp")
         return self.door.context.stop(action, "network", f"{why}.", DENIED, about)
 
-    async def _by_first_bytes(self, origin: Origin) -> None:
+    async def _serve_by_first_bytes(self, origin: Origin) -> None:
         start = await self._first_bytes()
         if start is None:
             self._reject(origin, "nothing was said; " + _SAY_TCP)
         elif is_tls(start):
-            await self._by_tls(origin)
+            await self._serve_tls(origin)
         else:
-            await self._by_http(Origin("http", origin.host, origin.port, origin.parent), start)
+            await self._serve_http(Origin("http", origin.host, origin.port, origin.parent), start)
 
     async def _first_bytes(self) -> bytes | None:
         """Enough to tell what is spoken; None of a client that says nothing."""
@@ -115,19 +115,19 @@ class InboundConnection(msgspec.Struct, frozen=True):
             return None
         return start or None
 
-    async def _by_http(self, origin: Origin, start: bytes) -> None:
-        requests = Requests(self.door.context, origin)
+    async def _serve_http(self, origin: Origin, start: bytes) -> None:
+        requests = RequestHandler(self.door.context, origin)
         if start == _H2_PREFACE:
-            await self._serve(http2, requests, origin)
+            await self._serve_requests(http2, requests, origin)
         elif start[:1].isalpha():
-            await self._serve(http1, requests, origin)
+            await self._serve_requests(http1, requests, origin)
         else:
             self._reject(origin, _SAY_TCP)
 
-    async def _by_tls(self, origin: Origin) -> None:
+    async def _serve_tls(self, origin: Origin) -> None:
         is_real = self.door.context.stand_in(origin.host, origin.port) is None
         if is_real and self.door.network.is_passthrough(origin.host):
-            await self._by_foreign_tls(origin)
+            await self._pass_tls_through(origin)
             return
         context = self.door.authority.context_for(origin.host, alpn=_ALPN)
         try:
@@ -135,21 +135,27 @@ class InboundConnection(msgspec.Struct, frozen=True):
         except ssl.SSLError as error:
             self._no_tls(origin, error)
             return
-        requests = Requests(self.door.context, origin)
-        await self._serve(http2 if self.conn.alpn == "h2" else http1, requests, origin)
+        requests = RequestHandler(self.door.context, origin)
+        await self._serve_requests(http2 if self.conn.alpn == "h2" else http1, requests, origin)
 
-    async def _secured(self, origin: Origin) -> None:
+    async def _start_tls(self, origin: Origin) -> None:
         """Goes on in TLS, for a stand-in. Raises ssl.SSLError."""
         context = self.door.authority.context_for(origin.host)
         await self.conn.start_tls(context, server_side=True)
 
-    async def _serve(self, driver: ModuleType, requests: Requests, origin: Origin) -> None:
+    async def _serve_requests(
+        self, driver: ModuleType, requests: RequestHandler, origin: Origin
+    ) -> None:
         await driver.serve(
-            self.conn, requests.handle, scheme=origin.scheme, faulted=partial(self._faulted, origin)
+            self.conn,
+            requests.handle,
+            scheme=origin.scheme,
+            faulted=partial(self._record_fault, origin),
         )
 
-    def _faulted(self, origin: Origin, error: Exception) -> None:
-        """What was no request, or tried to be two, is an attempt; what failed here is our fault."""
+    def _record_fault(self, origin: Origin, error: Exception) -> None:
+        """Record an error on a connection. Bytes that were no request, or tried to be two, are an
+        attempt of the agent; anything else is an error of ours."""
         context = self.door.context
         if not isinstance(error, BadMessage):
             failure = f"{type(error).__name__}: {error}"
@@ -159,7 +165,7 @@ class InboundConnection(msgspec.Struct, frozen=True):
         action = connect_action(origin, origin.scheme)
         context.stop(action, "protocol", f"{error}.", MALFORMED, about)
 
-    async def _by_foreign_tls(self, origin: Origin) -> None:
+    async def _pass_tls_through(self, origin: Origin) -> None:
         """Not ended here, but the name that is asked for must be the one that was allowed."""
         reader, seen, pause_s = HelloReader(), 0, _LOOK_S
         try:
@@ -215,14 +221,14 @@ class InboundConnection(msgspec.Struct, frozen=True):
         """For clients that like a proxy; the same rules hold there."""
         await http1.serve(
             self.conn,
-            self._proxied,
+            self._serve_proxied,
             scheme="http",
             allow_absolute=True,
             allow_connect=True,
-            faulted=partial(self._faulted, Origin("http", *PROXY, self.parent)),
+            faulted=partial(self._record_fault, Origin("http", *PROXY, self.parent)),
         )
 
-    async def _proxied(self, exchange: Exchange) -> None:
+    async def _serve_proxied(self, exchange: Exchange) -> None:
         request = exchange.request
         is_tunnel = request.method == "CONNECT"
         try:
@@ -235,16 +241,16 @@ class InboundConnection(msgspec.Struct, frozen=True):
         origin = Origin(scheme, host, port, self.parent)
         if self.door.network.covers(host, port) is None:
             receipt = self._deny(origin)
-            await say(exchange, 403, "block", {"error": refused(receipt)})
+            await answer_refusal(exchange, receipt)
         elif is_tunnel:
             await exchange.begin(200, [], b"Connection established")
-            await InboundConnection(self.door, exchange.take_over(), self.parent).lead_to(
+            await InboundConnection(self.door, exchange.take_over(), self.parent).serve_host(
                 host, port
             )
         else:
             self.door.places[self.conn] = (host, port)
             try:
-                await cross(self.door.context, exchange, origin)
+                await answer_request(self.door.context, exchange, origin)
             finally:
                 self.door.places.pop(self.conn, None)
 

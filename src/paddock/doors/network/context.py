@@ -1,4 +1,5 @@
-"""What all connections of one sandbox share: the gate, the servers, the secrets, the alerts."""
+"""The parts of the door that all connections of one sandbox share: the gate, the connections to
+servers, the secrets, the alerts."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ STAND_IN = "world.failed"
 
 
 class DoorContext(msgspec.Struct):
-    """One per door."""
+    """The collaborators of one door."""
 
     open_gate: Callable[[], Gate]
     pool: ConnectionPool
@@ -60,7 +61,7 @@ class DoorContext(msgspec.Struct):
 
     @property
     def latest_prompt(self) -> str | None:
-        """The version that the agent reported last: its own word."""
+        """Return the version of the prompt that the agent reported last."""
         return None if self.inside is None else self.inside.latest_prompt
 
     @property
@@ -74,7 +75,7 @@ class DoorContext(msgspec.Struct):
         return () if network is None else network.graphql
 
     def stand_in(self, host: str, port: int) -> StandIn | None:
-        """What answers there in place of the real system, if anything does."""
+        """Return the stand-in that answers at this host and port, or None."""
         network, terms = self.policy().network, self.policy().world
         if self.world is None or network is None or terms is None:
             return None
@@ -83,18 +84,19 @@ class DoorContext(msgspec.Struct):
 
     @property
     def position(self) -> int:
-        """The last record of the journal; -1 where nothing can be recorded."""
+        """Return the number of the journal's last record; -1 where nothing can be recorded."""
         try:
             return self.open_gate().writing.journal.position
         except (JournalBroken, OSError):
             return -1
 
     def gate(self) -> Gate:
-        """Raises JournalBroken or OSError: what cannot be recorded is not done."""
+        """Return the gate. Raises JournalBroken or OSError: what cannot be recorded is not done."""
         return self.open_gate()
 
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
-        """A no of the door's own. It holds even when it cannot be written down."""
+        """Refuse an action by the door's own decision. The refusal holds even when it cannot be
+        recorded."""
         try:
             return self.gate().refuse(action, decided_by, why)
         except (JournalBroken, OSError) as error:
@@ -105,13 +107,13 @@ class DoorContext(msgspec.Struct):
     def stop(
         self, action: Action, decided_by: str, why: str, alert: str, about: Mapping[str, Any]
     ) -> Receipt:
-        """A no that somebody should hear of."""
+        """Refuse an action and raise an alert."""
         receipt = self.refuse(action, decided_by, why)
         self.alert(alert, about, receipt.step)
         return receipt
 
     def alert(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
-        """Tells whoever watches. The refusal does not depend on it."""
+        """Raise an alert. The refusal does not depend on it."""
         with contextlib.suppress(JournalBroken, OSError):
             self.gate().alerts.raised(name, about, step or None)
 
@@ -120,7 +122,8 @@ class DoorContext(msgspec.Struct):
         self.alert(MISPLACED, {"secret": secret, "host": host, "port": port}, step)
 
     def is_staged(self, host: str) -> bool:
-        """Whether the file says where this name is dialled; what is between is its author's."""
+        """Return whether the file says where this name is dialled. The network between is its
+        author's."""
         return host in self.pool.dialer.network.hosts
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:

@@ -1,4 +1,5 @@
-"""A request meets the gate: proposed, decided on, and carried out or answered with why not."""
+"""The decision on a request: it is proposed to the gate, and then carried out or answered with the
+reason why not."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paddock.doors.network.answer import refused, say, tell
+from paddock.doors.network.answer import answer_receipt, answer_refusal
 from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
 from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, DoorContext
 from paddock.doors.network.exchange import BadMessage, Exchange, Request
@@ -26,13 +27,13 @@ from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import (
     BodyTerms,
     Proposal,
-    decided_on_head,
+    head_action,
     is_unread,
-    overridden,
+    method_override,
     propose,
     read_ahead,
     reads_body,
-    rebuilt,
+    rebuild_action,
 )
 from paddock.doors.network.transport.stream import ConnLost
 from paddock.doors.network.upstream.base import Upstream
@@ -51,8 +52,8 @@ from paddock.model.errors import InvalidInput
 _TLS_PORT = 443
 
 
-class Requests:
-    """The requests that come on one connection, whose destination is known."""
+class RequestHandler:
+    """Handles the requests of one connection whose destination is known."""
 
     def __init__(self, context: DoorContext, origin: Origin) -> None:
         self._context = context
@@ -60,53 +61,53 @@ class Requests:
         self._agreed: str | None = None  # the authority that was last found to be the origin's
 
     async def handle(self, exchange: Exchange) -> None:
-        """Answers one request. Raises ConnLost or BadMessage where that cannot be done."""
+        """Answer one request. Raises ConnLost or BadMessage where that cannot be done."""
         authority = exchange.request.authority
         if authority is not None and authority != self._agreed:
             if not self._origin.is_named(authority):
-                await self._misdirected(exchange)
+                await self._refuse_misdirected(exchange)
                 return
             self._agreed = authority
-        await cross(self._context, exchange, self._origin)
+        await answer_request(self._context, exchange, self._origin)
 
-    async def _misdirected(self, exchange: Exchange) -> None:
-        """The connection leads to one name and the request is for another: one of them lies."""
+    async def _refuse_misdirected(self, exchange: Exchange) -> None:
+        """Refuse a request whose authority is not the host that the connection leads to."""
         origin, claimed = self._origin, str(exchange.request.authority)[:200]
-        action = decided_on_head(exchange.request, origin)
+        action = head_action(exchange.request, origin)
         why = _misdirection(exchange.request, origin)
         about = {"host": origin.host, "port": origin.port, "claimed": claimed}
         receipt = self._context.stop(action, "mismatch", why, MISMATCH, about)
-        await say(exchange, 421, "block", {"error": refused(receipt)})
+        await answer_refusal(exchange, receipt, 421)
 
 
-async def cross(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
-    """One request to one destination."""
+async def answer_request(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+    """Decide on one request to one destination, and have it answered."""
     if context.pacer is None:
-        await _cross(context, exchange, origin)
+        await _propose_and_answer(context, exchange, origin)
         return
     with context.pacer.under_way():
-        await _cross(context, exchange, origin)
+        await _propose_and_answer(context, exchange, origin)
 
 
-async def _cross(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+async def _propose_and_answer(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
     request = exchange.request
     if _is_in_clear(origin):
-        await _in_clear(context, exchange, origin)
+        await _refuse_in_clear(context, exchange, origin)
         return
     try:
         with context.held.open() as held:
             if request.expects_continue and reads_body(request):
                 await exchange.proceed()
             terms = BodyTerms(held, context.work, context.graphql)
-            proposal = await _proposed(context, exchange, origin, terms)
+            proposal = await _read_request(context, exchange, origin, terms)
             if proposal is not None:
-                await _cross_proposed(context, exchange, origin, proposal, held)
+                await _answer_proposed(context, exchange, origin, proposal, held)
     except BodyRefused as error:
-        receipt = context.refuse(decided_on_head(request, origin), "limits", str(error))
-        await say(exchange, error.status, "block", {"error": refused(receipt)})
+        receipt = context.refuse(head_action(request, origin), "limits", str(error))
+        await answer_refusal(exchange, receipt, error.status)
 
 
-async def _proposed(
+async def _read_request(
     context: DoorContext, exchange: Exchange, origin: Origin, terms: BodyTerms
 ) -> Proposal | None:
     """Read the request. None where our reader failed and it was refused for that."""
@@ -116,12 +117,12 @@ async def _proposed(
     except (ConnLost, BadMessage, BodyRefused):
         raise
     except Exception as error:
-        receipt = _unread(context, decided_on_head(request, origin), error)
-        await say(exchange, 403, "block", {"error": refused(receipt)})
+        receipt = _refuse_unread(context, head_action(request, origin), error)
+        await answer_refusal(exchange, receipt)
         return None
 
 
-async def _cross_proposed(
+async def _answer_proposed(
     context: DoorContext,
     exchange: Exchange,
     origin: Origin,
@@ -131,11 +132,11 @@ async def _cross_proposed(
     override = _override(proposal.request)
     if override is not None:
         receipt = context.refuse(proposal.action, "protocol", override)
-        await say(exchange, 403, "block", {"error": refused(receipt)})
+        await answer_refusal(exchange, receipt)
         return
     name = await _misplaced_secret(context, proposal, origin)
     if name is not None:
-        await _misplaced(context, exchange, proposal, origin, name)
+        await _refuse_misplaced(context, exchange, proposal, origin, name)
         return
     try:
         gate = context.gate()
@@ -150,12 +151,12 @@ async def _cross_proposed(
         return
     if is_out_of_reach(receipt):
         context.alert(DENIED, {"host": origin.host, "port": origin.port}, receipt.step)
-    await tell(exchange, receipt)
+    await answer_receipt(exchange, receipt)
 
 
 class _Handlers:
-    """What the gate can do with one request: have the real server answer, a stand-in, or the record
-    of an earlier run. Each is an execution, behind a fault where the file has any."""
+    """The handlers that the gate may call for one request: the real server answers, a stand-in, or
+    the record of an earlier run. Each is an execution, behind a fault where the file has any."""
 
     def __init__(
         self,
@@ -221,7 +222,7 @@ class _Handlers:
 
 
 def is_out_of_reach(receipt: Receipt) -> bool:
-    """Whether an action was blocked because the network does not reach so far."""
+    """Return whether an action was blocked because its host is not in network.allow."""
     decision = receipt.decision
     is_blocked = decision is not None and decision.verdict is Verdict.BLOCK
     return is_blocked and decision is not None and decision.decided_by == "network"
@@ -230,30 +231,35 @@ def is_out_of_reach(receipt: Receipt) -> bool:
 async def _decide(
     context: DoorContext, gate: Gate, proposal: Proposal, origin: Origin, handlers: _Handlers
 ) -> Receipt:
-    """A request to a model is one action when no rule has anything to say about it as a request.
-    Otherwise it is two, one inside the other: to look like a question to a model is no way around
-    the rules for requests. Faults on requests strike it in both cases."""
+    """Have the gate decide.
+
+    A request to a model is one action when no rule has anything to say about it as a request.
+    Otherwise it is two, one inside the other: to look like a request to a model is no way around
+    the rules for requests. Faults on requests strike it in both cases.
+    """
     try:
         model = as_model_action(proposal, origin, gate, context.keyed)
     except (JournalBroken, OSError):
         raise
     except Exception as error:
-        return _unread(context, proposal.action, error)
+        return _refuse_unread(context, proposal.action, error)
     if (prompt := context.latest_prompt) is not None and model is not None:
         model = replace(model, context={**model.context, "prompt_version": prompt})
-    means = partial(
+    crossing = partial(
         gate.cross, simulate=handlers.simulate, spoil=handlers.spoil, replay=handlers.replay
     )
     if model is None:
-        return await means(proposal.action, handlers.live, rebuild=partial(rebuilt, proposal))
+        return await crossing(
+            proposal.action, handlers.live, rebuild=partial(rebuild_action, proposal)
+        )
     if not gate.is_step(proposal.action):
-        return await means(model, handlers.live, rebuild=_as_it_is, carrier=proposal.action)
+        return await crossing(model, handlers.live, rebuild=_refuse_edit, carrier=proposal.action)
     inner: list[Receipt] = []
 
     async def within(action: Action) -> Done:
         assert model is not None
         asked = replace(model, parent=action.step)
-        inner.append(await means(asked, handlers.live, rebuild=_as_it_is))
+        inner.append(await crossing(asked, handlers.live, rebuild=_refuse_edit))
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
@@ -263,7 +269,7 @@ async def _decide(
     outer = await gate.cross(
         _with_conversation(proposal.action, model),
         within,
-        rebuild=_as_it_is,
+        rebuild=_refuse_edit,
         simulate=None if handlers.simulate is None else within,
         spoil=handlers.spoil,
         replay=replay_inner,
@@ -272,8 +278,8 @@ async def _decide(
 
 
 def _with_conversation(action: Action, model: Action) -> Action:
-    """The request around a question to a model: its journal names the messages, which are kept
-    once. Rules see all of it."""
+    """Return the request around a call of a model as the journal gets it: it names the messages,
+    which are stored once. Rules see all of it."""
     named = {key: model.arguments[key] for key in CONVERSATION if key in model.arguments}
     if "conversation" not in named:
         return action
@@ -281,18 +287,18 @@ def _with_conversation(action: Action, model: Action) -> Action:
     return replace(action, recorded={**left, **named})
 
 
-def _unread(context: DoorContext, action: Action, error: Exception) -> Receipt:
+def _refuse_unread(context: DoorContext, action: Action, error: Exception) -> Receipt:
     """Refuse a request on which our own reader failed: nobody can decide on it."""
     why = f"The request could not be read ({type(error).__name__}), so it was not sent."
     return context.refuse(action, "protocol", why)
 
 
-async def _in_clear(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
-    """Plain HTTP where TLS is spoken. No server answers it, but the values of secrets would have
-    gone over the network for everybody to read."""
-    action = decided_on_head(exchange.request, origin)
+async def _refuse_in_clear(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+    """Refuse plain HTTP where TLS is spoken. No server answers it, but the values of secrets would
+    have gone over the network for everybody to read."""
+    action = head_action(exchange.request, origin)
     receipt = context.refuse(action, "protocol", _clear_text(origin))
-    await say(exchange, 403, "block", {"error": refused(receipt)})
+    await answer_refusal(exchange, receipt)
 
 
 def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
@@ -319,13 +325,13 @@ def _clear_text(origin: Origin) -> str:
 
 
 def _override(request: Request) -> str | None:
-    override = overridden(request)
+    override = method_override(request)
     if override is None:
         return None
     return f"A {request.method} that asks to be taken for a {override} is not let through."
 
 
-def _as_it_is(action: Action, words: Mapping[str, Any]) -> Action:
+def _refuse_edit(action: Action, words: Mapping[str, Any]) -> Action:
     raise InvalidInput("A request to a model cannot be edited.")
 
 
@@ -338,11 +344,11 @@ async def _misplaced_secret(context: DoorContext, proposal: Proposal, origin: Or
     return await context.work.run(custody.misplaced, proposal, origin.host)
 
 
-async def _misplaced(
+async def _refuse_misplaced(
     context: DoorContext, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
 ) -> None:
-    """A placeholder on its way to a host that it is not for."""
+    """Refuse a request with a placeholder on its way to a host that it is not for."""
     why = f"The placeholder of {name} is not for {origin.host}."
     about = {"secret": name, "host": origin.host, "port": origin.port}
     receipt = context.stop(proposal.action, "secrets", why, MISPLACED, about)
-    await say(exchange, 403, "block", {"error": refused(receipt)})
+    await answer_refusal(exchange, receipt)

@@ -1,5 +1,5 @@
-"""The network door of one sandbox: takes its connections, its questions for names and its attempts
-at anything else, and lets nothing out but by the gate.
+"""The network door of one sandbox: it takes connections, DNS queries and attempts at anything else,
+and lets nothing out but through the gate.
 
 It fails closed. A connection whose handling fails is cut; when the door ends, its listeners are
 closed and every address inside refuses; the namespace has no other way out.
@@ -51,7 +51,7 @@ _FAREWELL_S = 0.5
 
 
 class DoorOptions(msgspec.Struct, frozen=True):
-    """What the door needs from the sandbox that it belongs to."""
+    """The parts of a sandbox that its door needs."""
 
     gate: Callable[[], Gate]
     policy: Callable[[], Policy]
@@ -62,7 +62,7 @@ class DoorOptions(msgspec.Struct, frozen=True):
 
 
 class NetworkDoor:
-    """Runs on the loop that opened it."""
+    """Serves the network of one sandbox, on the loop that opened it."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class NetworkDoor:
         self._is_closed = False
 
     def open(self) -> None:
-        """Begins to serve."""
+        """Begin to serve."""
         for listener in (self._sockets.tcp4, self._sockets.tcp6):
             if listener is not None:
                 self._loop.add_reader(listener.fileno(), self._accept, listener)
@@ -101,8 +101,8 @@ class NetworkDoor:
             self._serving.append(asyncio.ensure_future(watching))
 
     def update(self, network: NetworkTerms, *, cuts: bool = True) -> None:
-        """Other terms from now on. What they do not cover is cut, if that is wanted; each request
-        is decided on by them in any case."""
+        """Serve under other terms from now on. Connections that they do not cover are cut, if that
+        is wanted; each request is decided on by them in any case."""
         old, self.network = self.network, network
         pool = self.context.pool
         pool.dialer.network = network
@@ -114,7 +114,7 @@ class NetworkDoor:
                 conn.abort()
 
     async def close(self) -> None:
-        """Cuts everything. Nothing inside can be reached from here afterwards."""
+        """Cut everything. Nothing inside can be reached from here afterwards."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -147,8 +147,8 @@ class NetworkDoor:
             self._arrived(sock)
 
     def _pause(self, listener: socket.socket, error: OSError) -> None:
-        """No descriptors are left, say. The listener stays readable: to ask at once again would
-        only take the time that others need to end."""
+        """Stop accepting for a while, when no descriptors are left, say. The listener stays
+        readable: to try at once again would only take the time that others need to end."""
         self._loop.remove_reader(listener.fileno())
         self._loop.call_later(_PAUSE_S, self._resume, listener)
         self.context.alert(EXHAUSTED, {"error": str(error)})
@@ -176,14 +176,14 @@ class NetworkDoor:
         conn.close()
 
     async def _serve(self, conn: Conn) -> None:
-        """One connection to its end. Whatever fails, it is cut and that is all."""
+        """Serve one connection to its end. Whatever fails, it is cut and that is all."""
         try:
             wanted = original_destination(conn.sock)
             if wanted is None:
                 self._straight_to_listener(conn)
                 return
             parent = self._around.step_of(conn.sock)
-            await InboundConnection(self, conn, parent).lead(*wanted)
+            await InboundConnection(self, conn, parent).serve(*wanted)
         except (ConnLost, BadMessage, OSError, asyncio.CancelledError):
             conn.abort()
         except Exception as error:
@@ -192,7 +192,7 @@ class NetworkDoor:
             self.context.record(InternalError("serving a connection", failure))
 
     def _straight_to_listener(self, conn: Conn) -> None:
-        """Somebody inside found the port of the listener. There is nothing for them there."""
+        """Refuse a connection of somebody inside who found the port of the listener."""
         conn.abort()
         origin = Origin("https", "127.0.0.1", int(conn_port(conn) or 1))
         about = {"host": origin.host, "port": origin.port}
@@ -200,7 +200,7 @@ class NetworkDoor:
         self.context.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
 
     async def _judge_name(self, name: str, qtype: str) -> bool:
-        """A question for a name, as an action."""
+        """Decide on a DNS query, as an action."""
         action = dns_action(name, qtype, self._around.step_of(None))
         receipt = await self.context.gate().cross(action, _let_through, spoil=_ignore)
         if is_out_of_reach(receipt):
@@ -210,7 +210,7 @@ class NetworkDoor:
         return receipt.is_done
 
     def _no_name(self, name: str, qtype: str, why: str) -> None:
-        """A question that names nothing, and may have carried something."""
+        """Refuse a DNS query for a name that cannot exist, and may have carried something."""
         action = replace(dns_action(name[:300], qtype), name=name[:80])
         about = {"host": name[:100], "transport": "dns"}
         self.context.stop(action, "network", f"{why}.", DENIED, about)
@@ -225,7 +225,7 @@ class NetworkDoor:
             self._attempted(attempt)
 
     def _attempted(self, attempt: Attempt) -> None:
-        """Something that is neither TCP nor a question for a name; the kernel has refused it."""
+        """Record a packet that is neither TCP nor a DNS query; the kernel has refused it."""
         origin = Origin("https", attempt.address, attempt.port or 0)
         why = f"{attempt.protocol.upper()} does not leave the sandbox."
         about: dict[str, Any] = {"host": attempt.address, "transport": attempt.protocol}
@@ -235,15 +235,15 @@ class NetworkDoor:
         self.context.stop(action, "network", why, DENIED, about)
 
     def _revoked(self, name: str) -> None:
-        """Connections that carried the secret are cut, kept and busy ones alike."""
+        """Cut the connections that carried a secret, idle and busy ones alike."""
         self.context.record(SecretRevoked(name))
         self.context.pool.drop(lambda host, _: self.context.custody.is_for(name, host))
         self.context.custody.cut(name)
 
 
 def _difference(old: NetworkTerms, new: NetworkTerms) -> Callable[[str, int], bool]:
-    """Whether a connection to a host that was made under the old terms may not live under the new
-    ones: not allowed any more, or allowed in another way."""
+    """Return a function that tells whether a connection made under the old terms may not live under
+    the new ones: its host is not allowed any more, or allowed in another way."""
     is_moved = (old.private, old.ca) != (new.private, new.ca)
 
     def is_other(host: str, port: int) -> bool:
@@ -264,7 +264,8 @@ async def _let_through(action: Action) -> Done:
 
 
 def _ignore(words: Mapping[str, Any]) -> None:
-    """Nothing spoils an address; and silence is kept by saying nothing."""
+    """Ignore a fault: nothing spoils an address, and a silent server is one that is not answered
+    for."""
 
 
 def _fail_on_purpose(receipt: Receipt) -> None:

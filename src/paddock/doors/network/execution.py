@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from paddock.doors.network.answer import failed
+from paddock.doors.network.answer import answer_failure
 from paddock.doors.network.client_disconnect import ClientDisconnected
 from paddock.doors.network.context import REBINDING, STAND_IN
 from paddock.doors.network.exchange import BadMessage, Exchange
@@ -127,7 +127,7 @@ class RequestExecution:
             return await self._failed(path, why)
         path.recorder.mark_begin()
         try:
-            await failed(self._client, status, why)
+            await answer_failure(self._client, status, why)
         except ClientDisconnected:
             self._client.abort()
         return await self._failed(path, why, status)

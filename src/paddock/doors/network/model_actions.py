@@ -32,8 +32,8 @@ _KEPT = (
 def as_model_action(
     proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: Keyed | None = None
 ) -> Action | None:
-    """None for every request that does not go to a model. With a gate, all that is asked is kept in
-    its run, each message once. Raises JournalBroken."""
+    """Return the `model` action of a request to a model, or None for any other request. With a
+    gate, all messages are stored in its run, each once. Raises JournalBroken."""
     request = proposal.request
     if request.method not in _METHODS:
         return None
@@ -65,17 +65,19 @@ def as_model_action(
 
 
 def as_read(action: Action) -> Action:
-    """A question to a vendor's model changes nothing there, though it is a POST."""
+    """Return the action as a read: a call of a vendor's model changes nothing there, though it is a
+    POST."""
     return replace(action, effect=Effect.READ, is_reversible=True)
 
 
 def decides_on_calls(policy: Policy) -> bool:
-    """Whether the file says anything about tools; otherwise a model's calls are the agent's own."""
+    """Return whether the file says anything about tools; otherwise a model's calls are the agent's
+    own."""
     return bool(policy.tools) or any(Kind.TOOL in rule.kinds for rule in policy.rules)
 
 
 async def refusal_of(gate: Gate, call: ToolCall, wire: Wire, step: int | None) -> str | None:
-    """Crosses the gate with a call that a model asks for; why not, or None."""
+    """Cross the gate with a call that a model asks for, and return why it is refused, or None."""
     if not call.is_readable:
         return "its arguments cannot be read"
     arguments: Any = call.arguments

@@ -1,4 +1,4 @@
-"""Where a connection leads to: scheme, host and port, and how they are written."""
+"""The destination of a connection: scheme, host and port, and how they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request as an action: what rules see, what the journal keeps, and what it does.
+"""A request as an action: the fields that rules see, that the journal keeps, and its effect.
 
 The body is read before the decision only where rules can read it: JSON and forms within a bound.
 Anything else is decided on by its head, with its size and digest if it is short, and streamed
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from paddock.doors.network.bodies import memory as held_bodies
 from paddock.doors.network.bodies.capture import BodyCapture, Claim
-from paddock.doors.network.bodies.digests import measured, spelled, stable_place
+from paddock.doors.network.bodies.digests import measure, spelling_hash, stable_place
 from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
 from paddock.doors.network.bodies.stable_digests import STABLE, stable_digest
 from paddock.doors.network.exchange import (
@@ -105,7 +105,7 @@ _claims: weakref.WeakSet[Claim] = weakref.WeakSet()  # of all sandboxes: they sh
 
 
 class BodyTerms(msgspec.Struct, frozen=True):
-    """How bodies of a sandbox are read before the decision."""
+    """The options for reading bodies of a sandbox before the decision."""
 
     held: BodyReservation | None = None  # counts what is in memory
     work: HeavyWork | None = None  # without it, all is done at once
@@ -115,7 +115,8 @@ class BodyTerms(msgspec.Struct, frozen=True):
 async def propose(
     request: Request, origin: Origin, keyed: Keyed | None = None, terms: BodyTerms | None = None
 ) -> Proposal:
-    """Reads what rules may ask for. Raises BadMessage, ConnLost or BodyRefused."""
+    """Read what rules may ask for, and return the proposal. Raises BadMessage, ConnLost or
+    BodyRefused."""
     terms = terms or BodyTerms()
     graphql = terms.graphql
     # An HTTP/2 stream may announce no bytes and send some all the same, in a later frame.
@@ -152,16 +153,17 @@ async def propose(
 def _looked_at(
     kind: str, raw: bytes, keyed: Keyed | None, arguments: dict[str, Any]
 ) -> tuple[Any, dict[str, str]]:
-    """All of a body that takes time: its value, and what tells it from others."""
-    arguments |= measured(raw)
+    """Return the value of a body, and the hashes that tell it from others: all that takes time."""
+    arguments |= measure(raw)
     parsed = parse(kind, raw)
     is_json = kind == "json" and parsed is not None
-    return parsed, spelled(raw, parsed, keyed) if is_json else {}
+    return parsed, spelling_hash(raw, parsed, keyed) if is_json else {}
 
 
 def _is_measured(request: Request) -> bool:
-    """Whether a body that no rule reads is known by its digest before the decision: whatever is
-    decided, a replay can tell it from another. Who asks first whether to send it is not made to."""
+    """Return whether a body that no rule reads is measure before the decision, so that a replay
+    can tell it from another whatever is decided. A client that asks first whether to send it is not
+    made to."""
     length = request.body.length
     return length is not None and 0 < length <= MAX_READ_BODY and not request.expects_continue
 
@@ -210,13 +212,13 @@ def speaks_in_turns(request: Request) -> bool:
 
 
 def _of_upload(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """The digests of a body under the names that they have in the record of an upload."""
+    """Return the digests of a body under the names that they have in the record of an upload."""
     return {name.removeprefix("body_"): value for name, value in digests.items()}
 
 
 def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
-    """Return what is known of a body that no rule reads."""
-    found = dict(measured(raw))
+    """Return the size and the digests of a body that no rule reads."""
+    found = dict(measure(raw))
     stable = stable_digest(headers)
     if stable is not None:
         stable.feed(raw)
@@ -226,7 +228,8 @@ def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
 
 
 def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
-    """Credentials are not shown; by their hashes two requests can still be compared."""
+    """Return hashes of credentials, which are not shown: by them two requests can still be
+    compared."""
     if keyed is None or not (found := known(headers, _hashes(keyed))):
         return {}
     return {"keyed": found}
@@ -234,7 +237,7 @@ def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
-    """One function for each key: by it, what was found in headers that repeat is found again."""
+    """Return one function for each key: by it, the hashes of headers that repeat are made once."""
 
     def found(headers: Headers) -> dict[str, str]:
         values: dict[bytes, list[bytes]] = {}
@@ -253,9 +256,9 @@ def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
     return found
 
 
-def overridden(request: Request) -> str | None:
-    """The method that the request asks the server to take it for, if it is another one: rules and
-    the stage would be about the wrong one."""
+def method_override(request: Request) -> str | None:
+    """Return the method that the request asks the server to take it for, if it is another one:
+    rules and the stage would be about the wrong one."""
     for value in known(request.headers, _overrides):
         if value.strip().upper() != request.method.encode():
             return value.decode("latin-1")[:40]
@@ -267,8 +270,8 @@ def _overrides(headers: Headers) -> list[bytes]:
     return [v for name, v in headers if name.lower().replace(b"_", b"-") in _OVERRIDES]
 
 
-def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Action:
-    """The action that an approver's arguments make. Raises InvalidInput."""
+def rebuild_action(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Action:
+    """Return the action that an approver's arguments make. Raises InvalidInput."""
     old = action.arguments
     if action.kind is not Kind.HTTP:
         raise InvalidInput("A request to a model cannot be edited.")
@@ -276,7 +279,7 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
     if odd := sorted(changed - _EDITABLE):
         raise InvalidInput(f"{', '.join(odd)} of a request cannot be edited.")
     arguments = {key: value for key, value in words.items() if key not in _OF_BODY}
-    arguments |= measured(edited_body(proposal, words))
+    arguments |= measure(edited_body(proposal, words))
     if not isinstance(words.get("method"), str):
         raise InvalidInput("A request has a method.")
     host, method = canonical_host(str(words.get("host"))), str(words.get("method"))
@@ -287,15 +290,16 @@ def rebuilt(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Act
 
 
 def edited_body(proposal: Proposal, words: Mapping[str, Any]) -> bytes | None:
-    """The body of a request with an approver's arguments; the client's where they leave it as it
-    was. Raises InvalidInput."""
+    """Return the body of a request with an approver's arguments; the client's where they leave it
+    as it was. Raises InvalidInput."""
     if _spelled(proposal.action.arguments, "body") == _spelled(words, "body"):
         return proposal.read
     return written(words.get("body"), proposal.request.headers)
 
 
 def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
-    """A request of which only the record is at hand: enough to see what an edit makes of it."""
+    """Return the proposal of a request of which only the record is at hand: enough to see what an
+    edit makes of it."""
     words = action.arguments
     headers = [(name.encode("latin-1", "replace"), str(value).encode("latin-1", "replace"))
                for name, value in (words.get("headers") or {}).items()]  # fmt: skip
@@ -307,7 +311,7 @@ def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
 
 
 def written(body: Any, headers: Headers) -> bytes:
-    """A body as bytes, in the format that the headers announce. Raises InvalidInput."""
+    """Return a body as bytes, in the format that the headers announce. Raises InvalidInput."""
     if body is None:
         return b""
     if _content_kind(headers) != "form":
@@ -318,25 +322,25 @@ def written(body: Any, headers: Headers) -> bytes:
 
 
 def _spelled(words: Mapping[str, Any], key: str) -> str:
-    """One and true are equal in Python, and two things in JSON."""
+    """Return a value as JSON text: 1 and true are equal in Python, and two things in JSON."""
     return json.dumps(words.get(key), sort_keys=True, default=repr)
 
 
-def decided_on_head(request: Request, origin: Origin) -> Action:
-    """The action of a request whose body is not worth reading."""
+def head_action(request: Request, origin: Origin) -> Action:
+    """Return the action of a request whose body is not read."""
     return _action(request, origin, _arguments(request, origin), None)
 
 
 def reads_body(request: Request) -> bool:
-    """Whether the body is read before the decision."""
+    """Return whether the body is read before the decision."""
     if _content_kind(request.headers) is None:
         return False
     return _is_worth_reading(request, _claimed(request))
 
 
 def parse(kind: str, raw: bytes) -> Any:
-    """The body as rules see it; None where two readers might see two things in it, or where it has
-    so many parts that to look at them would hold up everybody."""
+    """Return the body as rules see it; None where two readers might see two things in it, or where
+    it has so many parts that to look at them would hold up everybody."""
     if kind == "json" and not has_few_values(raw, MAX_VALUES):
         return None
     if sum(map(raw.count, (b"%", b"&", b"\\"))) > MAX_ESCAPES and is_oddly_escaped(raw):
@@ -348,7 +352,7 @@ def parse(kind: str, raw: bytes) -> Any:
 
 
 def shown_headers(headers: Headers) -> dict[str, str]:
-    """For rules and the journal: names in lower case, credentials left out."""
+    """Return headers for rules and the journal: names in lower case, credentials left out."""
     shown: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, is_credential = _shown_name(raw_name)
@@ -360,13 +364,14 @@ def shown_headers(headers: Headers) -> dict[str, str]:
 
 
 def hidden_headers(headers: Headers) -> Headers:
-    """Those whose values `shown_headers` leaves out, as they are; names in lower case."""
+    """Return the headers whose values `shown_headers` leaves out, as they are; names in lower
+    case."""
     return [(name.lower(), value) for name, value in headers if _shown_name(name)[1]]
 
 
 @lru_cache(maxsize=1024)
 def _shown_name(raw: bytes) -> tuple[str, bool]:
-    """A name as it is shown, and whether credentials come with it."""
+    """Return a name as it is shown, and whether credentials come with it."""
     name = raw.decode("latin-1").lower()
     return name, name in _CREDENTIALS
 
@@ -436,8 +441,8 @@ def _effect(
 
 
 def _content_kind(headers: Headers) -> str | None:
-    """None where one server might read a body in another way than the next: of two types, one
-    takes the first and one the last."""
+    """Return `json`, `form` or None. It is None where one server might read a body in another way
+    than the next: of two types, one takes the first and one the last."""
     types = values_of(headers, b"content-type")
     if len(types) != 1 or values_of(headers, b"content-encoding") not in ([], [b"identity"]):
         return None
@@ -457,7 +462,7 @@ def _kind_of(content_type: bytes) -> str | None:
 
 
 def _claimed(request: Request, held: BodyReservation | None = None) -> Claim | None:
-    """Room for a body that may be long, where a model may be asked."""
+    """Return a claim for a body that may be long, where a model may be called."""
     length = request.body.length
     if length is not None and not MAX_READ_BODY < length <= MAX_MODEL_BODY:
         return None
@@ -483,8 +488,8 @@ def _is_worth_reading(request: Request, claim: Claim | None) -> bool:
 async def _read(
     body: Body, most: int, held: BodyReservation | None, quiet_s: float | None = None
 ) -> tuple[list[bytes], bool]:
-    """The parts of a body, and whether that is all of it: not if it is longer than `most`, or if
-    nothing came for `quiet_s`."""
+    """Return the parts of a body, and whether that is all of it: not if it is longer than `most`,
+    or if nothing came for `quiet_s`."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -17,7 +17,7 @@ from paddock.doors.network.http1.messages import LastHead, head_bytes
 from paddock.doors.network.http1.server import Forms, parse_head
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import BodyTerms, Endpoints, decided_on_head, propose
+from paddock.doors.network.request import BodyTerms, Endpoints, head_action, propose
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
@@ -58,7 +58,7 @@ async def _proposed(sample: SampleRequest, origin: Origin, graphql: Endpoints) -
     request.body = BufferedBody([sample.body]) if sample.body else NoBody()
     refusal = refusal_by_door(request, origin)
     if refusal is not None:
-        return SampleActions(decided_on_head(request, origin), refusal=refusal)
+        return SampleActions(head_action(request, origin), refusal=refusal)
     proposal = await propose(request, origin, terms=BodyTerms(graphql=graphql))
     model = as_model_action(proposal, origin)
     return SampleActions(proposal.action, model)

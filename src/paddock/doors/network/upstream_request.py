@@ -142,7 +142,8 @@ def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:
 def _edited(
     proposal: Proposal, action: Action, origin: Origin
 ) -> tuple[Request, bytes | None, Origin]:
-    """The request that an approver wrote: see `request.rebuilt`. Headers stay the client's."""
+    """Return the request that an approver wrote: see `request.rebuild_action`. Headers stay the
+    client's."""
     words, asked = action.arguments, proposal.request
     query = words.get("query")
     target = f"{words['path']}?{query}" if query else str(words["path"])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.doors.network.context import DoorContext
-from paddock.doors.network.decision import cross
+from paddock.doors.network.decision import answer_request
 from paddock.doors.network.drafts.delivery import CollectedAnswer
 from paddock.doors.network.exchange import BufferedBody, NoBody, Request
 from paddock.doors.network.origin import Origin
@@ -146,7 +146,7 @@ class Keeping:
             for one in asked:
                 exchange = CollectedAnswer(_request(scheme, said, keeper.environment(), *one))
                 port = 443 if scheme == "https" else 80
-                await cross(context, exchange, Origin(scheme, HOST, port))
+                await answer_request(context, exchange, Origin(scheme, HOST, port))
                 said.append(_parsed(exchange.answer()["body"]))
         pool.close()
         if world is not None:

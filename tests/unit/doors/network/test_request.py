@@ -228,13 +228,13 @@ def test_a_long_body_that_no_rule_reads_is_hashed_in_a_thread(
 ) -> None:
     """Many of them can come to their end in the same turn of the loop."""
     threads: list[int] = []
-    measured = requests.measured
+    measure = requests.measure
 
     def noted(raw: bytes | None) -> dict[str, Any]:
         threads.append(threading.get_ident())
-        return measured(raw)
+        return measure(raw)
 
-    monkeypatch.setattr(requests, "measured", noted)
+    monkeypatch.setattr(requests, "measure", noted)
     headers = [(b"content-type", b"multipart/form-data; boundary=a")]
     request = _request(headers=headers, body=b"\n--a\r" * 100_000)
 

@@ -1,5 +1,8 @@
-"""What the journal keeps of a body that streams by: its size, its digest, and all of it or its
-beginning. Parts are held by reference while they pass, and never more than a bounded part of it."""
+"""The part of a body that the journal keeps while it streams by: its size, its digest, and all of
+it or its beginning.
+
+Parts are held by reference while they pass, and never more than a bounded part of a body.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ class Claim:
 
 
 class Room:
-    """How many long bodies one run holds in memory. What it may store is its budget's matter."""
+    """Bounds how many long bodies one run holds in memory. What it may store is bounded by its
+    budget."""
 
     __slots__ = ("_long",)
 
@@ -45,7 +49,8 @@ class Room:
         self._long: weakref.WeakSet[Claim] = weakref.WeakSet()
 
     def claim(self) -> Claim | None:
-        """What lets a body be held beyond what is kept of any."""
+        """Return a claim with which a body may be held beyond MAX_KEPT; None when there are too
+        many."""
         if len(self._long) >= MAX_LONG:
             return None
         claim = Claim()
@@ -58,7 +63,7 @@ class Room:
 
 
 class BodyCapture:
-    """Fed with the parts of a body as they pass.
+    """Captures a body from the parts that it is fed with as they pass.
 
     Of a body without `room` the beginning is kept. One with `room` is kept whole: in memory until
     its end up to MAX_ANSWER, if few others are; else it is stored in pieces as it comes, and who
@@ -117,8 +122,8 @@ class BodyCapture:
             self._hold(data[: self._held - before])
 
     def _reconsider(self) -> None:
-        """It is longer than what may be held: that becomes more, or it is stored as it comes, or it
-        is cut."""
+        """Decide on a body that is longer than what may be held: more of it is held, or it is
+        stored as it comes, or it is cut."""
         if self._room is None:
             self._is_cut = True
             return
@@ -167,9 +172,9 @@ class BodyCapture:
                 return
 
     async def store(self, text: StoreText, piece: StoreBytes) -> None:
-        """Has a long body written in another thread, before the record that will have it. One that
-        was not stored is cut. The client has all of it by then and may leave: that the answer was
-        given is recorded nevertheless."""
+        """Write a long body in another thread, before the record that will name it. One that was
+        not stored is cut. The client has all of it by then and may leave: that the answer was given
+        is recorded nevertheless."""
         await self.spill(piece, is_last=True)
         if self._long is not None and self._room is not None:
             self._stored = await offload_to_the_end(self._told_to, text)
@@ -180,8 +185,8 @@ class BodyCapture:
         return name, store(text)
 
     def record(self) -> dict[str, Any]:
-        """For a settled record: `body` is text, or base64 where it is none; `pieces` are those of a
-        body that is too long to be one value."""
+        """Return the fields of a settled record: `body` is text, or base64 where it is none;
+        `pieces` are those of a body that is too long to be one value."""
         record: dict[str, Any] = {"bytes": self.size}
         if not self.size:
             return record

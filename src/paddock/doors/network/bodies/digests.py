@@ -1,4 +1,4 @@
-"""What is said of a request's body besides what is in it, so that two of them can be told apart."""
+"""Sizes and digests of request bodies, by which two of them are told apart."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def stable_place(place: str) -> str:
     return place + _STABLE
 
 
-def measured(raw: bytes | None) -> dict[str, Any]:
-    """Its size and its digest."""
+def measure(raw: bytes | None) -> dict[str, Any]:
+    """Return the size and the digest of a body."""
     if not raw:
         return {}
     return {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def spelled(raw: bytes, parsed: Any, keyed: Keyed | None) -> dict[str, str]:
+def spelling_hash(raw: bytes, parsed: Any, keyed: Keyed | None) -> dict[str, str]:
     """For JSON in which a number may stand that the journal spells otherwise: what tells it from
     one with other numbers, in whatever order its keys are."""
     if keyed is None or len(raw) > _MAX_SPELLED or _WHOLE_FLOAT.search(raw) is None:

@@ -1,9 +1,9 @@
-"""How much of the bodies of requests is in memory, of each sandbox and of the process.
+"""Bounds the memory that request bodies take, for each sandbox and for the process.
 
 A body that rules read is in memory from its first byte until its request is over, and a person may
 be asked in between. One sandbox may have a thousand connections. So what all of them hold together
-is counted, and who would hold more is refused (429). A body that does not come to its end is
-refused, too (408): a client that sends a byte now and then would keep its place for ever.
+is counted, and a body that would take more is refused (429). A body that does not come to its end
+is refused, too (408): a client that sends a byte now and then would keep its memory for ever.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from paddock.doors.network.exchange import Headers, Request
 from paddock.doors.network.execution import RequestExecution
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal, overridden, propose, rebuilt
+from paddock.doors.network.request import Proposal, method_override, propose, rebuild_action
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.conn import Conn
@@ -45,12 +45,12 @@ _MOVED = (307, 308)  # nothing was done: the server wants it sent elsewhere
 
 
 def for_real(policy: Policy) -> Policy:
-    """The same rules without a world and without faults on purpose."""
+    """Return the same rules without a world and without faults on purpose."""
     return Policy.of(replace(policy.terms, world=None, faults=()))
 
 
 class SendableDraft(msgspec.Struct, frozen=True):
-    """A kept request that can be sent: nothing has happened yet."""
+    """A drafted request that can be sent: nothing has happened yet."""
 
     action: Action
     origin: Origin
@@ -61,11 +61,12 @@ class SendableDraft(msgspec.Struct, frozen=True):
         """With the arguments of an approver. Raises InvalidInput."""
         if (words.get("host"), words.get("port")) != (self.origin.host, self.origin.port):
             raise InvalidInput("The host and the port of a draft cannot be edited.")
-        return _as_write(rebuilt(self.proposal, action, words), self.action.effect)
+        return _as_write(rebuild_action(self.proposal, action, words), self.action.effect)
 
 
 def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> DraftedRequest:
-    """What was kept, with real ids, to a host that the file reaches. Raises InvalidInput."""
+    """Return the drafted request with real ids, to a host that the file reaches. Raises
+    InvalidInput."""
     kept = read_drafted(draft.action)
     _reaching(policy, kept.origin)
     ids = real_ids(draft, drafts, home)
@@ -73,7 +74,7 @@ def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> Dr
 
 
 def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
-    """Those that the host gets; no other source is asked. Raises InvalidInput or HostCannot."""
+    """Load the secrets that the host gets, and no others. Raises InvalidInput or HostCannot."""
     terms = {name: one for name, one in policy.secrets.items() if one.is_for(host)}
     if not terms:
         return SecretKeeper(home)
@@ -83,7 +84,7 @@ def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
 async def remake(
     kept: DraftedRequest, draft: Draft, keeper: SecretKeeper, policy: Policy
 ) -> SendableDraft:
-    """The request as it will be decided on. Raises InvalidInput."""
+    """Return the request as it will be decided on. Raises InvalidInput."""
     network = _reaching(policy, kept.origin)
     request = with_secrets(kept, keeper, policy.secrets).request()
     proposal = await propose(request, kept.origin)
@@ -91,7 +92,7 @@ async def remake(
         raise InvalidInput("its body cannot be read as it was kept")
     if kept.origin.port == _TLS_PORT and kept.origin.scheme == "http":
         raise InvalidInput(f"{kept.origin.host_port} is for TLS; this request came without")
-    if (method := overridden(request)) is not None:
+    if (method := method_override(request)) is not None:
         raise InvalidInput(f"it is a {request.method} that asks to be taken for a {method}")
     if as_model_action(proposal, kept.origin) is not None:
         raise InvalidInput("it is a question to a model: nobody waits for the answer any more")
@@ -159,7 +160,7 @@ _MAYBE = "it may have been done"
 
 
 class CollectedAnswer:
-    """An exchange without a client: the answer is kept in memory, as far as it is shown."""
+    """An exchange without a client: the answer is held in memory, as far as it is shown."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -186,10 +187,10 @@ class CollectedAnswer:
         """It is all here."""
 
     def abort(self) -> None:
-        """What came stays."""
+        """Keep what came."""
 
     async def cut(self) -> None:
-        """What came stays."""
+        """Keep what came."""
 
     async def break_off(self) -> None:
         self.abort()
@@ -202,7 +203,8 @@ class CollectedAnswer:
 
 
 def _as_write(action: Action, effect: Effect) -> Action:
-    """It was kept because it writes, whatever its method looks like."""
+    """Return the action as a write: it was captured because it writes, whatever its method looks
+    like."""
     return replace(action, effect=effect, is_reversible=False)
 
 

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, NoBody, Request
 from paddock.doors.network.http1.messages import head_bytes, request_line
-from paddock.doors.network.request import MAX_READ_BODY, Origin
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import MAX_READ_BODY
 from paddock.doors.network.secrets.injection import Anywhere, InBasic, InHeader, Place, place_of
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.model.action import Action, Kind

@@ -93,7 +93,8 @@ def _sent_as(shadow: str, maker: Draft, pointers: list[Pointer], home: Home) -> 
 
 
 def _real_answer(maker: Draft, home: Home) -> dict[Pointer, Any]:
-    """Of the run that sent it: the newest, since earlier ones may have failed."""
+    """Return the answer from the run that sent the draft: the newest one, since earlier ones may
+    have failed."""
     made = []
     for path in home.runs.glob("*"):
         try:
@@ -113,8 +114,8 @@ def _real_answer(maker: Draft, home: Home) -> dict[Pointer, Any]:
 
 
 def _is_stood_in(draft: Draft, home: Home) -> bool:
-    """Whether a stand-in answered it. Not known means yes: then ids that look so are taken for
-    shadows."""
+    """Return whether a stand-in answered the step. If that is not known it counts as yes: then ids
+    that look so are taken for shadow ids."""
     settled = _settled(home, draft.run, draft.step)
     result = None if settled is None else settled.result
     return not isinstance(result, Mapping) or result.get("stand_in") == _STAND_IN
@@ -191,7 +192,7 @@ def _marked(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 def _is_id(value: str | int) -> bool:
-    """Whether a server may have called a record so; a path must not lead elsewhere by it."""
+    """Return whether a server may have called a record so; a path must not lead elsewhere by it."""
     is_word = not isinstance(value, bool) and _ID.fullmatch(str(value)) is not None
     return is_word and value not in (".", "..")
 

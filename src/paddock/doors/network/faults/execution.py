@@ -1,4 +1,5 @@
-"""A request whose answer a fault on purpose may spoil: whoever carries it out does not know."""
+"""Executions behind a fault on purpose, which may spoil the answer: whoever answers does not
+know."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Execution(Protocol):
 
     @property
     def is_answered(self) -> bool:
-        """Whether nothing more is to be told to the client."""
+        """Return whether nothing more is to be told to the client."""
         ...
 
     async def __call__(self, action: Action) -> Done: ...
@@ -29,7 +30,8 @@ MakeExecution = Callable[[Exchange], Execution]
 
 
 class AnswerFault:
-    """What a fault does to one exchange; known only when the gate has decided."""
+    """The fault that strikes the answer of one request. Which one it is, is known when the gate has
+    decided."""
 
     def __init__(self, exchange: Exchange, place: str, stale: StaleAnswers) -> None:
         self.exchange = exchange
@@ -45,12 +47,13 @@ class AnswerFault:
         return "duplicate" in self._words
 
     def answering(self) -> Exchange:
-        """The exchange as the fault leaves it."""
+        """Return the exchange as the fault leaves it."""
         learning = self._stale.learning(self.exchange, self._place)
         return with_fault(learning, self._words) if self._words else learning
 
     async def answer_again(self) -> int | None:
-        """Gives an earlier answer in place of a new one, where the fault wants that."""
+        """Give an earlier answer in place of a new one, where the fault wants that, and return its
+        status."""
         if "stale" not in self._words:
             return None
         earlier = self._stale.earlier(self.exchange.request, self._place)
@@ -61,7 +64,7 @@ class AnswerFault:
 
 
 class FaultyExecution:
-    """An executor behind a fault."""
+    """An execution behind a fault."""
 
     def __init__(
         self, spoiling: AnswerFault, make: MakeExecution, proposal: Proposal, outcome: Outcome
@@ -88,7 +91,8 @@ class FaultyExecution:
 
 
 class _Unheard(ExchangeLayer):
-    """Of a request that is delivered twice: nobody hears the first answer."""
+    """The exchange for the first delivery of a request that is delivered twice: nobody hears its
+    answer."""
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a fault on purpose does to the answer of a request: in its place, or on its way.
+"""Faults on purpose in answers: they come in place of an answer, or spoil it on its way.
 
 The exchange that a request is answered on is wrapped, so whoever answers does not know: the real
 server or its stand-in has done its part, and the journal has what it said.
@@ -46,7 +46,7 @@ def with_fault(exchange: Exchange, words: Mapping[str, Any]) -> Exchange:
 
 
 async def tell_fault(exchange: Exchange, words: Mapping[str, Any]) -> None:
-    """Answers a request that went nowhere: with a status, a reset, or not at all."""
+    """Answer a request that went nowhere: with a status, a reset, or not at all."""
     if words.get("reset"):
         exchange.abort()
     elif "timeout" in words:
@@ -56,7 +56,7 @@ async def tell_fault(exchange: Exchange, words: Mapping[str, Any]) -> None:
 
 
 async def silence(exchange: Exchange, seconds: float) -> None:
-    """Waits so long, or until nobody waits for the answer any more."""
+    """Wait so long, or until nobody waits for the answer any more."""
     loop = asyncio.get_running_loop()
     end = loop.time() + min(seconds, MAX_DELAY_S)
     # A client that leaves is not announced to who does not read from it, so it is looked at.
@@ -65,7 +65,7 @@ async def silence(exchange: Exchange, seconds: float) -> None:
 
 
 class _Mistyped(ExchangeLayer):
-    """The answer says that it is something else."""
+    """Gives the answer another content type."""
 
     def __init__(self, inner: Exchange, content_type: str) -> None:
         super().__init__(inner)
@@ -77,7 +77,8 @@ class _Mistyped(ExchangeLayer):
 
 
 class _Malformed(ExchangeLayer):
-    """A comma behind the first bracket, where JSON has none; at the end, if there is no bracket."""
+    """Puts a comma behind the first bracket, where JSON has none; at the end, if there is no
+    bracket."""
 
     def __init__(self, inner: Exchange) -> None:
         super().__init__(inner)
@@ -106,7 +107,7 @@ class _Malformed(ExchangeLayer):
 
 
 class _Truncated(ExchangeLayer):
-    """The answer ends in the middle. What it announced stays announced."""
+    """Ends the answer in the middle. What it announced stays announced."""
 
     def __init__(self, inner: Exchange, truncate: int | float) -> None:
         super().__init__(inner)
@@ -161,7 +162,7 @@ class _Truncated(ExchangeLayer):
 
 
 class _Dripping(ExchangeLayer):
-    """The answer comes at so many bytes a second."""
+    """Lets the answer come at so many bytes a second."""
 
     def __init__(self, inner: Exchange, speed: int) -> None:
         super().__init__(inner)
@@ -179,7 +180,7 @@ class _Dripping(ExchangeLayer):
 
 
 class _Lost(ExchangeLayer):
-    """What was asked for has happened, and the answer does not arrive."""
+    """Lets the request take effect, while its answer does not arrive."""
 
     def __init__(self, inner: Exchange, words: Mapping[str, Any]) -> None:
         super().__init__(inner)
@@ -234,7 +235,7 @@ async def _say_status(exchange: Exchange, status: int, words: Mapping[str, Any])
 
 
 def _body(status: int, words: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Where the usual clients look for what is wrong: at the top, and below `error`."""
+    """Return an error as the usual clients look for it: at the top, and below `error`."""
     message = words.get("error") or "The service could not answer. Try again."
     kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": message}
@@ -254,6 +255,6 @@ def _length(headers: Headers) -> int | None:
 
 
 def _first(data: bytes, wanted: bytes) -> int:
-    """Where the first of the wanted bytes stands; behind the end, if none does."""
+    """Return the position of the first of the wanted bytes; behind the end, if there is none."""
     found = (data.find(byte) for byte in (wanted[i : i + 1] for i in range(len(wanted))))
     return min((at for at in found if at >= 0), default=len(data))

@@ -37,18 +37,18 @@ class StaleAnswers:
         self._size = 0
 
     def earlier(self, request: Request, place: str) -> EarlierAnswer | None:
-        """What the same request at `place` (host and port) was answered before, if that is
+        """Return the answer that the same request at `place` (host and port) got before, if that is
         known."""
         key = _key(request, place)
         return None if key is None else self._kept.get(key)
 
     def learning(self, exchange: Exchange, place: str) -> Exchange:
-        """An exchange whose answer is kept. Others pass as they are."""
+        """Return an exchange whose answer is kept. Requests that do not read pass as they are."""
         key = _key(exchange.request, place)
         return exchange if key is None else _Learning(exchange, self, key)
 
     def keep(self, key: Key, answer: EarlierAnswer) -> None:
-        """In place of what was there; the oldest make room."""
+        """Keep an answer in place of the one that was there; the oldest make room."""
         self._forget(key)
         self._kept[key] = answer
         self._size += len(answer.body)
@@ -61,7 +61,7 @@ class StaleAnswers:
 
 
 async def replay(exchange: Exchange, answer: EarlierAnswer) -> None:
-    """Gives an earlier answer again."""
+    """Give an earlier answer again."""
     length = (b"content-length", b"%d" % len(answer.body))
     is_head = exchange.request.method == "HEAD"
     headers = answer.headers if is_head else [*without(answer.headers, b"content-length"), length]

@@ -58,16 +58,16 @@ class Http1Client:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the last answer was taken to its end, and nothing came after it."""
+        """Return whether the last answer was taken to its end, and nothing came after it."""
         return self.is_free and not self._conn.has_input
 
     @property
     def is_free(self) -> bool:
-        """Whether the last answer was taken to its end."""
+        """Return whether the last answer was taken to its end."""
         return self._keeps and self._is_sent and (self._body is None or self._body.is_done)
 
     async def send(self, request: Request, headers: Headers) -> Response:
-        """Sends the request with these headers. Its body goes on while the answer is awaited; an
+        """Send the request with these headers. Its body goes on while the answer is awaited; an
         answer that says no ends it."""
         if not self.is_free:
             raise ConnLost("the connection cannot be used again")
@@ -83,7 +83,7 @@ class Http1Client:
             raise
 
     def take_over(self) -> Conn:
-        """The connection itself, after an answer of 101."""
+        """Return the connection itself, after an answer of 101."""
         if not self._may_change:
             raise RuntimeError("the server has not agreed to change the protocol")
         return self._conn

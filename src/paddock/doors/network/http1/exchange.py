@@ -46,7 +46,7 @@ REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class AnswerState(enum.Enum):
-    """How far an answer is."""
+    """The states of an answer."""
 
     WAITING = "nothing was sent"
     CONTINUED = "the client was told to send its body"

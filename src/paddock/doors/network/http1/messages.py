@@ -116,7 +116,7 @@ class Repeated(list[tuple[bytes, bytes]]):
 
 
 def known(headers: Headers, find: Callable[[Headers], _Found]) -> _Found:
-    """What `find` says about the headers. It is asked once about those that repeat."""
+    """Return what `find` says about the headers. It is asked once about headers that repeat."""
     if type(headers) is not Repeated:
         return find(headers)
     found = headers.known
@@ -243,7 +243,7 @@ def parse_response(block: bytes) -> tuple[int, str, Fields]:
 
 
 def _first_line(block: bytes) -> bytes:
-    """Of a head in which every byte is fit to be passed on."""
+    """Parse the first line of a head in which every byte is fit to be passed on."""
     if block.translate(None, _IN_HEAD):
         raise BadMessage(400, "a control character in the head")
     lines = block.count(b"\r\n")

@@ -29,7 +29,8 @@ _TURN_REQUESTS = 16
 
 
 class Forms(msgspec.Struct, frozen=True):
-    """What a client may ask for here, besides paths of the host that it is connected to."""
+    """The forms of requests that a client may use here, besides paths of the host that it is
+    connected to."""
 
     scheme: str
     allow_absolute: bool = False
@@ -45,8 +46,8 @@ async def serve(
     allow_connect: bool = False,
     faulted: Faulted = ignore_fault,
 ) -> None:
-    """Answers requests until the connection ends, and closes it unless it was taken over.
-    `faulted` is told of what was no request, and of a handler that failed."""
+    """Answer requests until the connection ends, and close it unless it was taken over. `faulted`
+    is told of bytes that were no request, and of a handler that failed."""
     forms, last = Forms(scheme, allow_absolute, allow_connect), LastHead()
     count = 0
     try:
@@ -64,7 +65,7 @@ async def serve(
 async def _serve_one(
     conn: ByteStream, handler: Handler, forms: Forms, faulted: Faulted, last: LastHead
 ) -> bool:
-    """Whether there can be another."""
+    """Serve one request, and return whether there can be another."""
     try:
         block = await read_head(conn)
         if block is None:
@@ -89,7 +90,7 @@ async def _serve_one(
 
 
 def read_request(conn: ByteStream, block: bytes, forms: Forms, last: LastHead) -> Http1Exchange:
-    """The exchange that a head begins. Raises BadMessage."""
+    """Return the exchange that a head begins. Raises BadMessage."""
     head = parse_head(block, forms, last)
     body: Counted | Chunked | None = None
     if head.length != 0:
@@ -150,7 +151,8 @@ def _authority(line: RequestLine, host: bytes | None, forms: Forms) -> str | Non
 
 
 def _upgrade(upgrades: list[bytes], connection: list[bytes]) -> str | None:
-    """What the client wants to change to. HTTP/2 is never agreed on this way."""
+    """Return the protocol that the client wants to change to. HTTP/2 is never agreed on this
+    way."""
     if b"upgrade" not in tokens(connection):
         return None
     wanted = tokens(upgrades) - {b"h2c"}

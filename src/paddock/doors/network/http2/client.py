@@ -57,8 +57,8 @@ class Http2Client:
 
     @property
     def has_room(self) -> bool:
-        """Whether another request can be sent now. Not while answers that nobody takes have used
-        up what the server may send."""
+        """Return whether another request can be sent now. It cannot while answers that nobody takes
+        have used up what the server may send."""
         link = self._link
         return (
             link is not None

@@ -43,7 +43,7 @@ _LONGEST_TICK_S = 15.0
 
 
 class Side(Protocol):
-    """What differs between server and client. Nothing here waits."""
+    """The part of a connection that differs between server and client. Nothing here waits."""
 
     def head_came(self, stream_id: int, headers: Headers, *, is_end: bool) -> None: ...
 

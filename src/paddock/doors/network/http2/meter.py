@@ -54,7 +54,7 @@ class FrameMeter:
         self.last_stream_id: int | None = None  # after a GOAWAY: the last that the peer answers
 
     def feed(self, data: bytes) -> bytes:
-        """What the library is to see of this. Raises Flood."""
+        """Return the bytes that the library is to see. Raises Flood."""
         if self._held:
             data, self._held = self._held + data, b""
         at, start, end = self._skip_preface(data), 0, len(data)

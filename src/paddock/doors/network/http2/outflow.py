@@ -1,4 +1,4 @@
-"""What goes out on an HTTP/2 connection: written together, one writer, each stream in its turn."""
+"""The output of an HTTP/2 connection: written together, by one writer, each stream in its turn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Outflow:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     def pump(self) -> None:
-        """What the protocol wants to say is written in the next turn of the loop, all together."""
+        """Have what the protocol wants to say written in the next turn of the loop, all
+        together."""
         data = self._h2.data_to_send()
         if data:
             self._parts.append(data)
@@ -102,7 +103,7 @@ class Outflow:
         self._sent(stream, is_end=True)
 
     def window(self, stream: Http2Stream) -> int:
-        """What the peer takes on this stream now."""
+        """Return how many bytes the peer takes on this stream now."""
         try:
             return int(self._h2.local_flow_control_window(stream.id))
         except h2.exceptions.H2Error as error:

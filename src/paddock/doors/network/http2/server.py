@@ -46,7 +46,7 @@ _LATE_S = 2.0  # for a client to end a request that has its answer
 async def serve(
     conn: Conn, handler: Handler, *, scheme: str, faulted: Faulted = ignore_fault
 ) -> None:
-    """Answers requests until the connection ends. `faulted` is told of heads that are refused."""
+    """Answer requests until the connection ends. `faulted` is told of heads that are refused."""
     from paddock.doors.network.http2.link import Link, Windows
 
     side = _Server(handler, scheme, faulted)
@@ -156,7 +156,7 @@ class _Server:
 
 
 class _Exchange:
-    """One stream, as the handler sees it."""
+    """One stream as an exchange."""
 
     def __init__(self, link: Link, stream: Http2Stream, request: Request) -> None:
         self.request = request
@@ -229,7 +229,7 @@ class _Exchange:
         raise BadMessage(501, "an HTTP/2 stream is no connection to take over")
 
     async def refuse(self, error: BadMessage) -> None:
-        """Answers what the handler could not."""
+        """Answer in place of a handler that could not."""
         if self._has_begun or self._stream.error is not None:
             return
         try:
@@ -239,7 +239,7 @@ class _Exchange:
             return
 
     def settle(self) -> None:
-        """Leaves nothing open behind."""
+        """Leave nothing open behind."""
         stream = self._stream
         if stream.is_sent and not stream.is_ended:
             self._let_end()
@@ -249,9 +249,9 @@ class _Exchange:
         self._link.streams.pop(stream.id, None)
 
     def _let_end(self) -> None:
-        """A request that goes on after its answer is not wanted, and what comes of it is dropped.
-        It is cut only after a while: curl takes a reset that comes with the answer for a failure,
-        and whoever asked never learns why a request was refused."""
+        """Drop what comes of a request that goes on after its answer. It is cut only after a while:
+        curl takes a reset that comes with the answer for a failure, and whoever asked never learns
+        why a request was refused."""
         stream, link = self._stream, self._link
         if stream.error is None:
             stream.fail(ConnLost("the request was answered"))

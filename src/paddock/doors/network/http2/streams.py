@@ -24,16 +24,17 @@ class StreamOwner(Protocol):
     loop: asyncio.AbstractEventLoop
 
     def took(self, stream_id: int, size: int) -> None:
-        """So much was taken, and may come again."""
+        """Note that so much was taken, and may come again."""
         ...
 
     def reset(self, stream: Http2Stream, code: int, why: ConnLost | BadMessage) -> None:
-        """Ends a stream at once, both ways."""
+        """End a stream at once, both ways."""
         ...
 
 
 class Http2Stream:
-    """What has come on a stream and was not taken, and who waits for it. It is a Body."""
+    """A stream: it holds what has come and was not taken, and wakes who waits for it. It is a
+    Body."""
 
     __slots__ = (
         "_held",
@@ -69,7 +70,7 @@ class Http2Stream:
         self.moved_at = link.loop.time()
 
     async def read(self) -> bytes:
-        """What has come. Only what was read is allowed to come again."""
+        """Return what has come. Only what was read is allowed to come again."""
         while not self._held:
             if self.error is not None:
                 raise self.error
@@ -82,7 +83,7 @@ class Http2Stream:
         return data
 
     def cancel(self) -> None:
-        """Nobody wants the rest."""
+        """Give the rest up."""
         gone = ConnLost("it was given up")
         if self.is_ended and self.is_sent:
             self.fail(gone)
@@ -90,7 +91,7 @@ class Http2Stream:
             self._link.reset(self, CANCEL, gone)
 
     def feed(self, data: bytes, size: int) -> None:
-        """`size` counts what fills a frame and means nothing, too."""
+        """Take data that came. `size` also counts padding."""
         self._received += len(data)
         self.moved_at = self._link.loop.time()
         if self.error is not None or not data:
@@ -101,7 +102,8 @@ class Http2Stream:
         wake(self.reader)
 
     def end(self) -> None:
-        """Nothing more comes. The library counts only what ends with DATA, so it is done here."""
+        """Note that nothing more comes. The library checks the length only of what ends with DATA,
+        so it is done here."""
         if self.length is not None and self._received != self.length:
             wrong = BadMessage(400, f"{self._received} bytes where {self.length} were announced")
             self._link.reset(self, PROTOCOL_ERROR, wrong)
@@ -111,7 +113,7 @@ class Http2Stream:
         wake(self.reader)
 
     def fail(self, error: ConnLost | BadMessage) -> None:
-        """Whoever waits, or comes later, gets this."""
+        """Raise this error for whoever waits, or comes later."""
         if self.error is not None:
             return
         self.error = error
@@ -121,7 +123,7 @@ class Http2Stream:
             wake(waiter, error)
 
     def stop_sending(self, error: ConnLost) -> None:
-        """The peer has answered in full and wants no more."""
+        """Stop sending: the peer has answered in full and wants no more."""
         self.is_sent = True
         wake(self.room, error)
 
@@ -146,7 +148,7 @@ class Http2Stream:
         return b"".join(parts)
 
     def awaited(self) -> str | None:
-        """What someone waits for here, if anyone does."""
+        """Return what someone waits for here, if anyone does."""
         if self.room is not None and not self.room.done():
             return "nothing was taken"
         waiters = (self.head, self.reader)

@@ -1,5 +1,5 @@
-"""What programs inside tell Paddock through `paddock.inside`, on the host's side: events in the
-journal, and values that are kept for the run.
+"""The calls of `paddock.inside`, on the host's side: programs report events for the journal, and
+values that are kept for the run.
 
 It is the agent's own report. It is bounded, and nothing is decided by it; nothing here reaches
 further than the journal and the memory of this process.
@@ -59,7 +59,7 @@ class Unwanted(Exception):
 
 
 class Allowance:
-    """How much a run may still say."""
+    """Bounds how much a run may still report."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class InsideCalls:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What is kept now."""
+        """Return the values that are kept now."""
         return {name: json.loads(raw) for name, raw in self._values.items()}
 
     async def serve(self, conn: Conn, step: int | None) -> None:

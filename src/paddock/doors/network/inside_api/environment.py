@@ -1,4 +1,4 @@
-"""Variables that give programs inside the chance and the clock of another time.
+"""Variables that seed the randomness of programs inside, and give them the clock of another time.
 
 They help a program to do again what it did. They keep nobody from anything.
 """
@@ -43,7 +43,7 @@ def faketime_envs(at: float) -> dict[str, str]:
 
 
 def faketime_library() -> str | None:
-    """Where libfaketime is, if it is installed."""
+    """Return the path of libfaketime, if it is installed."""
     import glob  # only for clocks that are set
 
     return next((found for place in _LIBRARIES for found in sorted(glob.glob(place))), None)

@@ -1,4 +1,4 @@
-"""What a run gives its programs to begin with."""
+"""The state with which the programs of a run begin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 
 
 class InsideState(msgspec.Struct, frozen=True):
-    """What a run begins with. `run` is what its programs are told; else its own name."""
+    """The state with which a run begins. `run` is the name that its programs are told; else its
+    own."""
 
     memory: Mapping[str, Any] = {}
     run: str | None = None

@@ -1,5 +1,7 @@
-"""Leaves an agent the time to take one answer before the next, where several are under way at once:
-then it sees them in the order in which the journal has them, and a replay can give them so again.
+"""Leaves an agent the time to take one answer before the next, where several are under way at once.
+
+Then it sees them in the order in which the journal has them, and a replay can give them in that
+order again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _VAIN_S, _VAIN_SHARE = 1.0, 0.02
 
 
 class Pacer:
-    """One for each sandbox whose run is to be replayed."""
+    """Lets the answers of one sandbox begin and end one after the other."""
 
     def __init__(self, init_pid: int, limit_s: float | None = None) -> None:
         """With `limit_s` an agent is waited for so long before each answer, however often that was
@@ -43,7 +45,7 @@ class Pacer:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Around one request."""
+        """Count one request as under way."""
         self._under_way += 1
         try:
             yield
@@ -51,11 +53,12 @@ class Pacer:
             self._under_way -= 1
 
     def is_open(self, port: int) -> bool:
-        """Whether a program inside still has its end of a connection from that port."""
+        """Return whether a program inside still has its end of a connection from that port."""
         return is_open(self._init_pid, port)
 
     async def turn(self) -> None:
-        """Before an answer begins, and before its end."""
+        """Wait until the agent has taken the answer before: called before an answer begins, and
+        before its end."""
         async with self._turn:
             now = time.monotonic()
             if now - self._last < _NEAR_S:

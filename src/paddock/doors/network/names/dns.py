@@ -38,7 +38,7 @@ Observer = Callable[[str, str, str], None]
 
 
 class Code(enum.IntEnum):
-    """How a question ended, in the numbers of DNS."""
+    """Response codes of DNS."""
 
     NO_ERROR = 0
     MALFORMED = 1
@@ -50,7 +50,7 @@ class Code(enum.IntEnum):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a client asks, as it was sent."""
+    """A DNS query, as it was sent."""
 
     labels: tuple[bytes, ...]  # without the root
     text: str  # for people: what is no letter is escaped
@@ -61,7 +61,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class DnsAnswer(msgspec.Struct, frozen=True):
-    """What is said to a question: an address, a name (for PTR), or neither."""
+    """The answer to a DNS query: an address, a name (for PTR), or neither."""
 
     code: Code
     address: str | None = None
@@ -139,7 +139,7 @@ class DnsAnswerer:
         return DnsAnswer(Code.NO_ERROR, address=self._table.address_of(name))
 
     def _known(self, question: Question) -> DnsAnswer | None:
-        """What is answered without the gate, because it is about the sandbox itself."""
+        """Return the answer to a query about the sandbox itself, which does not go to the gate."""
         lower = tuple(label.lower() for label in question.labels)
         if lower[-1:] == (b"localhost",):
             return (

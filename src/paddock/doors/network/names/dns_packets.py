@@ -63,8 +63,8 @@ def _records(owner: dns.name.Name, answer: DnsAnswer) -> list[dns.rrset.RRset]:
 
 
 def _edns_version(rest: bytes) -> int:
-    """Of what follows the question: one OPT record or nothing, which is -1. Its options are not
-    parsed, because none is answered, and thousands of them fit into a packet."""
+    """Return the EDNS version of the OPT record behind the question, or -1 without one. Its options
+    are not parsed, because none is answered, and thousands of them fit into a packet."""
     if not rest:
         return -1
     owner, kind, _, _, version, _, size = _OPT.unpack_from(rest)

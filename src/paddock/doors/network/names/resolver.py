@@ -53,7 +53,8 @@ class Lookups:
         self._under_way: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     async def addresses_of(self, name: str) -> tuple[str, ...]:
-        """What the name leads to. Raises TimeoutError, Busy, or what the resolver does."""
+        """Return the addresses of a name. Raises TimeoutError, Busy, or what the resolver
+        raises."""
         found = self._found.get(name)
         if found is not None and self._clock() < found[0]:
             return found[1]

@@ -97,7 +97,8 @@ class NameTable:
         return address
 
     def _free_address(self) -> str:
-        """Those that waited before unused ones, which are kept for when many names go at once."""
+        """Return an address that waited long enough before an unused one: those are kept for when
+        many names go at once."""
         if self._freed and self._clock() - self._freed[0][0] >= self._grace_s:
             return self._freed.popleft()[1]
         address = next(self._fresh, None)

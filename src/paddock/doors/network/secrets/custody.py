@@ -52,7 +52,7 @@ class Custody:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the sandbox gets to know."""
+        """Return the variables that the sandbox gets, with placeholders."""
         return self._keeper.environment()
 
     def misplaced(self, proposal: Proposal, host: str) -> str | None:

@@ -34,7 +34,7 @@ _PATH_SAFE = ":@!$&'()*+,;=~"
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """What is sent. It has real values in it and is for the server's eyes alone."""
+    """A request with real values in it, for the server's eyes alone."""
 
     headers: Headers
     target: str
@@ -76,7 +76,7 @@ Place = InHeader | InBasic | InQuery | InBody | Anywhere
 
 
 def place_of(placed: str | None) -> Place:
-    """What the file wrote, understood. Raises InvalidInput."""
+    """Parse where the file wants a secret to be put. Raises InvalidInput."""
     kind, _, rest = (placed or "").partition(":")
     match kind:
         case "":
@@ -112,7 +112,7 @@ class Injector:
         self._slots_of = lru_cache(maxsize=_MAX_HOSTS)(self._slots)
 
     def needs_body(self, host: str) -> bool:
-        """Whether the body must be whole before anything can be put into it."""
+        """Return whether the body must be whole before anything can be put into it."""
         names = (name for slot in self._slots_of(host) for name in slot)
         return any(isinstance(self._places[name], InBody) for name in names)
 
@@ -151,7 +151,8 @@ class Injector:
         draft.used.append(name)
 
     def _chosen(self, slot: tuple[str, ...], draft: _Draft) -> str:
-        """Of secrets for one place the one that the agent names there, else the file's first."""
+        """Return, of the secrets for one place, the one that the agent names there, else the file's
+        first."""
         for name in slot:
             if draft.has_in_head(self._keeper.secret(name).placeholder):
                 return name
@@ -254,7 +255,7 @@ def _filled(value: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def _basic(value: bytes) -> bytes:
-    """What is encoded in `Basic ...`; nothing for other values."""
+    """Return the text that is encoded in `Basic ...`; nothing for other values."""
     if value[:6].lower() != b"basic ":
         return b""
     text = value[6:].strip()
@@ -269,7 +270,7 @@ def _names(part: str, name: str) -> bool:
 
 
 def _format(headers: Headers) -> Callable[[str], bytes] | None:
-    """How a text is spelled in the body; None when that is not known."""
+    """Return the format in which a text stands in the body; None when that is not known."""
     if (header(headers, b"content-encoding") or b"identity").strip().lower() != b"identity":
         return None
     kind = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()

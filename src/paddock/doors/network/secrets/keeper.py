@@ -133,7 +133,8 @@ class SecretKeeper:
         raise TypeError("the keeper of secrets is not copied")
 
     def __bool__(self) -> bool:
-        """Whether there are secrets; after `close` too, so that nobody takes the end for none."""
+        """Return whether there are secrets; after `close` too, so that nobody takes the end for
+        none."""
         return bool(self._kept) or self._is_closed
 
     @property
@@ -148,7 +149,7 @@ class SecretKeeper:
         return found
 
     def names_for(self, host: str) -> tuple[str, ...]:
-        """Those whose value a canonical host gets."""
+        """Return the names of the secrets whose value a canonical host gets."""
         self._check_open()
         return tuple(name for name, one in self._kept.items() if one.terms.is_for(host))
 
@@ -172,7 +173,7 @@ class SecretKeeper:
         return {name: one.placeholder for name, one in self._kept.items()}
 
     def masker_values(self) -> dict[str, str]:
-        """What the journal must not show: also what is revoked."""
+        """Return the values that the journal must not show, those of revoked secrets included."""
         return {name: one._value.reveal() for name, one in self._kept.items()}
 
     def scrubber(self, host: str) -> Scrubber | None:

@@ -71,7 +71,7 @@ class ScrubbedStream:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What of all data so far can be let go; it may be nothing."""
+        """Return what can be let go of all data so far; it may be nothing."""
         data = self._held + data
         spans = self._needles.spans(data)
         cut = self._needles.open_end(data, spans)

@@ -1,4 +1,4 @@
-"""Where the value of a secret comes from: a variable, a file, a command or a keyring of the host.
+"""Sources of the values of secrets: a variable, a file, a command or a keyring of the host.
 
 An error names the secret and its source. The value is in no message, also not when it is the value
 that is wrong. Loading may take seconds: it is not for an event loop.
@@ -43,7 +43,7 @@ def load(
 
 
 def is_at_hand(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the value can be had without asking anybody, and is fit to be one."""
+    """Return whether the value can be had without asking anybody, and is fit to be one."""
     value = environment.get(terms.place) if terms.scheme is Source.ENV else None
     return value is not None and _flaw(value) is None
 

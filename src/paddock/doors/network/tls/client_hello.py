@@ -1,4 +1,4 @@
-"""What a TLS client says first, read without answering it: which server it asks for.
+"""The ClientHello of a TLS client, read without answering it: which server it asks for.
 
 OpenSSL does the reading, as it would for a server. Nothing is taken apart by hand here.
 """
@@ -33,7 +33,7 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 def is_tls(data: bytes) -> bool | None:
-    """Whether a connection that begins so is TLS; None as long as more bytes are needed."""
+    """Return whether a connection that begins so is TLS; None as long as more bytes are needed."""
     if len(data) >= len(_HANDSHAKE):
         return data.startswith(_HANDSHAKE)
     return None if _HANDSHAKE.startswith(data) else False

@@ -1,4 +1,4 @@
-"""What a sandbox is given so that its programs trust the run's authority: files and variables.
+"""The files and variables that make programs of a sandbox trust the run's authority.
 
 Nothing here writes a file or looks into a sandbox; it says what is to be where.
 
@@ -68,7 +68,7 @@ _PROXIED = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
 
 
 class TrustPaths(msgspec.Struct, frozen=True):
-    """Where the files are, as the sandbox sees them."""
+    """The paths of the files, as the sandbox sees them."""
 
     bundle: str = agreed.CERTIFICATES  # of `bundle`; where the system looks, too
     ca: str = "/run/paddock/ca.pem"  # the run's own certificate alone

@@ -78,7 +78,8 @@ def address_from(text: str) -> IpAddress:
 
 
 def end_of(address: IpAddress) -> IpAddress:
-    """Where packets to it end up: translated and tunnelled addresses carry one of IPv4."""
+    """Return the address at which packets to it end up: translated and tunnelled addresses carry
+    one of IPv4."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:
@@ -87,7 +88,7 @@ def end_of(address: IpAddress) -> IpAddress:
 
 
 def why_not_public(address: IpAddress) -> str | None:
-    """What kind of address it is, when it is none of the internet's."""
+    """Return the kind of an address that is not one of the internet's, or None."""
     end = end_of(address)
     if is_metadata(end):
         return "metadata of the cloud"
@@ -99,5 +100,5 @@ def why_not_public(address: IpAddress) -> str | None:
 
 
 def is_metadata(address: IpAddress) -> bool:
-    """Whether a cloud tells a machine its secrets there."""
+    """Return whether a cloud tells a machine its secrets at this address."""
     return address in _METADATA

@@ -88,7 +88,7 @@ class Conn:
         return isinstance(self._sock, ssl.SSLSocket)
 
     async def read(self, limit: int = READ_BYTES) -> bytes:
-        """What has come, at least one byte; b"" at the end of the stream."""
+        """Return what has come, at least one byte; b"" at the end of the stream."""
         if self._held:
             data, self._held = self._held[:limit], self._held[limit:]
             return data
@@ -137,12 +137,12 @@ class Conn:
         return b"".join(parts)
 
     def unread(self, data: bytes) -> None:
-        """The next read gives this first."""
+        """Have the next read return this first."""
         self._held = data + self._held
 
     @property
     def has_input(self) -> bool:
-        """Whether a read would give something now, be it the end of the stream."""
+        """Return whether a read would return at once, be it with the end of the stream."""
         if self._held or self.is_closed or self._failure is not None:
             return True
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
@@ -150,7 +150,7 @@ class Conn:
         return bool(self._polled(select.POLLIN))
 
     async def peek(self, limit: int = 16) -> bytes:
-        """What has come, without taking it. Not for TLS."""
+        """Return what has come, without taking it. Not for TLS."""
         if self._held:
             return self._held[:limit]
         while True:
@@ -163,7 +163,7 @@ class Conn:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the peer has said goodbye, which nobody has read yet."""
+        """Return whether the peer has closed its side, which nobody has read yet."""
         if self.is_closed:
             return True
         # Not by what there is to read: in TLS 1.3 a farewell looks like any other record.
@@ -181,7 +181,7 @@ class Conn:
         return next((found for _, found in poll.poll(0)), 0)
 
     async def write(self, data: bytes) -> None:
-        """Returns when the kernel has all of it."""
+        """Write all of the data; return when the kernel has it."""
         left: bytes | memoryview = data
         while left:
             try:
@@ -207,7 +207,7 @@ class Conn:
         server_hostname: str | None = None,
         timeout_s: float = 15.0,
     ) -> None:
-        """Ends or begins TLS on the connection. Raises ConnLost, or ssl.SSLError."""
+        """Begin TLS on the connection, on either side. Raises ConnLost, or ssl.SSLError."""
         if self._held:
             raise ConnLost("bytes came before TLS was agreed on")
         # What was read and not taken would be lost to TLS: nothing is, `peek` leaves it there.
@@ -242,7 +242,7 @@ class Conn:
                 raise self._lost(error) from None
 
     def write_eof(self) -> None:
-        """Nothing more will be written; the peer may go on."""
+        """Close the own side; the peer may go on."""
         with contextlib.suppress(OSError, ValueError):
             if isinstance(self._sock, ssl.SSLSocket):
                 self._sock.unwrap()  # sends its farewell, and never waits here
@@ -250,7 +250,7 @@ class Conn:
                 self._sock.shutdown(socket.SHUT_WR)
 
     async def linger(self) -> None:
-        """Closes so that the peer gets what was written: a close with input left would reset."""
+        """Close so that the peer gets what was written: a close with input left would reset."""
         self.write_eof()
         taken = 0
         with contextlib.suppress(ConnLost, TimeoutError):
@@ -260,7 +260,7 @@ class Conn:
         self.close()
 
     async def reset(self) -> None:
-        """As `abort`, when the peer has what was written: a reset would overtake it."""
+        """Close like `abort`, when the peer has what was written: a reset would overtake it."""
         until = self._loop.time() + _LINGER_S
         with contextlib.suppress(OSError):
             while self._unsent() and self._loop.time() < until:  # noqa: ASYNC110 - no event for it
@@ -271,8 +271,8 @@ class Conn:
         return not self.is_closed and fcntl.ioctl(self._fd, _SIOCOUTQNSD, bytes(4)) != bytes(4)
 
     async def _drop(self) -> int:
-        """Takes what came off the wire, in TLS as it is: OpenSSL refuses to read what comes after
-        its own farewell."""
+        """Take what came off the wire, in TLS as it is: OpenSSL refuses to read what comes after
+        its own close_notify."""
         while True:
             try:
                 return len(socket.socket.recv(self._sock, BULK_BYTES))
@@ -289,7 +289,7 @@ class Conn:
         self._end("it was closed")
 
     def abort(self) -> None:
-        """Closes so that the peer sees a reset."""
+        """Close so that the peer sees a reset."""
         if self.is_closed:
             return
         with contextlib.suppress(OSError):
@@ -356,7 +356,7 @@ class Conn:
                 self._loop.remove_writer(self._fd)
 
     def check(self, now: float) -> None:
-        """Lets a wait that took too long fail."""
+        """Let a wait that took too long fail."""
         reader, writer = self._reader, self._writer
         if reader is not None and now > self._read_deadline and not reader.done():
             reader.set_exception(ConnIdle(f"nothing came for {self.idle_s:g} s"))
@@ -372,7 +372,7 @@ class Conn:
 
 
 async def pump(source: Conn, target: Conn) -> None:
-    """Moves bytes until the source ends, and passes the end on."""
+    """Move bytes until the source ends, and pass the end on."""
     while data := await source.read(BULK_BYTES):
         await target.write(data)
     target.write_eof()

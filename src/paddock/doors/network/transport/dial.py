@@ -136,7 +136,7 @@ class Dialer:
 
 
 def _permitted(network: NetworkTerms, host: str, found: Sequence[str]) -> tuple[IpAddress, ...]:
-    """Those that may be dialled. Raises DialRefused when none is left."""
+    """Return the addresses that may be dialled. Raises DialRefused when none is left."""
     good: dict[IpAddress, None] = {}
     reasons: dict[str, None] = {}
     for text in found:
@@ -157,8 +157,8 @@ def _permitted(network: NetworkTerms, host: str, found: Sequence[str]) -> tuple[
 
 
 def _why_not(network: NetworkTerms, address: IpAddress) -> str | None:
-    """What speaks against an address, unless the file opens it. A range does not open the cloud's
-    metadata that lies in it: that takes an entry of its own."""
+    """Return why an address may not be dialled, or None. A range in the file does not open the
+    cloud's metadata that lies in it: that takes an entry of its own."""
     end = end_of(address)
     reason = why_not_public(address) or ("of this machine" if is_own(address) else None)
     if reason is None:

@@ -37,7 +37,7 @@ class UpstreamUnreachable(Exception):
 
 
 class Endpoint(NamedTuple):
-    """Where a connection leads, and what is spoken on it."""
+    """The destination of a connection, and the protocol on it."""
 
     scheme: str
     host: str
@@ -80,8 +80,9 @@ class ConnectionPool:
     async def take(
         self, endpoint: Endpoint, *, is_fresh: bool = False, is_sure: bool = False
     ) -> ServerConnection:
-        """A connection that a request can be sent on. One that must not be sent twice wants to be
-        sure: a server closes what was idle for long. Raises UpstreamUnreachable or DialError."""
+        """Return a connection that a request can be sent on. For a request that must not be sent
+        twice `is_sure` is set: a server closes connections that were idle for long. Raises
+        UpstreamUnreachable or DialError."""
         if endpoint.is_h2 and endpoint in self._without_h2:
             endpoint = endpoint._replace(is_h2=False)
         if endpoint.is_h2:
@@ -97,7 +98,8 @@ class ConnectionPool:
         return await self._open(endpoint)
 
     def give_back(self, server: ServerConnection) -> None:
-        """After the answer's end; a connection that cannot be used again is closed."""
+        """Keep a connection after the end of an answer, or close it where it cannot be used
+        again."""
         if isinstance(server.client, Http2Client):
             return  # it is shared
         idle = self._idle.setdefault(server.endpoint, [])
@@ -112,8 +114,8 @@ class ConnectionPool:
         idle.append(server)
 
     def renew(self, is_meant: Callable[[str, int], bool]) -> None:
-        """The terms have changed: idle connections to these hosts are closed, and connections that
-        are in use are not kept."""
+        """Apply other terms: connections to these hosts that are kept are closed, and those in use
+        are not kept."""
         self._generation += 1
         self._without_h2.clear()
         self.drop(is_meant)
@@ -129,7 +131,7 @@ class ConnectionPool:
                 self._shared.pop(endpoint).close()
 
     async def dial(self, host: str, port: int) -> tuple[Conn, str]:
-        """A plain connection, and the address that it really leads to. Raises DialError."""
+        """Return a plain connection, and the address that it really leads to. Raises DialError."""
         sock = await self.dialer.connect(host, port)
         try:
             address = str(sock.getpeername()[0])

@@ -32,12 +32,12 @@ class ByteStream(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the peer has closed its side, which nobody has read yet."""
+        """Return whether the peer has closed its side, which nobody has read yet."""
         ...
 
     @property
     def has_input(self) -> bool:
-        """Whether a read would return at once, be it with the end of the stream."""
+        """Return whether a read would return at once, be it with the end of the stream."""
         ...
 
     async def read(self, limit: int = READ_BYTES) -> bytes:

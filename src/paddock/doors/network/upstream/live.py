@@ -173,8 +173,8 @@ class LiveUpstream(Upstream):
 
 
 def _give_up(server: ServerConnection, response: Response | None) -> None:
-    """What came was not taken to its end, so the connection cannot be used again. One that is
-    shared goes on without this stream."""
+    """Give a connection up whose answer was not taken to its end: it cannot be used again. One that
+    is shared goes on without this stream."""
     if not server.is_h2:
         server.close()
     elif response is not None:

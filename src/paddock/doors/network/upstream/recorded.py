@@ -1,4 +1,5 @@
-"""The answer that a request got in an earlier run, given again byte by byte. Nobody is asked."""
+"""The record of an earlier run as an upstream: the answer that a request got then is given again,
+byte by byte."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from paddock.doors.network.answer import failed
+from paddock.doors.network.answer import answer_failure
 from paddock.doors.network.bodies.capture import BodyCapture
 from paddock.doors.network.bodies.stable_digests import stable_digest
 from paddock.doors.network.client_disconnect import (
@@ -79,9 +80,9 @@ class RecordedUpstream(Upstream):
         )
 
     async def _take_body(self) -> None:
-        """A body that was decided on by its head is compared when all of it has come. Where the
-        client may wait for parts of the answer before it sends the rest, that is at the end of the
-        answer, if it is not soon."""
+        """Compare a body that was decided on by its head when all of it has come. Where the client
+        may wait for parts of the answer before it sends the rest, that is at the end of the answer,
+        if it is not soon."""
         if self._proposal.read is not None:
             return
         if self._client.request.expects_continue:
@@ -95,7 +96,7 @@ class RecordedUpstream(Upstream):
             self._rest.result()
 
     async def _compare_body(self) -> None:
-        """Raises ReplayDiverged."""
+        """Compare the body with the recorded one. Raises ReplayDiverged."""
         recorded = self._known.get("sent") or {"bytes": 0, "is_part": self._is_failed}
         came = await self._came(recorded["bytes"] if recorded.get("is_part") else None)
         if self._recorded.background is not None:
@@ -104,7 +105,8 @@ class RecordedUpstream(Upstream):
             raise self._recorded.diverged("body", recorded, came)
 
     async def _came(self, most: int | None) -> dict[str, Any]:
-        """What came of a body; where only a part was taken then, as much of it."""
+        """Return the record of the body that comes; where only a part was taken then, of as much of
+        it."""
         sent = BodyCapture(stable=stable_digest(self._client.request.headers))
         with contextlib.suppress(ConnLost, BadMessage):  # then it is shorter than the recorded one
             while (most is None or sent.size < most) and (data := await self._proposal.body.read()):
@@ -116,7 +118,7 @@ class RecordedUpstream(Upstream):
         return self._recorded.outcome is Outcome.FAILED
 
     async def _pieces_again(self) -> dict[str, Any]:
-        """The pieces of a long answer, or of what a WebSocket said, for this run's own record: who
+        """Store the pieces of a long answer, or of a WebSocket, for this run's own record: whoever
         forks this run finds them there."""
         if self._log is not None:
             return {"frames": await self._log.record(self._context.gate().store)}
@@ -149,7 +151,7 @@ class RecordedUpstream(Upstream):
             return
         if self._is_failed and "headers" not in self._known:
             said = self._known.get("said") or self._recorded.error or ""
-            await failed(self._client, status, str(said))
+            await answer_failure(self._client, status, str(said))
             return
         if status == SWITCHING_PROTOCOLS and "frames" in self._known:
             await self._converse()
@@ -157,7 +159,7 @@ class RecordedUpstream(Upstream):
         await self._tell(status)
 
     async def _converse(self) -> None:
-        """A WebSocket: the same handshake for another key, then its frames."""
+        """Replay a WebSocket: the same handshake for another key, then its frames."""
         headers = without(list(_headers(self._recorded, self._known)), b"sec-websocket-accept")
         key = header(self._client.request.headers, b"sec-websocket-key") or b""
         headers.append((b"Sec-WebSocket-Accept", accept_of(key)))
@@ -220,7 +222,7 @@ def _body(known: Mapping[str, Any]) -> bytes:
 
 
 def _headers(recorded: RecordedOutcome, known: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
-    """Those that the journal shows, and in place of credentials those that it seals."""
+    """Yield the headers that the journal shows, and in place of credentials those that it seals."""
     sealed = recorded.unsealed()
     hidden = {name for name, _ in sealed}
     shown = known.get("headers")
@@ -232,7 +234,7 @@ def _headers(recorded: RecordedOutcome, known: Mapping[str, Any]) -> Iterator[tu
 
 
 def _of_length(headers: Headers, size: int) -> Headers:
-    """An answer says how long it is where it said so."""
+    """Return headers with this length, where they announce one."""
     kept = without(headers, b"content-length")
     return kept if len(kept) == len(headers) else [*kept, (b"content-length", b"%d" % size)]
 

@@ -12,7 +12,7 @@ from paddock.model.action import Action
 class ScriptedUpstream(Upstream):
     """Gives the answers of a script one after the other, or raises them.
 
-        ScriptedUpstream(scripted(200, b"hello"), ConnLost("the server has gone"))
+    ScriptedUpstream(scripted(200, b"hello"), ConnLost("the server has gone"))
     """
 
     def __init__(self, *script: Response | Exception) -> None:

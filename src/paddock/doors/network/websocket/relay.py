@@ -29,7 +29,7 @@ Scrub = Callable[[bytes], Awaitable[bytes]]
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What went over a WebSocket; `out` is what the client sent."""
+    """Counts of what went over a WebSocket; `out` is what the client sent."""
 
     messages_in: int
     messages_out: int
@@ -66,9 +66,9 @@ async def relay(
     scrub: Scrub | None = None,
     log: FrameLog | None = None,
 ) -> Counts:
-    """Passes messages both ways until one side ends it, and closes both. A message of the client
-    that `inspect` says no to ends it with code 1008; `scrub` changes those of the server. `log`
-    gets every frame that is passed on."""
+    """Pass messages both ways until one side ends it, and close both. A message of the client that
+    `inspect` says no to ends it with code 1008; `scrub` changes those of the server. `log` gets
+    every frame that is passed on."""
     from wsproto.connection import Connection, ConnectionType
 
     near, far = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
@@ -111,7 +111,7 @@ async def _first_end(*ways: _Way) -> _End:
 
 
 class _Way:
-    """What goes from one side to the other."""
+    """Passes messages from one side to the other."""
 
     other: _Way
 
@@ -205,7 +205,8 @@ class _Way:
         raise _End(self._name, is_farewell=True)
 
     async def _checked(self, data: bytes | bytearray) -> bytes:
-        """What a control frame says. What stands for a secret may not fit in; it is cut then."""
+        """Return the payload of a control frame as it may go on. A placeholder may be longer than
+        the value, and is cut then."""
         checked = data if self._check is None or not data else await self._check(bytes(data))
         return bytes(checked if checked == data else checked[:_MAX_CONTROL])
 
@@ -253,7 +254,7 @@ class _Way:
 
 
 def _cut(data: bytes) -> int:
-    """Where a part ends: before the overlap, and not inside of a character."""
+    """Return where a part ends: before the overlap, and not inside of a character."""
     end = max(len(data) - OVERLAP_BYTES, 0)
     while end and data[end] & 0xC0 == 0x80:
         end -= 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.doors.network.bodies.digests import _WHOLE_FLOAT, measured, spelled
+from paddock.doors.network.bodies.digests import _WHOLE_FLOAT, measure, spelling_hash
 from paddock.journal.keyed import Keyed
 
 # As it was first written: right, and quadratic in the length of a run of digits.
@@ -28,5 +28,5 @@ def test_a_long_run_of_digits_is_read_once(piece: bytes) -> None:
     """It held the whole process for minutes, with every other sandbox in it."""
     text = (piece * (1 << 20))[: 1 << 20].decode()
     raw = json.dumps({"data": text}).encode()[: 1 << 20]
-    spelled(raw, {}, Keyed(b"k" * 32))
-    assert measured(raw)["body_bytes"] == len(raw)
+    spelling_hash(raw, {}, Keyed(b"k" * 32))
+    assert measure(raw)["body_bytes"] == len(raw)
