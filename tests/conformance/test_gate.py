@@ -15,10 +15,10 @@ from conformance.conftest import MakeBox
 from conformance.waiting import eventually
 from paddock import Blocked, CommandExitException, FaultInjected, InvalidInput, Sandbox
 from paddock.gate.approvals import Approval
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.journal.errors import JournalBroken
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Outcome
 from paddock.model.events import ProgramRefused, ProgramStarted, Record, Settled
 from paddock.state.home import Home
@@ -309,7 +309,7 @@ def test_every_call_is_a_step_and_the_journal_verifies(make_box: MakeBox) -> Non
     assert steps[0].result["stdout"] == "hi\n"
     assert steps[-1].exit_code == 3
     assert any(program.started.program.endswith("/ls") for program in steps[0].programs)
-    from paddock.gate.opening import signing_key
+    from paddock.gate.run_gate import signing_key
 
     report = verify(home.runs / box.sandbox_id, signing_key(home).public)
     assert report.ok, report

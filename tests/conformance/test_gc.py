@@ -21,7 +21,7 @@ from paddock import Sandbox, Volume
 from paddock.doors.machine.engine import Engine
 from paddock.run.files import store_of, trees_of
 from paddock.state.home import Home
-from paddock.state.layers import copies_lock
+from paddock.state.layers.layers import copies_lock
 from repetition import times
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -18,7 +18,7 @@ from conformance.host import children, init_pid
 from conformance.inside import python
 from conformance.waiting import eventually
 from paddock import Sandbox
-from paddock.fence.container.network import (
+from paddock.fence.container.network.namespace import (
     Attempt,
     DoorSockets,
     NamespaceSockets,
@@ -26,7 +26,7 @@ from paddock.fence.container.network import (
     original_destination,
     read_attempts,
 )
-from paddock.fence.container.owner import asker_of, owner_of
+from paddock.fence.container.network.owner import asker_of, owner_of
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
 from paddock.state.privilege import is_privileged

@@ -146,9 +146,9 @@ def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) 
         place,
         """
 from paddock.journal.errors import JournalFull
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
+from paddock.journal.integrity.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.events import Marked, Opened
 
@@ -225,7 +225,7 @@ def test_runs_are_listed_and_removed_where_no_byte_is_free(place: Path) -> None:
     run_on_small_disk(
         place,
         """
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.writer import Journal
 from paddock.model.events import Opened
 from paddock.state.home import Home

@@ -23,14 +23,12 @@ def defined_in(path: Path) -> set[str]:
     return names
 
 
-WALKS = re.compile(r"^### ([^\n]*), function by function$(.*?)(?=^#|^\*\*)", re.M | re.S)
-
-
 def test_every_walk_names_its_functions() -> None:
-    walks = dict(WALKS.findall((ROOT / "ARCHITECTURE.md").read_text()))
-    assert {"A fork", "One HTTPS request"} <= set(walks)
-    for title, text in walks.items():
-        assert len(NAMED.findall(text)) >= 15, f"the walk {title!r} names its functions"
+    sections = re.split(r"^##+ ", (ROOT / "ARCHITECTURE.md").read_text(), flags=re.MULTILINE)
+    walks = [text for text in sections if "function by function" in text.partition("\n")[0]]
+    assert len(walks) >= 3
+    for walk in walks:
+        assert len(NAMED.findall(walk)) >= 8, walk.partition("\n")[0]
 
 
 def test_every_function_of_the_walks_exists() -> None:

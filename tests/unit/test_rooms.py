@@ -17,6 +17,9 @@ from cases import for_each
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "paddock"
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+# The built-in stand-ins, which are plugins: they use the world, and nothing of Paddock knows them.
+SERVICES = SOURCE.with_name("paddock_services")
+SERVICE_FILES = sorted(SERVICES.rglob("*.py"))
 
 # From top to bottom. Imports point down only; rooms on one line do not import each other.
 LINES = (
@@ -28,6 +31,7 @@ LINES = (
     ("world",),
     ("gate",),
     ("fence",),
+    ("llm",),
     ("policy", "journal", "state"),
     ("model",),
 )
@@ -89,6 +93,37 @@ def test_every_module_opens_with_a_docstring(trees: dict[str, ast.Module]) -> No
 
 def test_there_is_source_to_check() -> None:
     assert FILES, f"no Python file below {SOURCE}"
+    assert SERVICE_FILES, f"no Python file below {SERVICES}"
+
+
+def test_built_in_services_use_the_world_and_what_is_below_it() -> None:
+    breaches = []
+    for path in SERVICE_FILES:
+        file = path.relative_to(SERVICES).as_posix()
+        tree = ast.parse(path.read_text())
+        assert ast.get_docstring(tree), f"say in a sentence what {path} contains"
+        assert path.stem not in BANNED_NAMES, f"the name of {path} says nothing about its content"
+        breaches += [
+            f"{file}:{one.line}: {one.module}"
+            for one in _imports(file, tree)
+            if not _is_allowed_in_services(one.module)
+        ]
+    assert not breaches, "\n" + "\n".join(breaches)
+
+
+@for_each(
+    ("module", "is_allowed"),
+    [
+        ("paddock.world.kit", True),
+        ("paddock.model.errors", True),
+        ("paddock.doors.terms", False),
+        ("paddock.cli", False),
+        ("paddock", False),
+        ("starlette.routing", True),
+    ],
+)
+def test_which_packages_a_built_in_service_may_use(module: str, is_allowed: bool) -> None:
+    assert _is_allowed_in_services(module) is is_allowed
 
 
 @for_each(
@@ -120,6 +155,8 @@ def test_there_is_source_to_check() -> None:
         ("model/a.py", "from urllib import request"),
         ("model/a.py", "def f(p):\n    return open(p)"),
         ("policy/a.py", "import socket"),
+        ("world/a.py", "from paddock_services.payments import Payments"),
+        ("cli/a.py", "def f():\n    import paddock_services"),
     ],
 )
 def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
@@ -132,7 +169,7 @@ def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
     ("file", "source"),
     [
         ("cli/main.py", "from paddock import Sandbox\nfrom paddock.run import a\nimport click"),
-        ("cli/main.py", "from . import shell\nfrom paddock.cli.shell import run"),
+        ("cli/main.py", "from . import shell\nfrom paddock.cli.commands.shell import run"),
         ("__main__.py", "from paddock.cli.main import main"),
         ("__init__.py", "def __getattr__(name):\n    from paddock.doors import machine"),
         (
@@ -171,6 +208,8 @@ def _breaches(file: str, tree: ast.Module) -> Iterator[str]:
 
 def _broken_rule(file: str, one: Import) -> str | None:
     room = PurePosixPath(file).parts[0]
+    if one.module.split(".")[0] == SERVICES.name:
+        return "services are found by their entry points"
     if file.startswith("fence/guest/"):
         return _broken_guest_rule(file, one)
     if file == ALONE:
@@ -211,6 +250,11 @@ def _broken_guest_rule(file: str, one: Import) -> str | None:
     if _is_stdlib(one.module) or one.module.split(".")[0] in allowed:
         return None
     return "the guest runs alone in the sandbox: standard library and fence/guest only"
+
+
+def _is_allowed_in_services(module: str) -> bool:
+    top, _, rest = module.partition(".")
+    return top != "paddock" or LINE_OF.get(rest.split(".")[0], -1) >= LINE_OF["world"]
 
 
 def _imports(file: str, tree: ast.Module) -> Iterator[Import]:

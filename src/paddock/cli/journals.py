@@ -1,4 +1,4 @@
-"""Which journal a person means, and the index over those of this user."""
+"""Finds the journal that a person names, and opens the index over the runs of this user."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from paddock.cli.output import warn
 from paddock.cli.parser import RUN_HELP
-from paddock.cli.runs import REPLAY
+from paddock.cli.render.run_lines import REPLAY
 from paddock.gate.project import project_directory
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.index import Index
+from paddock.journal.index.rows import RunRow
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
+from paddock.journal.run_directory import is_held
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.plain import plain
@@ -32,18 +32,19 @@ _PAGE = 100
 
 
 def find_journal(word: str, *, may_be_file: bool = False, is_quiet: bool = False) -> Path:
-    """The directory of a run; with `may_be_file` also a file. Says what is near when it is not, and
-    on the error output which one `last` is where one could think of another, unless `is_quiet`."""
+    """Return the directory of a run; with `may_be_file` also a file. The error names what is near.
+    Where one could think of another run, the error output says which one `last` is, unless
+    `is_quiet`."""
     if "/" in word or word.startswith("."):
         return _at_path(word, may_be_file=may_be_file)
     home = Home.find()
     if word == "last":
         return _last(home, is_quiet=is_quiet)
-    found = [name for name in _names(home) if name.startswith(word)] if word else []
-    if word in found or len(found) == 1:
-        return home.runs / (word if word in found else found[0])
-    if found:
-        shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    matches = [name for name in _names(home) if name.startswith(word)] if word else []
+    if word in matches or len(matches) == 1:
+        return home.runs / (word if word in matches else matches[0])
+    if matches:
+        shown = ", ".join(matches[:_SHOWN]) + (", ..." if len(matches) > _SHOWN else "")
         raise NotFound(f"{word!r} could be {shown}; write more of it")
     if os.path.lexists(word):
         return _at_path(word, may_be_file=may_be_file)
@@ -58,15 +59,15 @@ def open_index(home: Home) -> Index:
 
 @contextlib.contextmanager
 def all_indexed(home: Home) -> Iterator[tuple[Index, list[str]]]:
-    """The index, up to date, and what could not be read into it."""
-    with _filled(home, lambda index: index.update_all(home.runs)) as found:
-        yield found
+    """Give the index, up to date, and what could not be read into it."""
+    with _fill(home, lambda index: index.update_all(home.runs)) as indexed_runs:
+        yield indexed_runs
 
 
 @contextlib.contextmanager
-def _filled(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
-    """The index of a home, brought up to date. Runs can also be looked at when their disk is full:
-    then the index is made in memory."""
+def _fill(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
+    """Give the index of a home, brought up to date. Where the disk is full the index is made in
+    memory, so that runs can still be looked at."""
     with contextlib.ExitStack() as stack:
         try:
             index = stack.enter_context(open_index(home))
@@ -81,13 +82,14 @@ def _filled(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]
 
 @contextlib.contextmanager
 def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
-    """An index that has this run. One that lies elsewhere leaves no trace in the user's own."""
+    """Give an index that has this run. A run that lies elsewhere leaves no trace in the user's own
+    index."""
     home = Home.find()
     is_ours = directory.absolute().parent.resolve() == home.runs.resolve()
     place = home.runs / directory.name if is_ours else directory.absolute()
     run = RunLog(place).opened.run
     if is_ours:
-        with _filled(home, lambda index: index.update(place)) as (index, _):
+        with _fill(home, lambda index: index.update(place)) as (index, _):
             yield index, index.run(run)
         return
     with (
@@ -112,7 +114,8 @@ def newest_first(
 
 
 def state_of(run: RunRow) -> str:
-    """`running`, `ended`, or `interrupted`: its process is gone and did not close the journal."""
+    """Return `running`, `ended`, or `interrupted`: its process is gone and did not close the
+    journal."""
     if run.state == "closed":
         return "ended"
     return "running" if is_held(Path(run.directory)) else "interrupted"

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from paddock.cli.commands import COMMANDS, overview
+from paddock.cli.command_list import COMMANDS, overview
 from paddock.cli.exit_codes import ExitCode
 from paddock.model.errors import (
     CommandNotStarted,
@@ -31,46 +31,47 @@ _GC_OBJECTS = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The whole program; without arguments those of the process, which it ends."""
+    """Run a command and return its exit code. Without arguments it takes those of the process, and
+    ends the process."""
     if arguments is not None:
         return _main(list(arguments))
     gc.set_threshold(_GC_OBJECTS)
     try:
         code = _main(sys.argv[1:])
-    except SystemExit as end:  # argparse: help was asked for, or words were wrong
+    except SystemExit as end:  # argparse: help was asked for, or the arguments were wrong
         code = int(end.code or 0)
     _leave(code)
     return code
 
 
-def _main(words: list[str]) -> int:
-    first = words[0] if words else "--help"
+def _main(arguments: list[str]) -> int:
+    first = arguments[0] if arguments else "--help"
     if first in COMMANDS:
-        return _run(first, words[1:])
+        return _run(first, arguments[1:])
     if first in ("-h", "--help"):
         return _print(overview())
     if first == "--version":
         from paddock import __version__
 
         return _print(f"paddock {__version__}")
-    return _refuse(words)
+    return _refuse(arguments)
 
 
-def _refuse(words: list[str]) -> int:
-    """Says that there is no such command or option, and which one is near."""
+def _refuse(arguments: list[str]) -> int:
+    """Tell that there is no such command or option, and which one is near."""
     import shlex
     import shutil
 
     from paddock.cli.parser import suggestion
 
-    first = words[0]
+    first = arguments[0]
     if first.startswith("-"):
         nearest = suggestion(first, ["--help", "--version"])
         message = f"there is no option {first!r} before a command{nearest}"
     else:
         is_program = shutil.which(first) is not None
         nearest = suggestion(first, COMMANDS)
-        as_agent = f"; to run it as an agent: paddock run -- {shlex.join(words)}"
+        as_agent = f"; to run it as an agent: paddock run -- {shlex.join(arguments)}"
         message = f"there is no command {first!r}{as_agent if is_program else nearest}"
     return _fail(InvalidInput(message, hint="paddock --help lists all commands"), ExitCode.USAGE)
 
@@ -83,10 +84,10 @@ def _print(text: str) -> int:
     return ExitCode.DONE
 
 
-def _run(command: str, words: list[str]) -> int:
+def _run(command: str, arguments: list[str]) -> int:
     try:
-        module = importlib.import_module(f"paddock.cli.{command}")
-        code: int = module.main(words)
+        module = importlib.import_module(f"paddock.cli.commands.{command}")
+        code: int = module.main(arguments)
         return code
     except CommandNotStarted as error:
         return _fail(error, error.exit_code)
@@ -120,11 +121,13 @@ def _run(command: str, words: list[str]) -> int:
 
 
 def _leave(code: int) -> None:
-    """Ends the process when all is done and written, without taking its memory apart first: that
-    would be a tenth of a short run. Returns where somebody is still at work."""
+    """End the process when all is done and written, without taking its memory apart first: that
+    would be a tenth of a short run. Return where a thread is still at work."""
     threading = sys.modules.get("threading")  # what was never loaded has started nothing
     if threading is not None and any(
-        not one.daemon for one in threading.enumerate() if one is not threading.main_thread()
+        not thread.daemon
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread()
     ):
         return
     atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""Options that say what a sandbox is to be, shared by the commands that make one."""
+"""The options of commands that make a sandbox, and what Sandbox.create takes for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, cast
 
+from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import add_trust
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_written_duration
@@ -16,34 +17,26 @@ if TYPE_CHECKING:
 _PLAIN_LIMITS = ("pids", "files")
 
 
-def add_spec_options(parser: argparse.ArgumentParser) -> None:
+def add_spec_options(parser: CommandParser) -> None:
     parser.add_argument(
         "--file", "-f", metavar="PADDOCK.YAML", help="the paddock file that decides"
     )
-    parser.add_argument(
+    parser.add_texts(
         "--mount",
         "-m",
-        action="append",
-        default=[],
         metavar="SOURCE:TARGET[:MODE]",
         help="a host path inside; MODE is read (default), write or overlay",
     )
-    parser.add_argument(
-        "--volume", action="append", default=[], metavar="NAME:TARGET", help="a volume inside"
-    )
-    parser.add_argument(
+    parser.add_texts("--volume", metavar="NAME:TARGET", help="a volume inside")
+    parser.add_texts(
         "--limit",
         "-l",
-        action="append",
-        default=[],
         metavar="NAME=VALUE",
         help="cpu, memory, pids, disk, files, output, time; e.g. memory=512MiB",
     )
-    parser.add_argument(
+    parser.add_texts(
         "--env",
         "-e",
-        action="append",
-        default=[],
         metavar="NAME[=VALUE]",
         help="a variable inside; a NAME alone has the value that it has here",
     )
@@ -54,44 +47,39 @@ def add_spec_options(parser: argparse.ArgumentParser) -> None:
     _add_network_options(parser)
 
 
-def _add_network_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_network_options(parser: CommandParser) -> None:
+    parser.add_texts(
         "--allow",
-        action="append",
-        default=[],
         metavar="HOST:PORT",
         help="may be reached, in place of the network of the file; e.g. api.example.com:443",
     )
-    parser.add_argument(
-        "--no-network", action="store_true", help="nothing may be reached, whatever the file says"
-    )
-    parser.add_argument(
+    parser.add_flag("--no-network", "nothing may be reached, whatever the file says")
+    parser.add_texts(
         "--secret",
-        action="append",
-        default=[],
         metavar="NAME=FROM@HOST[,HOST]",
         help="only these hosts get it; FROM is env:VAR, file:PATH, command:WORDS, keyring:S/USER",
     )
 
 
 def spec_from(options: argparse.Namespace) -> CreateWords:
-    """What Sandbox.create takes, from the command line; what is not said is left to the file."""
+    """Return what Sandbox.create takes; what the command line leaves out is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "mounts": mounts,
         "limits": dict(_limit(text) for text in options.limit),
         "envs": variables_from(options.env),
         "template": options.template,
         "snapshot": options.snapshot,
     }
-    words = {name: value for name, value in said.items() if value}
+    present = {name: value for name, value in values.items() if value}
     timeout = parse_written_duration(options.timeout, "timeout")
-    return cast("CreateWords", {**words, **_network(options), "timeout": timeout})
+    return cast("CreateWords", {**present, **_network(options), "timeout": timeout})
 
 
 def only_for_new(options: argparse.Namespace) -> None:
-    """A running sandbox has its network: to seem to change it here would be worse than to fail."""
+    """Raise InvalidInput for options that a running sandbox cannot take: it has its network, and to
+    seem to change it would be worse than to fail."""
     if options.allow or options.no_network or options.secret:
         raise InvalidInput(
             "--allow, --no-network and --secret are for a new sandbox",
@@ -101,15 +89,15 @@ def only_for_new(options: argparse.Namespace) -> None:
 
 def variables_from(texts: list[str]) -> dict[str, str]:
     """Return variables from `NAME=VALUE`, or from `NAME` and the environment."""
-    found = {}
+    variables = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name:
             raise InvalidInput(f"--env: {text!r} is neither NAME=VALUE nor NAME")
         if not equals and name not in os.environ:
             raise InvalidInput(f"--env: {name!r} is not set here", hint=f"say -e {name}=VALUE")
-        found[name] = value if equals else os.environ[name]
-    return found
+        variables[name] = value if equals else os.environ[name]
+    return variables
 
 
 def pair(text: str, option: str, hint: str | None = None) -> tuple[str, str]:
@@ -120,20 +108,20 @@ def pair(text: str, option: str, hint: str | None = None) -> tuple[str, str]:
 
 
 def _network(options: argparse.Namespace) -> dict[str, Any]:
-    """What is said about the network; nothing where nothing is."""
+    """Return the network and secrets of the command line; nothing where it has none."""
     if options.no_network:
         if options.allow or options.secret:
             raise InvalidInput("--no-network leaves nothing for --allow and --secret")
         return {"network": {"mode": "none"}, "secrets": {}}
     if options.secret and not options.allow and options.file is None:
         raise InvalidInput("--secret: there is no network for it", hint="say --allow HOST:PORT too")
-    allowed = {"network": {"allow": [_allowed(text) for text in options.allow]}}
+    allowed = {"network": {"allow": [_check_destination(text) for text in options.allow]}}
     secrets = {"secrets": _secrets(options.secret)}
     return {**(allowed if options.allow else {}), **(secrets if options.secret else {})}
 
 
-def _allowed(text: str) -> str:
-    from paddock.policy.network_words import parse_destination
+def _check_destination(text: str) -> str:
+    from paddock.policy.network import parse_destination
 
     try:
         parse_destination(text)
@@ -143,27 +131,27 @@ def _allowed(text: str) -> str:
 
 
 def _secrets(texts: list[str]) -> dict[str, Any]:
-    found = dict(map(_secret, texts))
-    if len(found) != len(texts):
+    secrets = dict(map(_secret, texts))
+    if len(secrets) != len(texts):
         raise InvalidInput("--secret: one name is there twice")
-    return found
+    return secrets
 
 
 def _secret(text: str) -> tuple[str, dict[str, Any]]:
-    """No part of the text is ever shown: somebody may have written the value."""
-    from paddock.policy.secret_words import secrets_of
+    """Parse `NAME=FROM@HOST`. No message has any part of the text: it may hold the value itself."""
+    from paddock.policy.secrets import secrets_of
 
     name, _, rest = text.partition("=")
     source, at, hosts = rest.rpartition("@")
     if not name or not at:
         hint = "as in --secret API_KEY=env:API_KEY@api.example.com"
         raise InvalidInput("--secret: is not NAME=FROM@HOST", hint=hint)
-    words = {"from": source, "to": hosts.split(",")}
+    config = {"from": source, "to": hosts.split(",")}
     try:
-        secrets_of({name: words})
+        secrets_of({name: config})
     except InvalidInput as error:
         raise InvalidInput(f"--secret: {error.message}", hint=error.hint) from None
-    return name, words
+    return name, config
 
 
 def _mount(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a command writes: lines for people, JSON for programs, files for `-o`. An agent may have
+"""The output of commands: lines for people, JSON for programs, files for `-o`. An agent may have
 chosen any of the words, and a terminal may lack any of the letters.
 """
 
@@ -8,11 +8,10 @@ import contextlib
 import io
 import json
 import os
-import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from paddock.cli.exit_codes import ExitCode
 from paddock.model.errors import (
@@ -27,11 +26,12 @@ from paddock.model.plain import plain
 from paddock.model.space import is_out_of_space
 
 _MAX_NAME = 40
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Whatever the host refuses becomes a sentence and an exit code."""
+    """Turn what the host refuses into a PaddockError, which becomes a sentence and an exit code."""
     try:
         yield
     except (PaddockError, BrokenPipeError):
@@ -52,13 +52,13 @@ def sentences() -> Iterator[None]:
 
 
 def _is_of_sqlite(error: Exception) -> bool:
-    """It takes a while to load, and who has not loaded it has no error of its."""
+    """Return whether sqlite3 raised it. The module is slow to load, so it is not imported here."""
     sqlite = sys.modules.get("sqlite3")
     return sqlite is not None and isinstance(error, sqlite.Error)
 
 
 def first_or_late(command: Callable[[], int]) -> int:
-    """The command's exit code, or 4 when somebody else was first."""
+    """Return the exit code of a command, or 4 when somebody else was first."""
     try:
         return command()
     except Conflict as error:
@@ -67,7 +67,7 @@ def first_or_late(command: Callable[[], int]) -> int:
 
 
 def say(text: str) -> None:
-    """One or more lines for people."""
+    """Write one or more lines for people; letters that the terminal lacks are escaped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     print(text)
@@ -82,9 +82,45 @@ def warn(text: str) -> None:
 
 
 def say_none(text: str) -> None:
-    """That there is nothing, to a person: programs see it by themselves."""
+    """Tell a person that there is nothing; a program sees that the output is empty."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
+
+
+def say_list(
+    values: Sequence[T],
+    as_json: Callable[[T], Any],
+    as_text: Callable[[Sequence[T]], str],
+    *,
+    is_json: bool,
+    nothing: str,
+) -> None:
+    """Write a list: one JSON array for programs, else a table, or that there is nothing in it."""
+    if is_json:
+        say_json([as_json(value) for value in values])
+    elif values:
+        say(as_text(values))
+    else:
+        say_none(nothing)
+
+
+def confirm(question: str, *, is_on_stderr: bool = False) -> bool:
+    """Ask the person at the terminal; only `y` and `yes` are a yes."""
+    if is_on_stderr:  # the output belongs to somebody else
+        print(question, end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+    else:
+        try:
+            answer = input(question)
+        except EOFError:
+            return False
+    return answer.strip().lower() in ("y", "yes")
+
+
+def check_person(*, is_json: bool) -> None:
+    """Raise InvalidInput where nobody can be asked: for programs, or without a terminal."""
+    if is_json or not sys.stdin.isatty():
+        raise InvalidInput("nobody can be asked here", hint="say --yes")
 
 
 class ReaderGone(KeyboardInterrupt):
@@ -93,7 +129,7 @@ class ReaderGone(KeyboardInterrupt):
 
 
 def discard(stream: Any) -> None:
-    """Sends what is still written to a stream nowhere: its reader has gone."""
+    """Drop what is still written to a stream whose reader has gone."""
     with contextlib.suppress(Exception):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -131,7 +167,7 @@ def is_coloured() -> bool:
 
 
 def write_pieces(pieces: Iterable[str], path: Path | None) -> None:
-    """All pieces to a file, which appears only when it is whole, or to the output."""
+    """Write all pieces to a file, which appears only when it is whole, or to the output."""
     if path is None:
         _to_output(pieces)
         return
@@ -146,6 +182,11 @@ def write_pieces(pieces: Iterable[str], path: Path | None) -> None:
         raise
     except OSError as error:
         raise InvalidInput(f"-o: {path} cannot be written: {error.strerror}") from None
+
+
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names, for JSON."""
+    return {name: getattr(value, name) for name in names}
 
 
 def counts(numbers: Mapping[str, int], order: Iterable[str] = ()) -> str:
@@ -164,7 +205,7 @@ def _to_output(pieces: Iterable[str]) -> None:
 
 
 def _to_new_file(pieces: Iterable[str], path: Path) -> None:
-    temporary = path.with_name(f".{path.name[:200]}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:200]}-{os.urandom(4).hex()}")
     try:
         with open(temporary, "x", encoding="utf-8") as file:
             file.writelines(pieces)

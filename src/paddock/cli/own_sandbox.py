@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from paddock.doors.machine.actions import Opening
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.making import create_box
-from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.sandbox import Sandbox
+from paddock.doors.machine.sandboxes import create_box
 from paddock.doors.terms import CreateWords, PolicyWord, terms_of
 
 

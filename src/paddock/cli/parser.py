@@ -10,15 +10,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from paddock.cli.commands import COMMANDS
+from paddock.cli.arguments import step
+from paddock.cli.command_list import COMMANDS
 from paddock.cli.exit_codes import ExitCode
 
 RUN_HELP = "an id, the beginning of one, `last` (the newest of this directory), or a path"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parses the words of one command, or of one of its subcommands. `instead` has what to write
-    for options that only other commands have."""
+    """The parser of one command, or of one of its subcommands. `instead` has what to write for
+    options that only other commands have. The methods `add_run`, `add_step`, `add_json`, `add_flag`
+    and `add_texts` add the arguments that most commands have."""
 
     def __init__(self, *, instead: Mapping[str, str] | None = None, **settings: Any) -> None:
         settings.setdefault("formatter_class", _Help)
@@ -31,6 +33,27 @@ class CommandParser(argparse.ArgumentParser):
         if name in COMMANDS:
             example = f"example:\n  {COMMANDS[name].example}"
             self.epilog = f"{self.epilog}\n\n{example}" if self.epilog else example
+
+    def add_run(self, name: str = "run", **settings: Any) -> None:
+        """Add the argument RUN, as `find_journal` takes it."""
+        self.add_argument(name, **{"metavar": "RUN", "help": RUN_HELP, **settings})
+
+    def add_step(self, meaning: str) -> None:
+        """Add `--step K`."""
+        self.add_argument("--step", type=step, metavar="K", help=meaning)
+
+    def add_json(self, meaning: str = "one JSON object") -> None:
+        """Add `--json`, the output for programs."""
+        self.add_flag("--json", meaning)
+
+    def add_flag(self, *names_and_meaning: str) -> None:
+        """Add an option without a value: its names, and at last what it means."""
+        *names, meaning = names_and_meaning
+        self.add_argument(*names, action="store_true", help=meaning)
+
+    def add_texts(self, *names: str, metavar: str, help: str) -> None:
+        """Add an option that may be given several times."""
+        self.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -58,10 +81,10 @@ class CommandParser(argparse.ArgumentParser):
         (file or sys.stdout).write(self.format_help())
 
     def refuse(self, rest: Sequence[str]) -> None:
-        """Ends the program when words are left over that nobody knows; names the nearest option."""
+        """End the program when unknown words are left over; name the nearest option."""
         if not rest:
             return
-        parser = self._chosen()
+        parser = self._chosen_parser()
         for word in rest:
             if word.startswith("-"):
                 parser._refuse_option(word)
@@ -74,7 +97,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"there is no option {name}{suggestion(name, self.option_names())}")
 
     def error(self, message: str) -> Any:
-        """Ends the program: the words are wrong."""
+        """End the program with a message about wrong arguments."""
         name = self.prog.removeprefix("paddock ")
         hint = f"paddock help {name} shows how it is used"
         self.exit(ExitCode.USAGE, f"paddock: {name}: {message}\n  hint: {hint}\n")
@@ -89,7 +112,7 @@ class CommandParser(argparse.ArgumentParser):
                 return dict(action.choices)
         return {}
 
-    def _chosen(self) -> CommandParser:
+    def _chosen_parser(self) -> CommandParser:
         """Return the parser of the subcommand that the words name; itself if they name none."""
         below = self.subcommands()
         named = next((word for word in self._words if word in below), None)
@@ -107,11 +130,11 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"there is no {what} {str(value)[:60]!r}{nearest}")
 
     def _refuse_option_before(self, value: str) -> None:
-        """What looks like a wrong subcommand may be the value of a wrong option."""
+        """Refuse a wrong option whose value was taken for a subcommand."""
         before = self._words[: self._words.index(value)] if value in self._words else ()
-        known = tuple(self.option_names())
+        options = tuple(self.option_names())
         for word in before:
-            if word.startswith("--") and not any(name.startswith(word) for name in known):
+            if word.startswith("--") and not any(name.startswith(word) for name in options):
                 self._refuse_option(word)
 
 
@@ -124,7 +147,7 @@ def suggestion(word: str, names: Iterable[str]) -> str:
 
 
 class _Subcommands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Subcommands whose line in the list is also the description in their own help."""
+    """The subcommands of a command. Their line in its list is the description in their own help."""
 
     def add_parser(self, name: str, **settings: Any) -> Any:
         settings.setdefault("description", settings.get("help"))
@@ -132,13 +155,14 @@ class _Subcommands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class _Help(argparse.HelpFormatter):
-    """Keeps the lines of an epilog, adds defaults, and shortens the usage to what must be given."""
+    """A formatter that keeps the lines of an epilog, adds defaults, and shortens the usage to what
+    must be given."""
 
     def add_usage(
         self, usage: Any, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None
     ) -> None:
         actions = list(actions)
-        needed = [one for one in actions if one.required or not one.option_strings]
+        needed = [action for action in actions if action.required or not action.option_strings]
         if usage is None and len(needed) < len(actions):
             self._prog = f"{self._prog} [OPTIONS]"
         super().add_usage(usage, needed, [], prefix)
@@ -168,5 +192,5 @@ def _sentence(text: str | None) -> str | None:
 
 def parser_of(command: str) -> CommandParser:
     """Return the parser of a command, by the module that has it."""
-    parser: CommandParser = importlib.import_module(f"paddock.cli.{command}").make_parser()
+    parser: CommandParser = importlib.import_module(f"paddock.cli.commands.{command}").make_parser()
     return parser

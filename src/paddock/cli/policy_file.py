@@ -15,7 +15,7 @@ STDIN = Path("-")
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, or of the input for `-`."""
+    """Return the text of a file, or of the input for `-`."""
     from paddock.doors.terms import MAX_FILE_BYTES, as_text, read_file
 
     if path != STDIN:
@@ -24,7 +24,7 @@ def read_text(path: Path) -> str:
 
 
 def read_policy(path: Path, stage: str | None = None) -> Policy:
-    """The policy of a file; with another stage where one is given."""
+    """Return the policy of a file; with another stage where one is given."""
     from paddock.model.action import Stage
     from paddock.policy.decide import Policy
     from paddock.policy.file import load

@@ -22,23 +22,23 @@ Function = Callable[..., Any]
 
 
 def find_function(where: str, action: Action) -> Function:
-    """The function that carries out the action. Says what is there when it is not."""
+    """Return the function that carries out the action. The error names the tools that there are."""
     if action.kind is not Kind.TOOL:
         raise InvalidInput(
             f"a draft of kind {action.kind} cannot be sent from here",
             hint="only tools are functions",
         )
-    found = _functions(_loaded(where))
-    function = found.get(action.name)
+    functions = _functions(_load(where))
+    function = functions.get(action.name)
     if function is None:
-        known = ", ".join(sorted(found)) or "none"
-        raise InvalidInput(f"--tools: {where} has no tool {action.name!r}", hint=f"it has {known}")
+        names = ", ".join(sorted(functions)) or "none"
+        raise InvalidInput(f"--tools: {where} has no tool {action.name!r}", hint=f"it has {names}")
     _check_signature(function, action, where)
     return function
 
 
 def live(function: Function) -> Live:
-    """The function, or the tool, as an executor."""
+    """Return an executor that calls the function, or the tool."""
 
     async def carry_out(action: Action) -> Done:
         if isinstance(function, Tool):
@@ -49,7 +49,7 @@ def live(function: Function) -> Live:
     return carry_out
 
 
-def _loaded(where: str) -> Any:
+def _load(where: str) -> Any:
     module_name, colon, attribute = where.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as for any program that is started here
@@ -68,23 +68,29 @@ def _loaded(where: str) -> Any:
 
 def _functions(value: Any) -> Mapping[str, Function]:
     if isinstance(value, ModuleType):
-        value = {name: one for name, one in vars(value).items() if not name.startswith("_")}
-        return {_name(one, name): one for name, one in value.items() if callable(one)}
+        value = {
+            name: function for name, function in vars(value).items() if not name.startswith("_")
+        }
+        return {
+            _name(function, name): function
+            for name, function in value.items()
+            if callable(function)
+        }
     if isinstance(value, Mapping):
-        return {str(name): one for name, one in value.items() if callable(one)}
+        return {str(name): function for name, function in value.items() if callable(function)}
     if isinstance(value, list | tuple | set | frozenset):
-        return {_name(one, ""): one for one in value if callable(one)}
+        return {_name(function, ""): function for function in value if callable(function)}
     return {_name(value, ""): value} if callable(value) else {}
 
 
 def _name(function: Any, usual: str) -> str:
-    """A tool object has a name of its own, a function that of its definition."""
+    """Return the name of a tool: its own, or that of the function's definition."""
     own = getattr(function, "name", None)
     return own if isinstance(own, str) else usual or getattr(function, "__name__", "")
 
 
 def _check_signature(function: Function, action: Action, where: str) -> None:
-    """Before anything is marked: a call that cannot fit is a mistake of the command line."""
+    """Raise InvalidInput for a call that cannot fit, before anything is marked as sent."""
     try:
         if isinstance(function, Tool):
             function.parameters.call(action.arguments)

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import confirm
+from paddock.model.plain import plain
+
 if TYPE_CHECKING:
+    from paddock.cli.parser import CommandParser
     from paddock.doors.trust import Request, Trust
     from paddock.policy.decide import Policy
 
@@ -15,11 +19,9 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 1 << 20
 
 
-def add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="agree, for this time, to what the paddock file asks of this machine",
+def add_trust(parser: CommandParser) -> None:
+    parser.add_flag(
+        "--trust", "agree, for this time, to what the paddock file asks of this machine"
     )
 
 
@@ -33,7 +35,7 @@ def trust_from(options: argparse.Namespace) -> Trust:
 
 
 def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | None:
-    """The policy of the file that was named. Raises NotTrusted."""
+    """Return the policy of the file that was named. Raises NotTrusted."""
     from paddock.doors.terms import policy_of
 
     return None if file is None else policy_of(file, trust_from(options))
@@ -41,14 +43,12 @@ def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | No
 
 def ask(path: str, requests: Sequence[Request]) -> bool:
     """Show what a file asks for, and return what the person says."""
-    from paddock.model.plain import plain
 
     lines = [f"{plain(path, 4096)} asks for this on your machine:"]
-    lines += [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests]
+    lines += [f"  - {plain(request.text, _MAX_SHOWN)}" for request in requests]
     print("\n".join(lines), file=sys.stderr)
-    print("do you agree? It is asked again when this changes. [y/N] ", end="", file=sys.stderr)
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    question = "do you agree? It is asked again when this changes. [y/N] "
+    return confirm(question, is_on_stderr=True)
 
 
 def _is_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""What is worth telling of a run while it goes: its records in, a few moments out."""
+"""The moments of a run that are worth telling while it goes: its records in, a few moments out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_COMPLAINT = 2000
 _MAX_DIGITS = 16
 
 
-class Moment(msgspec.Struct, frozen=True):
+class StoryMoment(msgspec.Struct, frozen=True):
     """One line of the story."""
 
     what: str  # agent, code, fault, recovered, asked, person, refunded, drafted, blocked
@@ -34,7 +34,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Refund(msgspec.Struct, frozen=True):
-    """Money that went back, as far as the agent was told."""
+    """A refund, as far as the agent was told of it."""
 
     step: int
     charge: str
@@ -45,7 +45,7 @@ class Narrator:
 
     def __init__(
         self,
-        tell: Callable[[Moment], None],
+        tell: Callable[[StoryMoment], None],
         *,
         is_fork: bool = False,
         on_begin: Callable[[str], None] | None = None,
@@ -134,7 +134,7 @@ class Narrator:
 
     def _add(self, what: str, text: str, step: int) -> None:
         self.counts[what] += 1
-        self._tell(Moment(what, text, step))
+        self._tell(StoryMoment(what, text, step))
 
 
 def money(cents: int) -> str:

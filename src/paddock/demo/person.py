@@ -21,7 +21,7 @@ _LOOKS_S = 0.05
 _LONGEST_S = 10.0
 
 
-class Person:
+class DemoPerson:
     """Looks for questions until it is left."""
 
     def __init__(self, approvals: Approvals, think_s: float = 0.0) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from paddock.demo.narrator import Moment, Narrator
-from paddock.demo.person import Person
+from paddock.demo.narrator import Narrator, StoryMoment
+from paddock.demo.person import DemoPerson
 from paddock.demo.project import PAGE
 from paddock.model.errors import SandboxError
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 120.0
 LOOSE_CENTS, TIGHT_CENTS = 100_000, 20_000
 FIX = f"rules.1.limit.max={TIGHT_CENTS}"
 ATTACKED = "ch_kim_7731"  # the charge that a ticket wants back, and nobody owes
-Tell = Callable[[Moment], None]
+Tell = Callable[[StoryMoment], None]
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Story:
     def work(self) -> Played:
         """The agent works the queue, under terms that are too loose."""
         from paddock.gate.approvals import Approvals
-        from paddock.gate.opening import gate_store
+        from paddock.gate.run_gate import gate_store
         from paddock.run.order import order_of
         from paddock.run.session import run
         from paddock.state.home import Home
@@ -72,12 +72,12 @@ class Story:
         order = order_of(
             [sys.executable, "agent.py"], cwd=self._directory, seed=SEED, timeout=TIMEOUT_S
         )
-        with Person(Approvals(gate_store(Home.find())), self._think_s) as person:
+        with DemoPerson(Approvals(gate_store(Home.find())), self._think_s) as person:
             narrator = Narrator(self._tell, on_begin=person.begin)
-            return _checked(run(order, narrator), narrator)
+            return _check(run(order, narrator), narrator)
 
     def bad_step(self, first: Played) -> int:
-        """Where money first went to whom it is not owed."""
+        """Return the step at which money first went to somebody who is not owed it."""
         for refund in first.narrator.refunds:
             if refund.charge == ATTACKED:
                 return refund.step
@@ -89,10 +89,10 @@ class Story:
 
         narrator = Narrator(self._tell, is_fork=True)
         options = ForkOptions(step, sets=(FIX,))
-        return _checked(fork(first.ended.directory, options, watch=narrator)[0], narrator)
+        return _check(fork(first.ended.directory, options, watch=narrator)[0], narrator)
 
     def compare(self, first: Played, second: Played) -> tuple[Comparison, Path]:
-        """Both runs, and the page that shows them."""
+        """Compare both runs, and write the page that shows them."""
         from paddock.run.compare.comparison import compare
         from paddock.run.compare.page import comparison_page
 
@@ -106,10 +106,10 @@ class Story:
         from paddock.run.replay.replay import replay
 
         narrator = Narrator(lambda _: None)
-        return _checked(replay(first.ended.directory, watch=narrator), narrator)
+        return _check(replay(first.ended.directory, watch=narrator), narrator)
 
 
-def _checked(ended: FinishedRun, narrator: Narrator) -> Played:
+def _check(ended: FinishedRun, narrator: Narrator) -> Played:
     if ended.divergence is not None:
         raise SandboxError(f"the demo: {ended.divergence.text}", hint=f"paddock show {ended.run}")
     if ended.exit_code != 0:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from paddock.doors.terms import PolicyWord, policy_of
 from paddock.doors.trust import Trust
 from paddock.gate.gate import Gate
-from paddock.gate.opening import approvers_for, open_gate
+from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.state.home import Home, new_id
 
 

@@ -15,14 +15,12 @@ from paddock.model.errors import InvalidInput
 from paddock.model.spec import Spec, SpecWords
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
-from paddock.policy.network import SecretTerms
-from paddock.policy.network_words import network_of
-from paddock.policy.record_words import record_budget_of
-from paddock.policy.rules import as_plain
-from paddock.policy.secret_words import secrets_of
-from paddock.policy.words import raise_first
-from paddock.policy.world_words import world_of, world_problems
-from paddock.state.obeyed import Governing
+from paddock.policy.network import network_of
+from paddock.policy.secrets import SecretTerms, secrets_of
+from paddock.policy.section import raise_first
+from paddock.policy.terms import as_plain, record_budget_of
+from paddock.policy.world import world_mistakes, world_of
+from paddock.state.tool_config import Governing
 
 PolicyWord = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
@@ -56,7 +54,7 @@ def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec
     decided = _with_words(policy, **said_outside)
     if record is not None:
         decided = decided.with_record_budget(record_budget_of(record))
-    raise_first(world_problems(decided.network, decided.world))
+    raise_first(world_mistakes(decided.network, decided.world))
     said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
@@ -72,7 +70,7 @@ def _with_words(
 ) -> Policy:
     """The words take the place of what the file says about the same."""
     if faults is not None:
-        from paddock.policy.convert import faults_of  # loads what reads files
+        from paddock.policy.faults import faults_of  # loads what reads files
 
         decided = _with_words(policy, network, secrets, world, None)
         return decided.with_faults(faults_of(faults, decided.tools))

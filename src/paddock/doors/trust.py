@@ -26,11 +26,12 @@ from paddock.model.errors import NotTrusted
 from paddock.model.plain import plain
 from paddock.model.spec import MountMode
 from paddock.policy.decide import Policy
-from paddock.policy.network import SecretTerms, Source, plain_network, plain_secret
-from paddock.policy.rules import Terms
+from paddock.policy.network import plain_network
+from paddock.policy.secrets import SecretSource, SecretTerms, plain_secret
+from paddock.policy.terms import Terms
 from paddock.policy.world import plain_world
 from paddock.state.home import Home
-from paddock.state.obeyed import (
+from paddock.state.tool_config import (
     MAX_FILES_IN_DIRECTORY,
     Governing,
     existing_directories,
@@ -147,21 +148,21 @@ def _secrets(terms: Terms, project: str) -> Iterator[Request]:
 
 def _secret_text(one: SecretTerms, project: str) -> str | None:
     match one.scheme:
-        case Source.COMMAND:
+        case SecretSource.COMMAND:
             return f"run on this machine: {shlex.join(one.command)}"
-        case Source.FILE:
+        case SecretSource.FILE:
             place = os.path.join(project, os.path.expanduser(one.place))
             return f"read the file {os.path.realpath(place)}"
-        case Source.KEYRING:
+        case SecretSource.KEYRING:
             return f"ask the keyring for {one.place}"
-        case Source.ENV:
+        case SecretSource.ENV:
             return None  # named variables of the environment, as docs/paddock-file.md says
 
 
 def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
     """Return where each path that a command names in the project, or in the repository around it,
     leads to, with a hash of what is there: another content is another program."""
-    if one.scheme is not Source.COMMAND:
+    if one.scheme is not SecretSource.COMMAND:
         return
     places = _around(project)
     named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})

@@ -1,4 +1,4 @@
-"""What somebody should look at: an attempt that a fence or a rule stopped. Raised, kept, told.
+"""Alerts: attempts that a fence or a rule stopped, and that somebody should look at.
 
 An alert is written to the journal when it is raised. The same one again within a while is counted
 with the next, so that an agent in a loop cannot bury the others.
@@ -40,7 +40,7 @@ class RaisedAlert(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> int:
-        """How often it was raised since it was last told."""
+        """Return how often it was raised since it was last reported."""
         return self.event.times
 
 

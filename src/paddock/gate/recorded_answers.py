@@ -79,12 +79,12 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
     @property
     def edits(self) -> tuple[EditedStep, ...]:
-        """What approvers made of it, one after the other."""
+        """Return the edits of approvers, one after the other."""
         return () if self.edited is None else (self.edited, *self.edited.outcome.edits)
 
     @property
     def last(self) -> RecordedOutcome:
-        """The outcome that the agent got, of the last edit if there was one."""
+        """Return the outcome that the agent got, of the last edit if there was one."""
         return self.edits[-1].outcome if self.edits else self
 
     def refused_for(self, decided_by: str, why: str) -> RecordedOutcome:
@@ -105,7 +105,7 @@ class EditedStep(msgspec.Struct, frozen=True):
 
 
 class RecordedAnswers(Protocol):
-    """What stands before the rules during a replay."""
+    """The record that is asked before the rules during a replay."""
 
     async def find(self, action: Action) -> RecordedOutcome | None:
         """Return the recorded outcome of the action; None from the step on at which the run is

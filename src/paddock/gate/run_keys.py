@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.journal.keyed import FILE_NAME, Keyed, derived
-from paddock.journal.keys import secret_bytes
+from paddock.journal.integrity.keys import secret_bytes
+from paddock.journal.secrets.value_hmac import FILE_NAME, Keyed, derived
 from paddock.model.errors import InvalidInput
 from paddock.state.home import Home
 

@@ -20,22 +20,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddock.journal.index import Index
-    from paddock.journal.keys import PublicKey, SigningKey
+    from paddock.journal.index.index import Index
+    from paddock.journal.integrity.keys import PublicKey, SigningKey
     from paddock.journal.log import RunLog
-    from paddock.journal.mask import Masker
+    from paddock.journal.secrets.mask import Masker
     from paddock.journal.traffic import Traffic
     from paddock.journal.writer import Entry, Journal, Rhythm
 
 _MODULES = {
     "Entry": "writer",
-    "Index": "index",
+    "Index": "index.index",
     "Journal": "writer",
-    "Masker": "mask",
-    "PublicKey": "keys",
+    "Masker": "secrets.mask",
+    "PublicKey": "integrity.keys",
     "Rhythm": "writer",
     "RunLog": "log",
-    "SigningKey": "keys",
+    "SigningKey": "integrity.keys",
     "Traffic": "traffic",
 }
 

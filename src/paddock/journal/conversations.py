@@ -15,9 +15,9 @@ from paddock.journal.plain_values import MAX_VALUE_DEPTH, as_json
 from paddock.model.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from paddock.journal.keyed import Keyed
     from paddock.journal.log import RunLog
     from paddock.journal.nodes import WrittenNodes
+    from paddock.journal.secrets.value_hmac import Keyed
 
 CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
 MAX_MESSAGES = 20_000

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from paddock.journal.codec import FORMAT
-from paddock.journal.keys import PublicKey
+from paddock.journal.integrity.keys import PublicKey
 from paddock.model.events import Opened
 from paddock.model.version import __version__
 

@@ -22,10 +22,10 @@ import msgspec
 
 from paddock.journal.blobs import Blobs, put_back
 from paddock.journal.codec import decode, event_from, tags_of
-from paddock.journal.merkle import HASH_BYTES, leaf_hash
+from paddock.journal.integrity.merkle import HASH_BYTES, leaf_hash
 from paddock.journal.nodes import WrittenNodes
-from paddock.journal.places import is_held
 from paddock.journal.records import Back, has_blobs, read_back
+from paddock.journal.run_directory import is_held
 from paddock.journal.segments import OpenSegments, batches, segment_name, segments
 from paddock.model.errors import IntegrityError, NotFound
 from paddock.model.events import Closed, EncodedEvent, Event, Head, Opened, Record

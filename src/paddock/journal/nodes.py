@@ -19,9 +19,9 @@ import msgspec
 
 from paddock.journal.blobs import Blobs, put_back, set_aside
 from paddock.journal.canonical import canonical_text, encoded
-from paddock.journal.keyed import Keyed, keyed_leaves
-from paddock.journal.mask import Masker
 from paddock.journal.plain_values import as_json
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
 from paddock.journal.segments import batches, open_to_read, sync_directory
 from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, NotFound

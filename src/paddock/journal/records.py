@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from paddock.journal.canonical import canonical_text, encoded
-from paddock.journal.merkle import Tree
+from paddock.journal.integrity.merkle import Tree
+from paddock.journal.integrity.step_counts import StepCounts
 from paddock.journal.plain_values import as_json
-from paddock.journal.step_counts import StepCounts
 from paddock.model.errors import IntegrityError
 from paddock.model.events import BlobRef
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.codec import decode
-from paddock.journal.keys import PublicKey
+from paddock.journal.integrity.keys import PublicKey
 from paddock.journal.records import Chain, ChainBroken, read_back
 from paddock.journal.segments import batches, segment_number, segments
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput

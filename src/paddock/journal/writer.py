@@ -24,19 +24,19 @@ from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored, stored_b
 from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import body_of, decode, encode
-from paddock.journal.commit import GroupCommit
 from paddock.journal.conversations import Conversations
 from paddock.journal.errors import JournalBroken, JournalFull, broken
-from paddock.journal.head_timer import HEAD_TIMER
-from paddock.journal.heads import sign_head
+from paddock.journal.group_commit import GroupCommit
 from paddock.journal.hosts import with_host_facts
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
-from paddock.journal.mask import Masker
+from paddock.journal.integrity.head_timer import HEAD_TIMER
+from paddock.journal.integrity.heads import sign_head
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.nodes import Nodes, node_line
-from paddock.journal.places import Place
 from paddock.journal.plain_values import StoredBytes
 from paddock.journal.records import Chain
+from paddock.journal.run_directory import Place
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.journal.segments import Appender
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.events import (

@@ -9,7 +9,7 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # printable, says Unicode,
 
 
 def plain(text: object, most: int = MAX_CHARACTERS) -> str:
-    """One line of what can be seen; whatever a terminal would act on is spelled out."""
+    """Return one line of visible text; whatever a terminal would act on is escaped."""
     whole = str(text)
     shown = "".join(map(spelled, whole[:most]))
     return f"{shown} {rest(len(whole) - most)}" if len(whole) > most else shown

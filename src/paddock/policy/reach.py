@@ -1,4 +1,4 @@
-"""Whether an action stays within `network.allow`. No rule can widen that, so none is looked at."""
+"""The reach of an agent: `network.allow`. No rule can widen it, so none is looked at."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ def refusal(network: NetworkTerms, action: Action) -> str | None:
 
 
 def usually_reversible(kind: Kind, effect: Effect) -> bool:
-    """What the network door says of an action of its own: what was sent cannot be called back."""
+    """Return what the network door says of an action of its own: what was sent cannot be called
+    back."""
     return kind not in NETWORK_KINDS or effect is Effect.READ
 
 
 def could_reach(network: NetworkTerms, pattern: str) -> bool:
-    """Whether some host that a rule's pattern means may be spoken to; True also means unknown."""
+    """Return whether some host that a rule's pattern means may be spoken to; True also means
+    unknown."""
     if is_literal(pattern):
         return network.covers_name(pattern)
     means = any_of([pattern], ".")
     tail = "." + pattern.rpartition("*")[2].partition(".")[2]
     reached = (*network.stand_ins, *network.allow)
-    for one in reached if network.mode is not Mode.NONE else ():
-        below = f".{one.host.host}"
-        if one.host.is_wildcard and (below.endswith(tail) or tail.endswith(below)):
+    for entry in reached if network.mode is not Mode.NONE else ():
+        below = f".{entry.host.host}"
+        if entry.host.is_wildcard and (below.endswith(tail) or tail.endswith(below)):
             return True
-        if not one.host.is_wildcard and means(one.host.host):
+        if not entry.host.is_wildcard and means(entry.host.host):
             return True
     return False

@@ -12,7 +12,7 @@ import msgspec
 
 from paddock.model.errors import NotFound
 from paddock.model.plain import plain
-from paddock.run.changed import Place, RunChanges, open_source_directory, scratch_home
+from paddock.run.changes import ChangedRoot, RunChanges, open_source_directory, scratch_home
 from paddock.state.agent_git import (
     Commit,
     Quarantine,
@@ -21,9 +21,9 @@ from paddock.state.agent_git import (
     known_objects,
     repository_of,
 )
-from paddock.state.change import Change
+from paddock.state.changes.change import Change
 from paddock.state.home import Home
-from paddock.state.obeyed import GIT, object_format
+from paddock.state.tool_config import GIT, object_format
 
 MAX_COMMITS = 10_000
 _MAX_NAMED = 5
@@ -97,7 +97,7 @@ def _worktree(changes: RunChanges, to: str | None) -> Path:
     return Path(place.source if to is None else to).absolute()
 
 
-def _repository_changes(changes: RunChanges, place: Place) -> list[Change]:
+def _repository_changes(changes: RunChanges, place: ChangedRoot) -> list[Change]:
     return [
         changed.change
         for changed in changes.changed

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
-from paddock.state import treewalk
+from paddock.state.files import tree_walk
 
 SITES = "sites"  # of the cache
 _OLD_LOCK = ".kernel-site.lock"  # earlier versions had it where every sandbox sees it
@@ -209,7 +209,7 @@ def remove_tree(path: Path) -> None:
     """Removes a tree that an agent may have filled: no link is followed, closed parts too."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        treewalk.remove(path.name, fd)
+        tree_walk.remove(path.name, fd)
     finally:
         os.close(fd)
 

@@ -14,7 +14,7 @@ from paddock.model.errors import InvalidInput, NotFound
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.context import START
 from paddock.world.kept import KeptService, KeptWorld, open_kept
-from paddock.world.service import load
+from paddock.world.registry import load_service
 from paddock.world.store import Store
 
 
@@ -61,7 +61,7 @@ class Past(msgspec.Struct, frozen=True):
         self, one: StandInTerms, worlds: list[tuple[Life, KeptWorld]], target: Path
     ) -> bool:
         is_needed = self.needed.get(one.place) == one.service
-        if not load(one.service).is_rewindable:
+        if not load_service(one.service).is_rewindable:
             if is_needed and one.place in self.used:
                 raise self._lost(one, f"({one.service}) keeps no past")
             return False

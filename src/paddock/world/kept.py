@@ -20,7 +20,8 @@ import msgspec
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.world.changes import Change
 from paddock.world.context import START, Context
-from paddock.world.service import BUILT_IN, Service, load
+from paddock.world.registry import load_service, service_names
+from paddock.world.service import Service
 from paddock.world.store import Store
 
 DIRECTORY = "worlds"
@@ -102,10 +103,10 @@ class KeptService(msgspec.Struct, frozen=True):
 
     def _known(self) -> Service:
         """What an older or newer Paddock knew and this one does not has its documents only."""
-        return self._stand_in() if self.service in BUILT_IN else Service(self.context)
+        return self._stand_in() if self.service in service_names() else Service(self.context)
 
     def _stand_in(self) -> Service:
-        return load(self.service)(self.context)
+        return load_service(self.service)(self.context)
 
 
 class KeptWorld(msgspec.Struct, frozen=True):

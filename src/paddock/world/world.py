@@ -28,7 +28,8 @@ from paddock.world.changes import Change
 from paddock.world.context import START, Context
 from paddock.world.going_back import Past
 from paddock.world.kept import LISTING
-from paddock.world.service import ASGIApp, LocalService, Service, load
+from paddock.world.registry import load_service
+from paddock.world.service import ASGIApp, LocalService, Service
 from paddock.world.store import STEP, Store
 
 _MAX_NAME = 100  # of a file, before what tells it from others
@@ -249,7 +250,7 @@ def _stand_in(
     directory: Path, terms: StandInTerms, seed: int, start: float, project: Path
 ) -> StandIn:
     try:
-        kind = load(terms.service)
+        kind = load_service(terms.service)
     except ImportError as error:
         raise HostCannot(
             f"world.{terms.place}: the service {terms.service} needs the package {error.name}",

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from clients.scenarios.support import SCENARIO, project
-from paddock.cli.test import main
+from paddock.cli.commands.test import main
 
 GOOD = """\
 expect:

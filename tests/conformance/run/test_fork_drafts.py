@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.cli.run_lines import Manner
-from paddock.cli.run_summary import summary_lines
+from paddock.cli.render.run_lines import LineStyle
+from paddock.cli.render.run_summary import summary_lines
 from paddock.doors.machine.engine import Engine
 from paddock.gate.drafts import Drafts
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
@@ -50,7 +50,9 @@ def test_summary_of_a_fork_names_the_drafts_that_are_its_own(tmp_path: Path) -> 
 
     again = report_of(replay(recorded.directory).directory)
     assert (again.drafts, set(again.past_drafts)) == ((), kept(recorded))
-    lines = {one.run: "\n".join(summary_lines(one, Manner(width=200))) for one in (report, again)}
+    lines = {
+        one.run: "\n".join(summary_lines(one, LineStyle(width=200))) for one in (report, again)
+    }
     assert f"drafts    {report.drafts[0]}; 2 of its past\n" in lines[made.run]
     assert f"paddock drafts {made.run}" in lines[made.run]
     assert "drafts    3 of its past\n" in lines[again.run]

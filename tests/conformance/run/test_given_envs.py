@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Configured
 from paddock.run.configuration import given_envs

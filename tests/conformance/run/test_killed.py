@@ -17,11 +17,11 @@ import pytest
 
 from paddock.cli.journals import state_of
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.findings import Status
-from paddock.journal.index import Index
-from paddock.journal.verify import verify
+from paddock.journal.index.index import Index
+from paddock.journal.integrity.findings import Status
+from paddock.journal.integrity.verify import verify
 from paddock.model.errors import InvalidInput, NotSigned
 from paddock.run.replay.fork import LAST, ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun

@@ -17,9 +17,9 @@ import pytest
 
 from paddock.cli.main import _run
 from paddock.state.home import Home
+from unit.cli.commands.test_apply_branch import AGENT, git, make_repository
 from unit.cli.conftest import Said
 from unit.cli.recorded_files import make_recorded
-from unit.cli.test_apply_branch import AGENT, git, make_repository
 
 THOROUGH = pytest.mark.thorough  # of attacks that are much alike, one is in the default suite
 Bring = Callable[..., Said]

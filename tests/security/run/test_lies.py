@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.apply import main as apply
-from paddock.cli.files import main as files
-from paddock.cli.replay_text import print_past, tell_divergence, tell_what_next
-from paddock.cli.show import main as show
+from paddock.cli.commands.apply import main as apply
+from paddock.cli.commands.files import main as files
+from paddock.cli.commands.show import main as show
+from paddock.cli.render.replay import print_past, tell_divergence, tell_what_next
 from paddock.journal.log import RunLog
 from paddock.model.errors import PaddockError
 from paddock.model.events import Alert, Marked, PromptReported, WentLive

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import paddock.cli
+import paddock.cli.commands
 from cases import for_each
-from paddock.cli.commands import COMMANDS
+from paddock.cli.command_list import COMMANDS
 from paddock.cli.parser import CommandParser, parser_of
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text()
@@ -18,8 +18,8 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_t
 def commands() -> list[str]:
     """Modules that say of themselves that they are a command."""
     found = []
-    for module in pkgutil.iter_modules(paddock.cli.__path__):
-        source = Path(paddock.cli.__path__[0], f"{module.name}.py").read_text()
+    for module in pkgutil.iter_modules(paddock.cli.commands.__path__):
+        source = Path(paddock.cli.commands.__path__[0], f"{module.name}.py").read_text()
         if source.startswith(f'"""`paddock {module.name}`'):
             found.append(module.name)
     return found

@@ -9,8 +9,8 @@ import pytest
 from paddock.cli.journals import find_journal
 from paddock.journal.log import RunLog
 from paddock.model.errors import NotFound
+from unit.cli.commands.test_world import make_world
 from unit.cli.conftest import Call
-from unit.cli.test_world import make_world
 from unit.run.recorded import Crossed, agent, record
 
 STEPS = (Crossed(agent("python", "agent.py"), record={"exit_code": 0}),)

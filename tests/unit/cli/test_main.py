@@ -16,11 +16,11 @@ import pytest
 
 import paddock
 from cases import for_each
-from paddock.cli.commands import COMMANDS, overview
+from paddock.cli.agent_run import split_command
+from paddock.cli.command_list import COMMANDS, overview
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.main import main
 from paddock.cli.parser import CommandParser, parser_of
-from paddock.cli.run import split_command
 from paddock.model.errors import HostCannot, InvalidInput, SandboxError
 
 
@@ -54,7 +54,7 @@ def test_every_command_has_a_module_and_helps_instead_of_doing_it(
 ) -> None:
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
     for command in COMMANDS:
-        assert callable(importlib.import_module(f"paddock.cli.{command}").main)
+        assert callable(importlib.import_module(f"paddock.cli.commands.{command}").main)
         with pytest.raises(SystemExit) as end:
             sys.exit(main([command, "--help"]))
         assert not end.value.code, command
@@ -247,7 +247,7 @@ def test_every_family_of_errors_has_its_exit_code(
     def fail(words: list[str]) -> int:
         raise error
 
-    monkeypatch.setattr(importlib.import_module("paddock.cli.ps"), "main", fail)
+    monkeypatch.setattr(importlib.import_module("paddock.cli.commands.ps"), "main", fail)
     assert main(["ps"]) == code
 
 

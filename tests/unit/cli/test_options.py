@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.cli.options import add_spec_options, pair, spec_from
+from paddock.cli.parser import CommandParser
 from paddock.doors.terms import terms_of
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, MountMode, Spec
@@ -30,7 +30,7 @@ LIMIT_NAMES = Limits.__struct_fields__
 
 
 def asked(*words: str) -> dict[str, Any]:
-    parser = argparse.ArgumentParser()
+    parser = CommandParser(prog="paddock exec")
     add_spec_options(parser)
     return spec_from(parser.parse_args(words))
 
@@ -100,7 +100,7 @@ def test_every_limit_can_be_given_on_the_command_line(text: str, name: str, valu
 
 
 def test_the_help_names_every_limit() -> None:
-    parser = argparse.ArgumentParser()
+    parser = CommandParser(prog="paddock exec")
     add_spec_options(parser)
     text = " ".join(parser.format_help().split())
     assert all(name in text for name in LIMIT_NAMES)

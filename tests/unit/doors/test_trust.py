@@ -328,7 +328,7 @@ def test_directory_with_too_many_files_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = agreed_file(tmp_path, "python3 ./tools")
-    monkeypatch.setattr("paddock.state.obeyed._paddock.MAX_FILES_IN_DIRECTORY", 3)
+    monkeypatch.setattr("paddock.state.tool_config._paddock.MAX_FILES_IN_DIRECTORY", 3)
     for number in range(4):
         put(tmp_path / "tools" / f"{number}.py")
     with pytest.raises(NotTrusted, match=r"tools.*too many to agree"):

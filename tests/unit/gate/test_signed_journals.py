@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.run_keys import CARRIED, run_key
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import decode
-from paddock.journal.findings import Finding, Status
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.findings import Finding, Status
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
 from paddock.journal.records import Chain
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.model.events import Marked, Opened

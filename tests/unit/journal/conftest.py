@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Entry, Journal, Rhythm
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.events import Decided, Marked, Opened, ProgramStarted, Proposed, Settled

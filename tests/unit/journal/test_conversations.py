@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from paddock.journal import conversations as module
 from paddock.journal.conversations import Conversations, conversation_of, request_of
 from paddock.journal.errors import JournalBroken
-from paddock.journal.findings import Finding
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.findings import Finding
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
 from paddock.journal.nodes import FILE_NAME, WrittenNodes
-from paddock.journal.verify import verify
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.journal.writer import Journal
 from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, NotFound

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from repetition import times
 
@@ -22,7 +22,7 @@ from repetition import times
 WRITER = """
 import os, sys
 from pathlib import Path
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Entry, Journal, Rhythm
 from paddock.model.events import Marked, Opened
 key = SigningKey.open(Path(sys.argv[1]))

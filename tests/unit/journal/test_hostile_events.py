@@ -12,14 +12,14 @@ from paddock.journal import blobs as blobs_module
 from paddock.journal.blobs import Blobs
 from paddock.journal.budget import RecordBudget
 from paddock.journal.codec import decode
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
 from paddock.journal.nodes import WrittenNodes
 from paddock.journal.records import MAX_LINE_BYTES, Chain
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.segments import segment_name
 from paddock.journal.traffic import Traffic
-from paddock.journal.verify import verify
 from paddock.model.action import Effect, Kind, Outcome
 from paddock.model.errors import IntegrityError
 from paddock.model.events import (

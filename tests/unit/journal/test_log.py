@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import START, Covered, RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.action import Verdict
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from paddock.journal.codec import FORMAT
 from paddock.journal.errors import JournalBroken
-from paddock.journal.heads import is_signed_by
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.heads import is_signed_by
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
-from paddock.journal.places import is_held
-from paddock.journal.verify import verify
+from paddock.journal.run_directory import is_held
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Entry, Journal, Rhythm
 from paddock.model.errors import Conflict, InvalidInput, PaddockError
 from paddock.model.events import (

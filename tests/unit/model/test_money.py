@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.cli.call_text import call_summary
+from paddock.cli.render.calls import call_summary
 from paddock.model.money import amount_text, money_in
 
 

@@ -20,7 +20,7 @@ from paddock.run.files import (
     trees_of,
 )
 from paddock.state.home import Home
-from paddock.state.trees.restoring import Restored
+from paddock.state.trees.restore import Restored
 from unit.cli.recorded_files import TARGET, Living, create, living, make_project, make_recorded
 
 WORK = (

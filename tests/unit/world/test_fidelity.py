@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from cases import for_each
-from paddock.cli.world_check import main
+from paddock.cli.commands.world_check import main
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.world.fidelity.asking import Subject, check
 from paddock.world.fidelity.compare import Said, compare
@@ -22,7 +22,8 @@ from paddock.world.fidelity.exchanges import Exchange, of_host, read_archive
 from paddock.world.fidelity.names import Names
 from paddock.world.fidelity.report import Fidelity
 from paddock.world.fidelity.shape import Shape
-from paddock.world.service import BUILT_IN, ASGIApp, Receive, Scope, Send, Service
+from paddock.world.registry import CORE
+from paddock.world.service import ASGIApp, Receive, Scope, Send, Service
 
 JSON = [(b"content-type", b"application/json")]
 
@@ -70,7 +71,7 @@ def customer(id: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUILT_IN, "shop", f"{__name__}:Shop")  # type: ignore[call-overload]
+    monkeypatch.setitem(CORE, "shop", f"{__name__}:Shop")
 
 
 def one(method: str, path: str, sent: Any = None, status: int = 200, said: Any = None) -> Exchange:

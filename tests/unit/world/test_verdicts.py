@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.cli.verdicts import main
-from paddock.gate.opening import signing_key
+from paddock.cli.commands.verdicts import main
+from paddock.gate.run_gate import signing_key
 from paddock.journal.log import RunLog
 from paddock.journal.writer import Entry, Journal
 from paddock.model.action import Effect, Kind, Outcome

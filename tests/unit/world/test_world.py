@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.policy.world_words import world_of
+from paddock.policy.world import world_of
 from paddock.world.asgi import WorldRequest
 from paddock.world.kept import open_kept
 from paddock.world.world import World
@@ -86,10 +86,10 @@ def test_a_stand_in_of_a_package_that_is_missing_says_what_to_install(
     import paddock.world.world as module
 
     def load(name: str) -> Any:
-        raise ModuleNotFoundError("No module named 'starlette'", name="starlette")
+        raise ModuleNotFoundError("No module named 'regex'", name="regex")
 
-    monkeypatch.setattr(module, "load", load)
-    with pytest.raises(HostCannot, match="needs the package starlette") as told:
+    monkeypatch.setattr(module, "load_service", load)
+    with pytest.raises(HostCannot, match="needs the package regex") as told:
         opened(tmp_path, {"a.example": "chat"})
     assert told.value.hint == "pip install 'paddock-sandbox[world]'"
 

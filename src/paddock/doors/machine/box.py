@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from paddock.doors.machine.actions import Opening, Passage
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.laying import place, renew_work, restore, snapshots_of, stamps_of
-from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
-from paddock.doors.machine.passage import Opening, Passage
+from paddock.doors.machine.layer_setup import place, renew_work, restore, snapshots_of, stamps_of
+from paddock.doors.machine.network.sandbox_network import BoxNetwork, prepare_door, wants_network
 from paddock.doors.machine.read_only_files import with_read_only_files
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds
 from paddock.fence.channel import Channel
-from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.container.driver import ContainerDriver
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.container.machine import ContainerMachine
-from paddock.fence.container.sources import resolved
+from paddock.fence.mount_sources import resolved
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, HostCannot, OutOfSpace, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec, identifier
 from paddock.policy.decide import Policy
-from paddock.state.diskspace import check_space, files_bytes
+from paddock.state.disk_space import check_space, files_bytes
 from paddock.state.home import Home, new_id
-from paddock.state.layers import Layers, copies_lock
+from paddock.state.layers.layers import Layers, copies_lock
 
 if TYPE_CHECKING:
     from paddock.doors.machine.files import FileCore

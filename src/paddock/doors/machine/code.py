@@ -220,7 +220,7 @@ class CodeCore:
     async def _new(self, name: str, cwd: str, language: str, envs: dict[str, str]) -> CodeContext:
         if language != "python":
             raise InvalidInput(f"language: {language!r} is not offered; use python")
-        from paddock.state.kernelsite import (
+        from paddock.state.kernel_site import (
             kernel_site,
             kernel_site_hint,
         )  # heavy, and rarely needed

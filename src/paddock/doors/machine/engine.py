@@ -18,10 +18,10 @@ from typing import Any, Generic, TypeVar
 
 from paddock.fence.container.driver import ContainerDriver
 from paddock.fence.offload import offload
-from paddock.gate.opening import prepare_gates
+from paddock.gate.run_gate import prepare_gates
 from paddock.model.errors import PaddockError, SandboxError
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 
 T = TypeVar("T")
 CLOSE_S = 15.0

@@ -20,7 +20,7 @@ from paddock.model.events import WorldReset
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes

@@ -12,7 +12,7 @@ import os
 import msgspec
 
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.laying import place
+from paddock.doors.machine.layer_setup import place
 from paddock.fence.container.machine import ContainerMachine
 from paddock.model.errors import InvalidInput
 from paddock.model.spec import Limits, Spec

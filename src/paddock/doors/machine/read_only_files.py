@@ -19,7 +19,7 @@ from paddock.model.errors import CannotEnforce
 from paddock.model.spec import Mount, MountMode, Spec
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME
-from paddock.state.obeyed import (
+from paddock.state.tool_config import (
     MAX_FILES_IN_DIRECTORY,
     Governing,
     existing_directories,

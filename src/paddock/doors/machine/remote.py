@@ -10,9 +10,9 @@ import time
 from datetime import datetime
 from typing import Any
 
+from paddock.doors.machine.actions import Work
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
-from paddock.doors.machine.passage import Work
 from paddock.fence.channel import Channel
 from paddock.fence.offload import offload
 from paddock.model.action import Action, Kind

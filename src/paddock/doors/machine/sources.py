@@ -19,7 +19,7 @@ from paddock.state.home import Home
 
 if TYPE_CHECKING:  # loaded when a sandbox has a network or a world
     from paddock.doors.network.secrets.keeper import SecretKeeper
-    from paddock.policy.network import SecretTerms
+    from paddock.policy.secrets import SecretTerms
     from paddock.world.world import World
 
 

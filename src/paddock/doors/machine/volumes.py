@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.agreed import LAYER_OWNER
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.offload import offload
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 DEFAULT_QUOTA = 1 << 30

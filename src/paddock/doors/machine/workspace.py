@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from paddock.doors.terms import governing_file
-from paddock.fence.container.sources import open_source
+from paddock.fence.mount_sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
-from paddock.state.apply import Applied, Consent, apply_changes
-from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
-from paddock.state.hiding import split_hidden
+from paddock.state.changes.change import Change
+from paddock.state.changes.overlay import overlay_changes
+from paddock.state.changes.tree_scan import Stamp, scan, scan_changes
+from paddock.state.changes.write_back import Applied, Consent, apply_changes
+from paddock.state.layers.hidden_files import split_hidden
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ An upstream (`upstream/`) answers a request: the real server, a stand-in, or the
 earlier run. The answer passes layers (`layers/`, `faults/`) on its way to the client;
 `layers/path.py` has the list. The other packages are the parts that these use: `http1/`, `http2/`
 and `websocket/` speak protocols, `transport/` and `tls/` move bytes, `names/` answers DNS queries,
-`secrets/` holds values, `bodies/` measures and captures bodies, `drafts/` sends drafts,
-`model_wire/` reads the formats of models, and `inside_api/` serves programs that use
-`paddock.inside`.
+`secrets/` holds values, `bodies/` measures and captures bodies, `drafts/` sends drafts, and
+`inside_api/` serves programs that use `paddock.inside`.
 """

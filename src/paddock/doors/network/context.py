@@ -19,8 +19,8 @@ from paddock.doors.network.transport.pool import ConnectionPool
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keyed import Keyed
-from paddock.journal.sealing import Sealer
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.model.events import AnyEvent
 from paddock.policy.decide import Policy
@@ -86,7 +86,7 @@ class DoorContext(msgspec.Struct):
     def position(self) -> int:
         """Return the number of the journal's last record; -1 where nothing can be recorded."""
         try:
-            return self.open_gate().writing.journal.position
+            return self.open_gate().records.journal.position
         except (JournalBroken, OSError):
             return -1
 

@@ -30,7 +30,7 @@ from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import IDLE_S, ConnectionPool
 from paddock.doors.network.transport.stream import ConnLost
-from paddock.fence.container.network import (
+from paddock.fence.container.network.namespace import (
     Attempt,
     DoorSockets,
     original_destination,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from paddock.fence.offload import offload_to_the_end
-from paddock.journal.secret_search import ESCAPE_MARKS
+from paddock.journal.secrets.search import ESCAPE_MARKS
 
 P = ParamSpec("P")
 T = TypeVar("T")

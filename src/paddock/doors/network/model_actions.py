@@ -8,18 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.doors.network.exchange import header
-from paddock.doors.network.model_wire.answer import ToolCall
-from paddock.doors.network.model_wire.request import (
-    describe_request,
-    messages_under,
-    without_definitions,
-)
-from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
+from paddock.llm.answer import ToolCall
+from paddock.llm.formats import Wire, is_vendor, recognise
+from paddock.llm.observed import observed_format
+from paddock.llm.request import (
+    describe_request,
+    without_definitions,
+)
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
@@ -48,7 +48,8 @@ def as_model_action(
         key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
     }
     if gate is not None and body is not None:
-        kept |= gate.conversations.request(body, messages_under(wire), keyed)
+        messages_key = observed_format(wire.api).messages_key
+        kept |= gate.conversations.request(body, messages_key, keyed)
         said["tools"] = without_definitions(said["tools"])
     proposal.wire, proposal.model_arguments = wire, {**said, **kept}
     if is_vendor(origin.host):

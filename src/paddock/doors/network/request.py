@@ -36,12 +36,12 @@ from paddock.doors.network.exchange import (
 )
 from paddock.doors.network.heavy_work import LIGHT_BYTES, HeavyWork
 from paddock.doors.network.http1.messages import known
-from paddock.doors.network.model_wire.reading import Unreadable, load
-from paddock.doors.network.model_wire.wire import Wire, is_model_path
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.signatures import stable_credential
-from paddock.journal.keyed import Keyed
-from paddock.journal.secret_search import is_oddly_escaped
+from paddock.journal.secrets.search import is_oddly_escaped
+from paddock.journal.secrets.value_hmac import Keyed
+from paddock.llm.formats import Wire, is_model_path
+from paddock.llm.json_text import Unreadable, load
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from paddock.fence.container import bubblewrap
-from paddock.fence.container.network import NamespaceSockets
+from paddock.fence import bubblewrap
+from paddock.fence.container.network.namespace import NamespaceSockets
 from paddock.fence.container.plan import NOTHING_TO_RUN
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot

@@ -16,12 +16,13 @@ from typing import Any
 
 import msgspec
 
+from paddock.fence import bubblewrap, seccomp
 from paddock.fence.base import Place
 from paddock.fence.channel import Channel
-from paddock.fence.container import bubblewrap, cgroups, rootfs, seccomp
-from paddock.fence.container.audit import Auditor
+from paddock.fence.container import cgroups, rootfs
 from paddock.fence.container.boot import Handed, booted
-from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.file_audit import Auditor
+from paddock.fence.container.keeper_link import KeeperLink
 from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.fence.container.plan import arguments, masked, stages

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.fence.container import cgroups, launch, mounts
-from paddock.fence.container.agreed import (
+from paddock.fence.container.keeper_protocol import (
     FIRST_UID,
     LAYER_OWNER,
     MAX_LIBRARIES,
@@ -31,9 +31,10 @@ from paddock.fence.container.agreed import (
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
-from paddock.state import btrfs, procstat
+from paddock.state import procstat
 from paddock.state.home import Home, Record, abandoned, claim, remove_tree
-from paddock.state.layers import (
+from paddock.state.layers import btrfs
+from paddock.state.layers.layers import (
     BtrfsLayers,
     Layers,
     PlainLayers,

@@ -10,7 +10,7 @@ import os
 from typing import Any, NamedTuple
 
 from paddock.fence.container import mounts
-from paddock.fence.container.sources import open_source
+from paddock.fence.mount_sources import open_source
 
 
 class Tree(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from paddock.fence.channel import Channel
-from paddock.fence.container import socket_memory
-from paddock.fence.container.audit import FileLog
 from paddock.fence.container.cgroups import Counters, Group
-from paddock.fence.container.link import KeeperLink
-from paddock.fence.container.network import NamespaceSockets
+from paddock.fence.container.file_audit import FileLog
+from paddock.fence.container.keeper_link import KeeperLink
+from paddock.fence.container.network import socket_memory
+from paddock.fence.container.network.namespace import NamespaceSockets
 from paddock.fence.container.notifier import ExecLog, Notifier
 from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError

@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from paddock.fence.container import kernel, locks
-from paddock.fence.container.programs import Attempt, absolute_path
+from paddock.fence import syscalls
+from paddock.fence.container import file_locks
+from paddock.fence.processes.programs import Attempt, absolute_path
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -128,7 +129,7 @@ class Notifier:
             self.close()
             return
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
-        if call in locks.CALLS:
+        if call in file_locks.CALLS:
             self._answer_lock(number, pid, arguments[0])
             return
         # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
@@ -154,7 +155,7 @@ class Notifier:
 
     def _answer_lock(self, number: int, pid: int, descriptor: int) -> None:
         try:
-            is_granted = locks.is_without_effect(pid, descriptor)
+            is_granted = file_locks.is_without_effect(pid, descriptor)
         except OSError as error:
             self._answer(number, error.errno or errno.EBADF)
             return
@@ -259,7 +260,7 @@ def _is_guests_child(pid: int, guest: int) -> bool:
     """Whether it is on its way from the guest to its first exec: until then it has the guest's
     memory. Where that cannot be compared, whoever never executed anything is taken for one."""
     try:
-        return kernel.shares_memory(pid, guest)
+        return syscalls.shares_memory(pid, guest)
     except OSError:
         return bool(int(procstat.fields(pid)[procstat.FLAGS]) & _PF_FORKNOEXEC)
 
@@ -284,7 +285,7 @@ def find_program(pid: int, program: bytes) -> str | None:
         path = absolute_path(pid, "cwd", program)
         if path.startswith((b"/proc/", b"/dev/fd/")):
             return None  # links that mean something to the caller alone; noted without a look
-        fd = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
+        fd = syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise
@@ -300,7 +301,7 @@ def read_text(pid: int, address: int, limit: int) -> bytes:
     found = b""
     while len(found) < limit:
         step = _PAGE - (address + len(found)) % _PAGE
-        chunk = kernel.read_memory(pid, address + len(found), min(step, limit - len(found)))
+        chunk = syscalls.read_memory(pid, address + len(found), min(step, limit - len(found)))
         end = chunk.find(b"\0")
         if end >= 0:
             return found + chunk[:end]
@@ -316,7 +317,7 @@ def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
     left = MAX_ARGUMENT_BYTES
     while address and len(found) < MAX_ARGUMENTS:
         room = max((_PAGE - address % _PAGE) // 8 * 8, 8)  # a pointer may lie across two pages
-        raw = kernel.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
+        raw = syscalls.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
         for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if pointer == 0:
                 return found, left <= 0

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from paddock.fence import bubblewrap, seccomp
 from paddock.fence.base import Finding, Probe
-from paddock.fence.container import bubblewrap, cgroups, inside, seccomp
+from paddock.fence.container import cgroups, inside
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.state.home import Home
-from paddock.state.kernelsite import kernel_site_hint
+from paddock.state.kernel_site import kernel_site_hint
 from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0
@@ -21,7 +22,7 @@ _SOURCE = str(Path(__file__).resolve().parents[3])
 _OPEN_A_DOOR = """
 import ctypes, os, socket, struct, sys
 sys.path.append(sys.argv[1])
-from paddock.fence.container import netlink, network
+from paddock.fence.container.network import netlink, namespace
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
 if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # user and network namespace
@@ -31,7 +32,7 @@ with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as route:
     up = struct.pack("=BxHiII", 0, 0, 1, 1, 1)
     netlink.exchange(route, [netlink.Message("loopback that is up", 16, up)])
 try:
-    network.open_door(network.NamespaceSockets(fds))
+    namespace.open_door(namespace.NamespaceSockets(fds))
 except CannotEnforce as error:
     sys.exit(str(error))
 """

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from paddock.fence import syscalls
 from paddock.fence.base import Place
-from paddock.fence.container import inside, kernel
-from paddock.fence.container.agreed import LAYER_OWNER
+from paddock.fence.container import inside
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
-from paddock.fence.container.sources import open_source
 from paddock.fence.guest import agreed
+from paddock.fence.mount_sources import open_source
 from paddock.model.errors import CannotEnforce, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.templates import Template
+    from paddock.state.templates.store import Template
 
 _MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
@@ -101,7 +102,7 @@ def _template_root(
 
 
 def _template(home: Home, name: str) -> Template:
-    from paddock.state.templates import TemplateStore  # most sandboxes need none of it
+    from paddock.state.templates.store import TemplateStore  # most sandboxes need none of it
 
     return TemplateStore(home.templates).get(name)
 
@@ -139,7 +140,7 @@ def _image_text(rootfs: Path, path: str) -> str:
     root = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = kernel.open_in_root(root, path.encode(), flags)
+        fd = syscalls.open_in_root(root, path.encode(), flags)
     except OSError:
         return ""
     finally:
@@ -251,7 +252,7 @@ def _fixed(mount: Mount, source: Source) -> Iterator[Bind]:
     for path in mount.fixed_paths:
         place = f"{mount.source}/{path}"
         try:
-            fd = kernel.open_without_links(place)
+            fd = syscalls.open_without_links(place)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise CannotEnforce(
@@ -273,7 +274,7 @@ def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:
         return ""
     if not stat.S_ISDIR(os.fstat(source).st_mode):
         raise InvalidInput(f"mounts.hidden: {mount.source} is a file and has nothing in it to hide")
-    from paddock.state.hiding import make_hiding
+    from paddock.state.layers.hidden_files import make_hiding
 
     name = f"overlays/{number}/hiding"
     make_hiding(layer / name, source, mount.hidden, LAYER_OWNER if is_privileged() else None)

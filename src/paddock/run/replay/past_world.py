@@ -11,7 +11,7 @@ from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.policy.decide import Policy
 from paddock.run.matching.background import marked
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.replay.policy_epochs import PolicyHistory
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.world.going_back import Life, Past
@@ -74,11 +74,12 @@ def _lives(home: Home, recorded: RecordedRun, at: int) -> Iterator[Life]:
 
 
 def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
-    """A fork has copies of the stand-ins that its own terms have, and no others: those that stood
-    there all along, from the step before on, have their whole past."""
+    """Return the stand-ins whose whole past a fork has. A fork has copies of the stand-ins that its
+    own policy declares: those that were declared from the step before on have their whole past."""
     standing = [
         frozenset(
-            (one.place, one.service) for one in (policy.world.stand_ins if policy.world else ())
+            (stand_in.place, stand_in.service)
+            for stand_in in (policy.world.stand_ins if policy.world else ())
         )
         for policy in PolicyHistory.of(recorded).since(max(at - 1, 0))
     ]
@@ -86,12 +87,12 @@ def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
 
 
 def _positions(recorded: RecordedRun, at: int) -> dict[str, int]:
-    """How far each store had come before the step, by the last note about it."""
-    found: dict[str, int] = {}
+    """Return the position of each store before the step, from the last event about it."""
+    latest: dict[str, int] = {}
     for step, positions in recorded.world_positions:
         if step is None or step < at:
-            found.update(positions)
-    return found
+            latest.update(positions)
+    return latest
 
 
 def _is_undone(recorded: RecordedRun, at: int, place: str) -> bool:
@@ -110,7 +111,7 @@ def _is_undone(recorded: RecordedRun, at: int, place: str) -> bool:
 
 
 def _parent(home: Home, recorded: RecordedRun, at: int) -> RecordedRun | None:
-    """The run whose life it had until that step, if its journal is there."""
+    """Return the run whose past it shares until that step, if its journal is there."""
     lineage = recorded.opened.lineage
     if lineage is None or not lineage.run or "/" in lineage.run:
         return None

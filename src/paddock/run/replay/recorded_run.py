@@ -38,7 +38,7 @@ from paddock.model.events import (
     WorldChanged,
 )
 from paddock.model.steps import AGENT_STEP, E, Step, whole_number
-from paddock.run.matching.rows import BEYOND_BUDGET, RecordedStep
+from paddock.run.matching.recorded_step import BEYOND_BUDGET, RecordedStep
 
 # What is said of a model call besides the request itself.
 _ABOUT_REQUEST = frozenset(
@@ -157,9 +157,9 @@ class RecordedRun:
         noted = sorted(self.trees)
         trees = {}
         for step in self.steps:
-            place = bisect(noted, step.number)
-            if place:
-                trees[step.number] = self.trees[noted[place - 1]]
+            index = bisect(noted, step.number)
+            if index:
+                trees[step.number] = self.trees[noted[index - 1]]
         return trees
 
     def tree_at(self, step: int) -> str | None:

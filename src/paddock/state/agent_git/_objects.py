@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from paddock.model.errors import InvalidInput
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import GIT
-from paddock.state.treewalk import listing, status
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import listing, status
+from paddock.state.tool_config import GIT
 
 # An agent chooses how large its objects are when they are unpacked.
 MAX_OBJECT_BYTES = 512 << 20

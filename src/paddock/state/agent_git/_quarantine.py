@@ -20,7 +20,7 @@ import msgspec
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput
 from paddock.model.plain import plain
 from paddock.state.agent_git._objects import open_packs, write_loose_pack
-from paddock.state.obeyed import GIT
+from paddock.state.tool_config import GIT
 
 _REF = "refs/heads/agent"
 _CONFIG = """[core]

@@ -16,10 +16,10 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.model.results import FileType
-from paddock.state.change import Change
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import GIT
-from paddock.state.treewalk import status, walk
+from paddock.state.changes.change import Change
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import status, walk
+from paddock.state.tool_config import GIT
 
 _MAX_HEAD = 4 << 10
 _MAX_PACKED = 16 << 20  # some 200,000 references

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from paddock.state.trees.diffing import changes_below
+from paddock.state.trees.comparison import changes_below
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from paddock.model.errors import IntegrityError
-from paddock.state.copying import write_at
-from paddock.state.entries import DIGEST, canonical, number
+from paddock.state.files.file_copy import write_at
+from paddock.state.snapshots.entries import DIGEST, canonical, number
 
 SPLIT_ABOVE = 64 << 20
 PART_BYTES = 4 << 20

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import IntegrityError
-from paddock.state.entries import DIGEST, canonical, number
+from paddock.state.snapshots.entries import DIGEST, canonical, number
 
 FORMAT = 1
 # Directories with more nodes than this are cut into pieces, of about as many nodes as the mask

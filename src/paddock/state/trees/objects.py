@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from paddock.model.errors import IntegrityError
-from paddock.state.copying import CHUNK_BYTES, write_at
-from paddock.state.descent import FILE_FLAGS
-from paddock.state.diskspace import check_space
-from paddock.state.entries import DIGEST
+from paddock.state.disk_space import check_space
+from paddock.state.files.descent import FILE_FLAGS
+from paddock.state.files.file_copy import CHUNK_BYTES, write_at
+from paddock.state.snapshots.entries import DIGEST
 from paddock.state.trees.large_files import write_sparse
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -13,13 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
-from paddock.state.copying import CHUNK_BYTES
-from paddock.state.descent import open_file
-from paddock.state.trees.held import MappedFiles
+from paddock.state.files.descent import open_file
+from paddock.state.files.file_copy import CHUNK_BYTES
+from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
 from paddock.state.trees.objects import Objects
-from paddock.state.trees.scanning import (
+from paddock.state.trees.scan import (
     MAX_ENTRIES,
     UNTRUSTED,
     Scan,

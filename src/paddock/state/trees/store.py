@@ -1,6 +1,6 @@
 """Trees of files by their digests, shared by all runs: listed, read, compared, checked, swept.
 
-How a state comes into the store lives in `recorder`, how it comes out in `restoring`.
+How a state comes into the store lives in `recorder`, how it comes out in `restore`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.model.errors import Conflict, IntegrityError, NotFound
-from paddock.state.copying import CHUNK_BYTES
-from paddock.state.descent import shown
-from paddock.state.storelock import StoreLock
-from paddock.state.trees.diffing import Change, changes_between
+from paddock.state.files.descent import shown
+from paddock.state.files.file_copy import CHUNK_BYTES
+from paddock.state.files.store_lock import StoreLock
+from paddock.state.trees.comparison import Change, changes_between
 from paddock.state.trees.large_files import PART_BYTES, read_list
 from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read_tree
 from paddock.state.trees.objects import Objects
 
 if TYPE_CHECKING:
-    from paddock.state.trees.held import HeldFiles, MappedFiles
+    from paddock.state.changes.target_directory import Owner
+    from paddock.state.trees.held_files import HeldFiles, MappedFiles
     from paddock.state.trees.recorder import Recorder
-    from paddock.state.trees.restoring import Restored
-    from paddock.state.writeback import Owner
+    from paddock.state.trees.restore import Restored
 
 # A run whose journal is being closed does not hold the lock any more, and may not be listed yet.
 _GRACE_S = 3600.0
@@ -153,9 +153,9 @@ class TreeStore:
         first: str | None = None,
     ) -> Restored:
         """Makes the roots that state, and changes only what is other and not held by a process.
-        See `restoring` and `held`."""
-        from paddock.state.trees.held import NOTHING_HELD
-        from paddock.state.trees.restoring import restore
+        See `restore` and `held_files`."""
+        from paddock.state.trees.held_files import NOTHING_HELD
+        from paddock.state.trees.restore import restore
 
         return restore(
             self,

@@ -22,7 +22,8 @@ from paddock.world.fidelity.names import Names
 from paddock.world.fidelity.report import Endpoint, Fidelity
 from paddock.world.fidelity.shape import Shape
 from paddock.world.overlay.bodies import MAX_JSON
-from paddock.world.service import ASGIApp, LocalService, Service, StandInFailed, load
+from paddock.world.registry import load_service
+from paddock.world.service import ASGIApp, LocalService, Service, StandInFailed
 from paddock.world.store import Store
 
 # Of the connection, and what an archive has of credentials is blotted out.
@@ -82,7 +83,7 @@ class _Asked:
 async def _standing(subject: Subject, host: str, directory: Path) -> AsyncIterator[_Asked]:
     if subject.service == "draft":
         raise InvalidInput("a draft reads from the real host: there is nothing to compare")
-    kind = load(subject.service)
+    kind = load_service(subject.service)
     with Store.open(directory / "store.sqlite") as store:
         context = Context(subject.service, host, 443, store, options=subject.options,
                           directory=directory)  # fmt: skip

@@ -8,7 +8,7 @@ import os
 import tempfile
 from functools import cache
 
-from paddock.fence.container.seccomp import (
+from paddock.fence.seccomp import (
     HOST_WIDE,
     HOST_WIDE_MEMORY,
     NUMBERS,

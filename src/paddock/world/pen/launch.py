@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 from msgspec.structs import replace
 
-from paddock.fence.container import bubblewrap
+from paddock.fence import bubblewrap
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
 from paddock.world.pen.interpreter import Interpreter

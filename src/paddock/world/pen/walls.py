@@ -37,6 +37,7 @@ class Walls(msgspec.Struct, frozen=True):
     project: Path | None = None  # readable, but for keys and dot files
     reads: tuple[Path, ...] = ()  # more that is readable, at its own place
     links: tuple[tuple[Path, str], ...] = ()  # names of its own, and where each leads
+    packages: tuple[Path, ...] = ()  # Python packages that can be imported beside Paddock
     files: tuple[tuple[Path, str], ...] = ()  # single files that it shares with the host
     is_unix_allowed: bool = False  # only where no socket of the host can be seen
     uid: int | None = None  # of the host, to become: only root can, and only where it may read all
@@ -62,7 +63,8 @@ def arguments(walls: Walls, bwrap: str, data: dict[str, int], filter_fd: int) ->
     for link, aim in walls.links:
         if not any(link.is_relative_to(tree) for tree in shown):
             words += ["--symlink", aim, str(link)]
-    words += ["--ro-bind", str(_package()), f"{CODE}/paddock"]
+    for package in (_package(), *walls.packages):
+        words += ["--ro-bind", str(package), f"{CODE}/{package.name}"]
     words += ["--bind", str(walls.own), OWN]
     for source, target in walls.files:
         words += ["--bind", str(source), target]

@@ -21,13 +21,13 @@ from paddock.doors.network.connection import PROXY
 from paddock.doors.network.door import DoorOptions, NetworkDoor
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
-from paddock.fence.container.network import DoorSockets
+from paddock.fence.container.network.namespace import DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 from paddock.state.home import Home
 from unit.gate.gates import asked, make_gate
 

@@ -24,7 +24,7 @@ from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import ConnectionPool
 from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.opening import gate_store, open_gate
+from paddock.gate.run_gate import gate_store, open_gate
 from paddock.policy.file import load
 from paddock.state.home import Home
 from paddock.world.world import World

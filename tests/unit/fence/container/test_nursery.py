@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fence.container.agreed import FIRST_UID, UID_COUNT
+from paddock.fence.container.keeper_protocol import FIRST_UID, UID_COUNT
 from paddock.fence.container.nursery import Nursery
 from paddock.state.privilege import is_privileged
 from polling import is_readable

@@ -12,13 +12,13 @@ import pytest
 from cases import for_each
 from paddock.fence.base import Place
 from paddock.fence.container import inside, rootfs
-from paddock.fence.container.agreed import LAYER_OWNER
+from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
-from paddock.fence.container.sources import open_source, resolved
+from paddock.fence.mount_sources import open_source, resolved
 from paddock.model.errors import Conflict, InvalidInput, NotFound
 from paddock.model.spec import Spec
 from paddock.state.home import Home
-from paddock.state.layers import PlainLayers, volume_layer
+from paddock.state.layers.layers import PlainLayers, volume_layer
 from paddock.state.privilege import is_privileged
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.canonical import canonical_text
 from paddock.journal.records import Chain
 from paddock.journal.segments import segment_name

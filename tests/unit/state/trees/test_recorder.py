@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import OutOfSpace
-from paddock.state.copying import CHUNK_BYTES
+from paddock.state.files.file_copy import CHUNK_BYTES
 from paddock.state.trees import recorder as recording
 from paddock.state.trees import scanning
-from paddock.state.trees.held import MappedFiles
+from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.nodes import NodeKind
 from paddock.state.trees.recorder import Recorder
 from paddock.state.trees.store import TreeStore
@@ -419,7 +419,7 @@ def test_unreadable_files_of_a_user_are_recorded_and_keep_their_mode(
 
 
 def test_bound_of_depth_is_below_where_a_way_back_is_closed() -> None:
-    from paddock.state.descent import MAX_OPEN_LEVELS
+    from paddock.state.files.descent import MAX_OPEN_LEVELS
 
     assert scanning.MAX_DEPTH < MAX_OPEN_LEVELS
 

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
 
 SPELLING = "body_spelling"  # among what is keyed: of a body whose numbers are not as they show
 _STABLE = " without time and signature"  # of a credential that is computed for each request

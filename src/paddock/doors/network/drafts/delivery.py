@@ -27,10 +27,9 @@ from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import ConnectionPool
 from paddock.doors.network.upstream.live import LiveUpstream
-from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.executors import Done, said_by
+from paddock.gate.drafts import Draft, Drafts, Uncertain
+from paddock.gate.executors import Done, error_text
 from paddock.gate.gate import Gate
-from paddock.gate.sending import Uncertain
 from paddock.model.action import Action, Effect, Outcome
 from paddock.model.errors import InvalidInput
 from paddock.policy.decide import Policy
@@ -136,12 +135,12 @@ class DraftDelivery:
         except Exception as error:
             if not self._upstream.may_have_arrived:
                 raise
-            raise Uncertain(f"{_MAYBE}: {said_by(error)}") from error
+            raise Uncertain(f"{_MAYBE}: {error_text(error)}") from error
 
     def _judge(self, done: Done) -> Done:
         """Tell by the server's answer what came of it."""
         if done.outcome is not Outcome.DONE:
-            return self._as_failed(done, said_by(done.error) or "no answer")
+            return self._as_failed(done, error_text(done.error) or "no answer")
         status = int(done.value)
         answered = replace(done, value=self._answer.answer())
         if status < 400 and status not in _MOVED:

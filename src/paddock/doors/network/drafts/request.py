@@ -24,7 +24,7 @@ from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 
 Spell = Callable[[Any], bytes]
 Change = Callable[[Any], Any]  # of a text or a number

@@ -18,13 +18,13 @@ from paddock.doors.network.exchange import (
 from paddock.doors.network.heavy_work import LIGHT_BYTES
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.model_actions import decides_on_calls, refusal_of
-from paddock.doors.network.model_wire.answer import Answer, ToolCall
-from paddock.doors.network.model_wire.editor import AnswerEditor
-from paddock.doors.network.model_wire.prices import cost_of
-from paddock.doors.network.model_wire.reader import AnswerReader
-from paddock.doors.network.model_wire.sse import KEEP_ALIVE
-from paddock.doors.network.model_wire.wire import Wire
 from paddock.journal.errors import JournalBroken
+from paddock.llm.answer import ModelAnswer, ToolCall
+from paddock.llm.editor import AnswerEditor
+from paddock.llm.event_source import event_source, is_event_stream
+from paddock.llm.formats import Wire
+from paddock.llm.prices import cost_of
+from paddock.llm.reader import AnswerReader
 from paddock.model.action import Action
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _KEEP_ALIVE_S = 10.0
 _END = b"\0end"  # behind the last part of an answer
 
 
-class ModelAnswer(ExchangeLayer):
+class EditedAnswer(ExchangeLayer):
     """Reads an answer for the journal. Where the paddock file has rules for tools, each tool call
     in it is held until the gate has decided, and a refused one is edited out.
 
@@ -57,16 +57,17 @@ class ModelAnswer(ExchangeLayer):
         self._wire = wire
         self._action = action
         kind = (header(headers, b"content-type") or b"").lower()
-        self._is_events = kind.startswith(b"text/event-stream")
-        self._reader = AnswerReader(wire, is_stream=self._is_events)
+        self._is_events = is_event_stream(kind)
+        self._keep_alive = event_source(kind).keep_alive
+        self._reader = AnswerReader(wire, is_stream=self._is_events, content_type=kind)
         self._editor: AnswerEditor | None = None
         if decides_on_calls(context.policy()):
             if not _is_utf8(headers):
                 raise BadMessage(502, "the model's answer is not in UTF-8")
-            self._editor = AnswerEditor(wire, is_stream=self._is_events)
+            self._editor = AnswerEditor(wire, is_stream=self._is_events, content_type=kind)
         self._head: tuple[int, Headers, bytes] | None = None  # while it waits for the body
         self._is_parsed_in_thread = False
-        self._answer: Answer | None = None
+        self._answer: ModelAnswer | None = None
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
         self._head = status, without(headers, b"content-length"), reason
@@ -124,7 +125,7 @@ class ModelAnswer(ExchangeLayer):
             head, self._head = self._head, None
             await self._inner.begin(*head)
 
-    async def _read_to_end(self) -> Answer:
+    async def _read_to_end(self) -> ModelAnswer:
         """An answer that is not streamed is parsed now, all of it; so is an event without an
         end."""
         if self._is_events and self._reader.held_bytes <= LIGHT_BYTES:
@@ -158,8 +159,8 @@ class ModelAnswer(ExchangeLayer):
         try:
             while not deciding.done():
                 await asyncio.wait({deciding}, timeout=_KEEP_ALIVE_S)
-                if not deciding.done() and self._is_events:
-                    await self._inner.send(KEEP_ALIVE)
+                if not deciding.done() and self._is_events and self._keep_alive:
+                    await self._inner.send(self._keep_alive)
             return deciding.result()
         finally:
             if not deciding.done():

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from paddock.doors.network.client_disconnect import ClientDisconnected
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.layers.base import ExchangeLayer
-from paddock.fence.container.ends import is_open
-from paddock.fence.container.stillness import MANY, ONE, settled
+from paddock.fence.processes.connections import is_open
+from paddock.fence.processes.quiescence import MANY, ONE, settled
 
 if TYPE_CHECKING:
     from paddock.doors.network.layers.recorder import AnswerRecorder

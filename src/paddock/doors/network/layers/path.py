@@ -9,11 +9,11 @@ from paddock.doors.network.http1.messages import end_to_end
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.layers.client_side import ClientSide
 from paddock.doors.network.layers.decoded import DecodedAnswer
-from paddock.doors.network.layers.model_answer import ModelAnswer
+from paddock.doors.network.layers.model_answer import EditedAnswer
 from paddock.doors.network.layers.pacer import PacedAnswer
 from paddock.doors.network.layers.recorder import AnswerRecorder
 from paddock.doors.network.layers.scrubbed import ScrubbedAnswer
-from paddock.doors.network.model_wire.wire import Wire
+from paddock.llm.formats import Wire
 from paddock.model.action import Action
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class AnswerPath(ExchangeLayer):
         self._context = context
         self._action = action  # as it was decided on: an approver may have edited the request
         self._wire = wire  # of a request to a model
-        self._model: ModelAnswer | None = None
+        self._model: EditedAnswer | None = None
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
         self._inner = self._layers(status, headers)
@@ -65,7 +65,7 @@ class AnswerPath(ExchangeLayer):
                 self.recorder, context.pacer, lambda: context.position, has_body=is_with_body
             )
         if wire is not None:
-            layer = self._model = ModelAnswer(layer, context, wire, self._action, headers)
+            layer = self._model = EditedAnswer(layer, context, wire, self._action, headers)
         if scrubber is not None:
             layer = ScrubbedAnswer(layer, scrubber, context.work, has_body=is_with_body)
         if is_with_body and (wire is not None or scrubber is not None):

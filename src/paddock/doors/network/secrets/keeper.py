@@ -15,9 +15,9 @@ import msgspec
 
 from paddock.doors.network.secrets.scrubber import Scrubber
 from paddock.doors.network.secrets.sources import checked, load
-from paddock.journal.secret_search import Needle
+from paddock.journal.secrets.search import Needle
 from paddock.model.errors import InvalidInput, SandboxError
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 from paddock.state import revocations
 from paddock.state.home import Home
 from paddock.state.revocations import Mark

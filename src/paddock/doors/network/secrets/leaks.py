@@ -11,7 +11,7 @@ from itertools import chain
 
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.secrets.keeper import SecretKeeper
-from paddock.journal.secret_search import Needle, Needles
+from paddock.journal.secrets.search import Needle, Needles
 
 _MAX_HOSTS = 1024  # a wildcard allows more names than memory holds
 

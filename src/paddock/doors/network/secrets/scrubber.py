@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Protocol
 
 from paddock.doors.network.exchange import BadMessage, Headers, values_of, without
-from paddock.journal.secret_search import Needle, Needles, replaced
+from paddock.journal.secrets.search import Needle, Needles, replaced
 
 _PIECE = 65536  # as much as is decoded at once, whatever a few bytes promise to become
 _ACCEPTED = (b"accept-encoding", b"te", b"grpc-accept-encoding", b"connect-accept-encoding")

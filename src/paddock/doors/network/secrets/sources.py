@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from paddock.journal.mask import MIN_SECRET
+from paddock.journal.secrets.mask import MIN_SECRET
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.version import install_command
-from paddock.policy.network import SecretTerms, Source
+from paddock.policy.secrets import SecretSource, SecretTerms
 
 COMMAND_S = 10.0
 KEYRING_S = 60.0  # somebody may have to type a passphrase
@@ -44,7 +44,7 @@ def load(
 
 def is_at_hand(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the value can be had without asking anybody, and is fit to be one."""
-    value = environment.get(terms.place) if terms.scheme is Source.ENV else None
+    value = environment.get(terms.place) if terms.scheme is SecretSource.ENV else None
     return value is not None and _flaw(value) is None
 
 
@@ -78,13 +78,13 @@ def _flaw(value: str) -> str | None:
 
 def _loaded(terms: SecretTerms, environment: Mapping[str, str], base: str) -> str:
     match terms.scheme:
-        case Source.ENV:
+        case SecretSource.ENV:
             return _from_environment(terms, environment)
-        case Source.FILE:
+        case SecretSource.FILE:
             return _from_file(terms, base)
-        case Source.COMMAND:
+        case SecretSource.COMMAND:
             return _from_command(terms, base)
-        case Source.KEYRING:
+        case SecretSource.KEYRING:
             return _from_keyring(terms)
         case _ as never:
             assert_never(never)

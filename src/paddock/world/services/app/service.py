@@ -61,6 +61,11 @@ class App(LocalService):
         """Where it is imported from."""
         return self.context.project.absolute()
 
+    @property
+    def packages(self) -> tuple[Path, ...]:
+        """Return the directories of packages that it imports besides Paddock's own."""
+        return ()
+
     async def connect(self) -> socket.socket:
         if self._pen is None:
             self._pen = Pen(self.kept(), self.context.directory)
@@ -108,6 +113,7 @@ class App(LocalService):
                 own=own_directory(self.context.directory),
                 project=self.project,
                 reads=reads(self.context),
+                packages=self.packages,
                 files=files,
             ),
             env={"PYTHONPATH": CODE, **environment(self.context)},

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paddock.state import treewalk
-from paddock.state.copying import digest_of
-from paddock.state.descent import Descent, open_file
+from paddock.state.files import tree_walk
+from paddock.state.files.descent import Descent, open_file
+from paddock.state.files.file_copy import digest_of
+from paddock.state.files.tree_copy import copy_tree
 from paddock.state.home import remove_tree
-from paddock.state.treecopy import copy_tree
 from paddock.world.changes import Change
 
 _MAX_CHANGES = 1000
@@ -57,7 +57,7 @@ def changes(before: Path, after: Path) -> list[Change]:
 
 def _entries(top: Path) -> Iterator[tuple[str, Entry]]:
     with Descent(top) as descent:
-        for name, info in treewalk.walk(descent):
+        for name, info in tree_walk.walk(descent):
             if stat.S_ISDIR(info.st_mode):
                 continue
             yield descent.path_of(name), _entry(descent, name, info)

@@ -19,7 +19,7 @@ from paddock.world.overlay import bodies, rules
 from paddock.world.overlay.paths import ancestors, canonical, parts_of
 from paddock.world.service import ASGIApp, Service
 from paddock.world.services.draft.answers import Refused, refusal
-from paddock.world.services.draft.document import Guess, guess, load_document
+from paddock.world.services.draft.document import Guess, WriteGuesser, load_document
 from paddock.world.services.draft.memory import Memory
 from paddock.world.services.draft.reading import Reader
 from paddock.world.services.draft.writing import Write, Writer
@@ -42,7 +42,7 @@ class Draft(Service):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.memory = Memory(context.store)
-        self._document: Any = None
+        self._document: WriteGuesser | None = None
         self._reader = Reader(self.memory)
         self._writer = Writer(context, self.memory)
         self._writes = rules.routes(context.options.get("writes", []), "writes")
@@ -128,7 +128,7 @@ class Draft(Service):
     # Within
 
     def _written(self, request: WorldRequest, body: Any) -> HttpAnswer:
-        said = guess(self._load(), request.method, request.path, body, self.context.now())
+        said = self._guess(request, body)
         write = _read_write(request, body, said)
         aim = self._writer.aim(write)
         refused = self._writer.refusal(write, aim)
@@ -191,7 +191,13 @@ class Draft(Service):
             document |= {"headers": headers, "body": said.body.decode()}
             self.context.store.put("answer", _digest(key), document)
 
-    def _load(self) -> Any:
+    def _guess(self, request: WorldRequest, body: Any) -> Guess | None:
+        document = self._load()
+        if document is None:
+            return None
+        return document.guess(request.method, request.path, body, self.context.now())
+
+    def _load(self) -> WriteGuesser | None:
         spec = self.context.options.get("spec")
         if self._document is None and spec is not None:
             self._document = load_document(self.context.path(str(spec)))

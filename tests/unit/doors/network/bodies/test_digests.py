@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.doors.network.bodies.digests import _WHOLE_FLOAT, measure, spelling_hash
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import Keyed
 
 # As it was first written: right, and quadratic in the length of a run of digits.
 PLAIN = re.compile(rb"[0-9](?:\.0*[,\]}\s]|\.?[0-9]*[eE][+-]?[0-9])")

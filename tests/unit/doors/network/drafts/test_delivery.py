@@ -25,9 +25,8 @@ from paddock.doors.network.drafts.delivery import (
     read_request,
     remake,
 )
-from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.opening import gate_store, open_gate
-from paddock.gate.sending import Uncertain, send
+from paddock.gate.drafts import Draft, Drafts, Uncertain, send
+from paddock.gate.run_gate import gate_store, open_gate
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from paddock.model.errors import InvalidInput
 from paddock.policy.file import load

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.doors.network.model_wire import editor, reader
+from paddock.llm import editor, reader
 from unit.doors.network.doorway import Asked, Told, doorway, origin, staged
 
 NO_TOOLS = {"id": "no-tools", "match": {"kind": "tool"}, "decide": "block"}

@@ -18,11 +18,11 @@ from paddock.doors.network.request import MAX_LONG, MAX_MODEL_BODY, MAX_READ_BOD
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.conversations import conversation_of, request_of
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.sealing import Sealer
-from paddock.journal.verify import verify
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import Keyed
 from paddock.model.action import Action, Kind
 from paddock.model.events import Settled
 from unit.doors.network.doorway import (
@@ -84,7 +84,7 @@ def test_a_run_that_is_full_keeps_digests_and_goes_on(tmp_path: Path) -> None:
             origin(answering(b"x" * (2 * MAX_ANSWER))) as server,
             doorway(tmp_path, staged(server)) as way,
         ):
-            way.gate.writing.journal.budget.limit = 300 << 10
+            way.gate.records.journal.budget.limit = 300 << 10
             assert len((await way.ask("GET /a")).body) == 2 * MAX_ANSWER
             result = await settled(way)
             assert (result["is_cut"], result["cut_by"]) == (True, "budget")

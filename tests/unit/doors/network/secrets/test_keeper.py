@@ -13,7 +13,7 @@ import pytest
 from paddock.doors.network.secrets import keeper as secrets
 from paddock.doors.network.secrets.injection import Injector
 from paddock.doors.network.secrets.keeper import Revoked, SecretKeeper
-from paddock.journal.mask import Masker
+from paddock.journal.secrets.mask import Masker
 from paddock.model.errors import InvalidInput, SandboxError
 from paddock.state.home import Home
 from paddock.state.revocations import holders, revoke

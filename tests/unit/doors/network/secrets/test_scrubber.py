@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.secrets.scrubber import Decoder, Scrubber, ask_for_plain, decoder_for
-from paddock.journal.mask import Masker
-from paddock.journal.secret_search import Needle, Needles
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.search import Needle, Needles
 from repetition import is_thorough
 from unit.doors.network.keepers import API, ELSEWHERE, VALUE, make_keeper, terms_of
 

@@ -16,7 +16,7 @@ from paddock.doors.network.secrets import sources as secret_sources
 from paddock.doors.network.secrets.sources import load
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 
 VALUE = "sk-live-0123456789"
 

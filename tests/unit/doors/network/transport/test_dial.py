@@ -17,8 +17,7 @@ from paddock.doors.network.names import resolver as lookups
 from paddock.doors.network.transport import dial
 from paddock.doors.network.transport.dial import Dialer, DialError, DialFailure, DialRefused, is_own
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import Destination, NetworkTerms
-from paddock.policy.network_words import network_of
+from paddock.policy.network import Destination, NetworkTerms, network_of
 
 LIMIT_S = 20.0
 HOST = "api.example.com"

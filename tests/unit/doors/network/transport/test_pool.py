@@ -16,7 +16,7 @@ from paddock.doors.network.exchange import Request
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import ConnectionPool, Endpoint, ServerConnection
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 from polling import is_readable
 from unit.doors.network.doorway import HOST, Server, listening, origin
 

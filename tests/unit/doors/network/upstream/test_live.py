@@ -17,7 +17,7 @@ import pytest
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.upstream import live
-from paddock.journal.secret_search import Needle, Needles
+from paddock.journal.secrets.search import Needle, Needles
 from unit.doors.network.doorway import (
     HOST,
     KEY,

@@ -1,0 +1,1 @@
+"""Measurements of the network door, beside a direct connection and mitmdump."""

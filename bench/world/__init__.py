@@ -1,0 +1,1 @@
+"""Measurements of stand-ins and their stores, called from inside a sandbox."""

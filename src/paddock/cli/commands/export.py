@@ -1,0 +1,35 @@
+"""`paddock export`: a run for other tools. Large values of `jsonl` stay behind as digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paddock.cli.output import sentences, write_pieces
+from paddock.cli.parser import CommandParser
+
+FORMATS = ("otel", "har", "jsonl", "csv")
+
+
+def main(arguments: list[str]) -> int:
+    options = make_parser().parse_args(arguments)
+    with sentences():
+        from paddock.cli.journals import find_journal
+        from paddock.journal.export.formats import Format, export
+
+        directory = find_journal(options.run)
+        write_pieces(export(directory, Format(options.format)), options.output)
+    return 0
+
+
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock export", description=__doc__)
+    parser.add_run()
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="otel: OTLP/JSON traces; har: HTTP requests; jsonl: the records as they are, which"
+        " paddock verify takes; csv: a row a step",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
+    return parser

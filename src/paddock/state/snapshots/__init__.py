@@ -1,0 +1,1 @@
+"""Snapshots: a saved tree of files plus a manifest that names it."""

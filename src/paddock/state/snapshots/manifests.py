@@ -1,0 +1,164 @@
+"""The small file that makes a stored tree a snapshot. Its digest is the snapshot's id.
+
+Only the files in `manifests/` are handled here; blobs, trees and the lock are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from paddock.model.errors import IntegrityError, InvalidInput, NotFound
+from paddock.state.snapshots.entries import DIGEST, canonical, number
+
+FORMAT_VERSION = 1
+MAX_META_BYTES = 1 << 20
+_MAX_MANIFEST_BYTES = MAX_META_BYTES + (1 << 16)
+_SNAPSHOT_ID = re.compile(r"snap-[0-9a-f]{32}")
+_COUNTS = ("version", "tree_bytes", "entries", "files", "links", "size_bytes")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a manifest file says: which blob is the tree, what is in it, and the caller's meta."""
+
+    tree: str
+    tree_bytes: int
+    entries: int
+    files: int
+    links: int
+    size_bytes: int
+    meta: Mapping[str, Any]
+    version: int = FORMAT_VERSION
+
+
+class ManifestFiles:
+    """All manifests of one store."""
+
+    def __init__(self, root: Path) -> None:
+        self._directory = root / "manifests"
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+
+    def ids(self) -> list[str]:
+        names = (path.stem for path in self._directory.glob("snap-*.json"))
+        return sorted(name for name in names if _SNAPSHOT_ID.fullmatch(name))
+
+    def publish(self, header: Header) -> str:
+        """Writes the manifest whole or not at all; gives the id. One that is there stays."""
+        content = canonical(asdict(header))
+        snapshot_id = _id_of(content)
+        path = self._path(snapshot_id)
+        if path.exists():
+            return snapshot_id
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
+        try:
+            _write_synced(temporary, content)
+            os.rename(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_directory(self._directory)
+        return snapshot_id
+
+    def read(self, snapshot_id: str) -> Header:
+        """The manifest, checked against its id."""
+        content = self._content(snapshot_id)
+        if _id_of(content) != snapshot_id:
+            raise IntegrityError(f"the manifest of {snapshot_id} was changed or damaged")
+        try:
+            header = _parse(json.loads(content))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise IntegrityError(f"the manifest of {snapshot_id} cannot be understood") from None
+        if header.version != FORMAT_VERSION:
+            raise IntegrityError(
+                f"{snapshot_id} has format {header.version}, this version reads {FORMAT_VERSION}"
+            )
+        return header
+
+    def created_at(self, snapshot_id: str) -> float:
+        try:
+            return self._path(snapshot_id).stat().st_mtime
+        except FileNotFoundError:
+            raise _not_found(snapshot_id) from None
+
+    def delete(self, snapshot_id: str) -> None:
+        try:
+            os.unlink(self._path(snapshot_id))
+        except FileNotFoundError:
+            raise _not_found(snapshot_id) from None
+
+    def sweep(self) -> None:
+        """Removes what crashed writers left. Only under the exclusive lock."""
+        for path in self._directory.glob(".*"):
+            path.unlink(missing_ok=True)
+
+    def _content(self, snapshot_id: str) -> bytes:
+        try:
+            with open(self._path(snapshot_id), "rb") as file:
+                content = file.read(_MAX_MANIFEST_BYTES + 1)
+        except FileNotFoundError:
+            raise _not_found(snapshot_id) from None
+        if len(content) > _MAX_MANIFEST_BYTES:
+            raise IntegrityError(f"the manifest of {snapshot_id} is too large to be one")
+        return content
+
+    def _path(self, snapshot_id: str) -> Path:
+        if not is_snapshot_id(snapshot_id):
+            raise _not_found(snapshot_id)
+        return self._directory / f"{snapshot_id}.json"
+
+
+def is_snapshot_id(text: str) -> bool:
+    """Return whether it has the form of an id; a name never has."""
+    return _SNAPSHOT_ID.fullmatch(text) is not None
+
+
+def check_meta(meta: Mapping[str, Any]) -> None:
+    """`InvalidInput` unless `meta` can be kept in a manifest."""
+    for key in ("skipped", "name"):
+        if key in meta:
+            raise InvalidInput(f"meta: the key {key!r} is for the store's own use")
+    try:
+        size = len(canonical(dict(meta)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"meta: cannot be written as JSON: {error}") from None
+    if size > MAX_META_BYTES:
+        raise InvalidInput(f"meta: {size} bytes are more than the {MAX_META_BYTES} allowed")
+
+
+def _id_of(content: bytes) -> str:
+    return f"snap-{hashlib.sha256(content).hexdigest()[:32]}"
+
+
+def _parse(fields: Any) -> Header:
+    """A manifest can come from elsewhere, so what it says is checked like any other input."""
+    tree, meta = fields["tree"], fields["meta"]
+    if not isinstance(meta, dict) or not DIGEST.fullmatch(tree):
+        raise ValueError("no tree or no meta")
+    return Header(tree=tree, meta=meta, **{key: number(fields[key]) for key in _COUNTS})
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _not_found(snapshot_id: str) -> NotFound:
+    return NotFound(f"no snapshot {ascii(snapshot_id)[:80]}", hint="list the snapshots there are")
