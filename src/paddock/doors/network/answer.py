@@ -1,5 +1,4 @@
-"""Answers that Paddock itself gives: a refusal, a fault, a draft, a failure on the way, and the
-result of a stand-in that gave no answer itself."""
+"""Answers that Paddock itself gives: a refusal, a fault, a draft, a failure on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from paddock.doors.network.exchange import Exchange
 from paddock.doors.network.faults.layers import tell_fault
 from paddock.gate.executors import Fault
 from paddock.model.action import Outcome, Receipt
-from paddock.world.asgi import HttpAnswer
 
 _JSON = (b"content-type", b"application/json")
 _MARK = b"x-paddock"  # says that the answer is ours, and which kind
@@ -25,8 +23,6 @@ async def answer_receipt(exchange: Exchange, receipt: Receipt) -> None:
         case Outcome.DRAFTED:
             body = {"draft": receipt.draft_id, "message": "It was written down as a draft."}
             await _answer_json(exchange, 202, "draft", body)
-        case Outcome.SIMULATED:
-            await _answer_stand_in(exchange, receipt.result)
         case Outcome.FAILED:  # of ours: what it was is in the journal, and not for the agent
             await answer_failure(exchange, 502, "The request could not be carried out.")
         case _:
@@ -58,41 +54,12 @@ async def answer_refusal(exchange: Exchange, receipt: Receipt, status: int = 403
     await _answer_json(exchange, status, "block", {"error": error})
 
 
-async def _answer_stand_in(exchange: Exchange, value: Any) -> None:
-    """Give the answer of a stand-in: an HttpAnswer, or a mapping of the same shape."""
-    answer = value if isinstance(value, HttpAnswer) else _from_mapping(value)
-    if isinstance(answer.body, bytes):
-        length = (b"content-length", str(len(answer.body)).encode())
-        await exchange.begin(answer.status, [*answer.headers, length])
-        if answer.body and exchange.request.method != "HEAD":
-            await exchange.send(answer.body)
-    else:
-        await exchange.begin(answer.status, answer.headers)
-        async for part in answer.body:
-            await exchange.send(part)
-    await exchange.finish()
-
-
 async def _tell_fault(exchange: Exchange, receipt: Receipt) -> None:
-    words = receipt.decision.fault if receipt.decision is not None else None
-    if words is not None and "id" in words:
-        await tell_fault(exchange, words)
+    fault = receipt.decision.fault if receipt.decision is not None else None
+    if fault is not None and "id" in fault:
+        await tell_fault(exchange, fault)
         return
     error = receipt.exception
     status = error.status if isinstance(error, Fault) else None
     message = receipt.error or "The service failed."
     await _answer_json(exchange, status or 503, "fault", {"error": {"message": message}})
-
-
-def _from_mapping(value: Any) -> HttpAnswer:
-    if not isinstance(value, Mapping):
-        return HttpAnswer(200, [_JSON], json.dumps(value).encode())
-    body = value.get("body", b"")
-    headers = [(str(k).encode("latin-1"), str(v).encode("latin-1"))
-               for k, v in dict(value.get("headers") or {}).items()]  # fmt: skip
-    if isinstance(body, str):
-        body = body.encode()
-    elif not isinstance(body, bytes):
-        body = json.dumps(body).encode()
-        headers = headers or [_JSON]
-    return HttpAnswer(int(value.get("status", 200)), headers, body)

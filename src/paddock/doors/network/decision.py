@@ -258,8 +258,8 @@ async def _decide(
 
     async def within(action: Action) -> Done:
         assert model is not None
-        asked = replace(model, parent=action.step)
-        inner.append(await crossing(asked, handlers.live, rebuild=_refuse_edit))
+        inner_action = replace(model, parent=action.step)
+        inner.append(await crossing(inner_action, handlers.live, rebuild=_refuse_edit))
         record = {"model_step": inner[0].step}
         return Done(record=record, outcome=inner[0].outcome, error=inner[0].error)
 
@@ -283,7 +283,7 @@ def _with_conversation(action: Action, model: Action) -> Action:
     named = {key: model.arguments[key] for key in CONVERSATION if key in model.arguments}
     if "conversation" not in named:
         return action
-    left = {key: one for key, one in action.arguments.items() if key != "body"}
+    left = {key: value for key, value in action.arguments.items() if key != "body"}
     return replace(action, recorded={**left, **named})
 
 

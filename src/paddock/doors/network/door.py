@@ -269,9 +269,9 @@ def _ignore(words: Mapping[str, Any]) -> None:
 
 
 def _fail_on_purpose(receipt: Receipt) -> None:
-    words = (receipt.decision.fault if receipt.decision is not None else None) or {}
-    if not words.get("nxdomain"):
-        raise Unanswered(None if "timeout" in words else Code.FAILED)
+    fault = (receipt.decision.fault if receipt.decision is not None else None) or {}
+    if not fault.get("nxdomain"):
+        raise Unanswered(None if "timeout" in fault else Code.FAILED)
 
 
 def conn_port(conn: Conn) -> int | None:

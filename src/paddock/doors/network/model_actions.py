@@ -43,20 +43,20 @@ def as_model_action(
     wire = recognise(request.method, path, kind or None, body, origin.host)
     if wire is None:
         return None
-    said = describe_request(wire, body or {})
+    description = describe_request(wire, body or {})
     kept = {
         key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
     }
     if gate is not None and body is not None:
         messages_key = observed_format(wire.api).messages_key
         kept |= gate.conversations.request(body, messages_key, keyed)
-        said["tools"] = without_definitions(said["tools"])
-    proposal.wire, proposal.model_arguments = wire, {**said, **kept}
+        description["tools"] = without_definitions(description["tools"])
+    proposal.wire, proposal.model_arguments = wire, {**description, **kept}
     if is_vendor(origin.host):
         proposal.action = as_read(proposal.action)
     return Action(
         Kind.MODEL,
-        str(said.get("model") or wire.provider),
+        str(description.get("model") or wire.provider),
         proposal.model_arguments,
         proposal.action.effect,
         is_reversible=proposal.action.is_reversible,

@@ -218,21 +218,21 @@ def _of_upload(digests: Mapping[str, Any]) -> dict[str, Any]:
 
 def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
     """Return the size and the digests of a body that no rule reads."""
-    found = dict(measure(raw))
+    digests = dict(measure(raw))
     stable = stable_digest(headers)
     if stable is not None:
         stable.feed(raw)
         if (record := stable.record()) is not None:
-            found[STABLE] = record
-    return found
+            digests[STABLE] = record
+    return digests
 
 
 def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
     """Return hashes of credentials, which are not shown: by them two requests can still be
     compared."""
-    if keyed is None or not (found := known(headers, _hashes(keyed))):
+    if keyed is None or not (hashes := known(headers, _hashes(keyed))):
         return {}
-    return {"keyed": found}
+    return {"keyed": hashes}
 
 
 @lru_cache(maxsize=64)
@@ -300,14 +300,14 @@ def edited_body(proposal: Proposal, words: Mapping[str, Any]) -> bytes | None:
 def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
     """Return the proposal of a request of which only the record is at hand: enough to see what an
     edit makes of it."""
-    words = action.arguments
+    arguments = action.arguments
     headers = [(name.encode("latin-1", "replace"), str(value).encode("latin-1", "replace"))
-               for name, value in (words.get("headers") or {}).items()]  # fmt: skip
-    body: Body = BufferedBody([b" "]) if words.get("body_bytes") else NoBody()
-    request = Request(str(words.get("method")), str(words.get("scheme")), None,
-                      str(words.get("path")), headers, "1.1", body,
-                      upgrade=words.get("upgrade"))  # fmt: skip
-    return Proposal(action, request, body, words.get("body"), graphql=graphql)
+               for name, value in (arguments.get("headers") or {}).items()]  # fmt: skip
+    body: Body = BufferedBody([b" "]) if arguments.get("body_bytes") else NoBody()
+    request = Request(str(arguments.get("method")), str(arguments.get("scheme")), None,
+                      str(arguments.get("path")), headers, "1.1", body,
+                      upgrade=arguments.get("upgrade"))  # fmt: skip
+    return Proposal(action, request, body, arguments.get("body"), graphql=graphql)
 
 
 def written(body: Any, headers: Headers) -> bytes:
@@ -433,11 +433,11 @@ def _effect(
     is_declared = speaks_graphql(graphql, arguments["host"], path)
     is_graphql = may_speak_graphql(graphql, arguments["host"], path)
     # A query by POST may read; a mutation by GET writes.
-    asked = effect_of(method, path, query, parsed, is_declared=is_declared, is_graphql=is_graphql)
-    if asked is None:
+    effect = effect_of(method, path, query, parsed, is_declared=is_declared, is_graphql=is_graphql)
+    if effect is None:
         return Effect.READ if method in _READS else Effect.WRITE
     is_json = parsed is not None and known(request.headers, _content_kind) == "json"
-    return asked if is_json or request.body.length == 0 else Effect.WRITE
+    return effect if is_json or request.body.length == 0 else Effect.WRITE
 
 
 def _content_kind(headers: Headers) -> str | None:
@@ -453,8 +453,10 @@ def _content_kind(headers: Headers) -> str | None:
 def _kind_of(content_type: bytes) -> str | None:
     kind, _, parameters = content_type.lower().partition(b";")
     kind = kind.strip()
-    charsets = [one.strip() for one in parameters.split(b";") if b"charset" in one]
-    if not _TYPE.fullmatch(kind) or not all(one in _CHARSETS for one in charsets):
+    charsets = [
+        parameter.strip() for parameter in parameters.split(b";") if b"charset" in parameter
+    ]
+    if not _TYPE.fullmatch(kind) or not all(charset in _CHARSETS for charset in charsets):
         return None
     if kind == b"application/x-www-form-urlencoded":
         return "form"

@@ -84,8 +84,8 @@ def _head(sample: SampleRequest, origin: Origin) -> bytes:
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
     names = {name.lower() for name, _ in sample.headers}
-    if given := sorted(names & _FRAMING):
-        raise InvalidInput(f"the header {given[0]} follows from the body; leave it out")
+    if framing := sorted(names & _FRAMING):
+        raise InvalidInput(f"the header {framing[0]} follows from the body; leave it out")
     headers = [] if "host" in names else [("host", origin.authority)]
     headers += sample.headers
     if sample.body:

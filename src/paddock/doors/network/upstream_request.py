@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from paddock.doors.network.bodies.capture import BodyCapture
 from paddock.doors.network.bodies.stable_digests import stable_digest
@@ -54,33 +55,33 @@ def make_upstream_request(
 ) -> UpstreamRequest:
     """Raises Revoked. An approver may have edited the arguments: what they say is what is sent. A
     stand-in gets placeholders as they are; with `is_plain` a server is asked not to compress."""
-    asked = proposal.request
+    client_request = proposal.request
     if action.arguments is not _decided(proposal, action):
-        asked, body, origin = _edited(proposal, action, origin)
+        client_request, body, origin = _edited(proposal, action, origin)
     else:
         body = proposal.read
-    headers = known(asked.headers, _sendable)
-    if asked.upgrade:
+    headers = known(client_request.headers, _sendable)
+    if client_request.upgrade:
         headers = without(headers, b"sec-websocket-extensions", b"upgrade", b"connection")
-        headers += [(b"Connection", b"Upgrade"), (b"Upgrade", asked.upgrade.encode())]
-    injected = Injected(headers, asked.target, body)
+        headers += [(b"Connection", b"Upgrade"), (b"Upgrade", client_request.upgrade.encode())]
+    injected = Injected(headers, client_request.target, body)
     if is_real:
-        injected = custody.inject(headers, asked.target, body, origin.host)
+        injected = custody.inject(headers, client_request.target, body, origin.host)
     headers = injected.headers
     if is_plain or action.kind is Kind.MODEL or custody.scrubber(origin.host) is not None:
         # By ranges a value could be had in parts, each of which is none.
         headers = without(ask_for_plain(headers), *_RANGES)
-    is_h2 = asked.version == "2"
+    is_h2 = client_request.version == "2"
     endpoint = Endpoint(origin.scheme, origin.host, origin.port, is_h2)
     request = Request(
-        method=asked.method,
+        method=client_request.method,
         scheme=origin.scheme,
         authority=origin.authority,
         target=injected.target,
         headers=headers,
-        version=asked.version,
+        version=client_request.version,
         body=_body(custody, origin, proposal, injected.body),
-        upgrade=asked.upgrade,
+        upgrade=client_request.upgrade,
     )
     return UpstreamRequest(action, endpoint, request, headers, injected.used)
 
@@ -144,11 +145,17 @@ def _edited(
 ) -> tuple[Request, bytes | None, Origin]:
     """Return the request that an approver wrote: see `request.rebuild_action`. Headers stay the
     client's."""
-    words, asked = action.arguments, proposal.request
-    query = words.get("query")
-    target = f"{words['path']}?{query}" if query else str(words["path"])
-    changed = Origin(origin.scheme, str(words["host"]), int(words["port"]), origin.parent)
-    request = Request(str(words["method"]), asked.scheme, None, target, asked.headers,
-                      asked.version, NoBody(), upgrade=asked.upgrade)  # fmt: skip
-    proposal.edited = edited_body(proposal, words)
+    arguments, client_request = action.arguments, proposal.request
+    query = arguments.get("query")
+    target = f"{arguments['path']}?{query}" if query else str(arguments["path"])
+    changed = Origin(origin.scheme, str(arguments["host"]), int(arguments["port"]), origin.parent)
+    request = replace(
+        client_request,
+        method=str(arguments["method"]),
+        authority=None,
+        target=target,
+        body=NoBody(),
+        expects_continue=False,
+    )
+    proposal.edited = edited_body(proposal, arguments)
     return request, proposal.edited, changed

@@ -52,7 +52,7 @@ class BodyMemory:
         if size > MAX_OF_SANDBOX:
             most = MAX_OF_SANDBOX >> 20
             raise BodyRefused(429, f"The sandbox has {most} MiB of request bodies open already.")
-        holders = [one.size for one in self._peers if one.size and one is not self]
+        holders = [bodies.size for bodies in self._peers if bodies.size and bodies is not self]
         if sum(holders) + size > MAX_OF_PROCESS and size > MAX_OF_PROCESS // (len(holders) + 1):
             raise BodyRefused(
                 429, "The host has too many request bodies in memory. Try again later."

@@ -44,14 +44,14 @@ class StableDigest:
             return
         data = self._rest + data
         at = 0
-        for found in self._separator.finditer(data):
-            self._take(data[at : found.start()])
+        for match in self._separator.finditer(data):
+            self._take(data[at : match.start()])
             self._whole.update(self._stretch.digest())
             self._stretch = hashlib.sha256()
             self._separators += 1
             if self._separators > self._most:
                 return
-            at = found.end()
+            at = match.end()
         # What may be the beginning of a separator waits for its end.
         end = max(at, len(data) - self._longest + 1)
         self._take(data[at:end])
@@ -77,8 +77,8 @@ def stable_digest(headers: Headers) -> StableDigest | None:
     """Return what makes the digest of a body with these headers, if it has such separators."""
     types = values_of(headers, b"content-type")
     if len(types) == 1 and types[0].lower().startswith(b"multipart/"):
-        found = _BOUNDARY.search(types[0])
-        boundary = b"" if found is None else found[1] or found[2]
+        match = _BOUNDARY.search(types[0])
+        boundary = b"" if match is None else match[1] or match[2]
         if not 0 < len(boundary) <= _MAX_BOUNDARY:
             return None
         # By RFC 2046 it begins a line and nothing but blanks follows: elsewhere it is content. The

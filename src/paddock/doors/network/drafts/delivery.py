@@ -74,7 +74,7 @@ def read_request(draft: Draft, drafts: Drafts, home: Home, policy: Policy) -> Dr
 
 def load_secrets(home: Home, policy: Policy, host: str) -> SecretKeeper:
     """Load the secrets that the host gets, and no others. Raises InvalidInput or HostCannot."""
-    terms = {name: one for name, one in policy.secrets.items() if one.is_for(host)}
+    terms = {name: secret for name, secret in policy.secrets.items() if secret.is_for(host)}
     if not terms:
         return SecretKeeper(home)
     return SecretKeeper.load(home, terms, base=policy.terms.base)

@@ -53,7 +53,7 @@ class DraftedRequest(msgspec.Struct, frozen=True):
 
     def changed(self, value: Change, target: Change) -> DraftedRequest:
         """With other texts and numbers, in the address and everywhere else."""
-        headers = {name: str(value(one)) for name, one in self.headers.items()}
+        headers = {name: str(value(text)) for name, text in self.headers.items()}
         body = walked(self.body, value)
         path, query = str(target(self.path)), str(target(self.query))
         return replace(self, path=path, query=query, headers=headers, body=body)
@@ -63,7 +63,7 @@ class DraftedRequest(msgspec.Struct, frozen=True):
         raw = b"" if self.spell is None else _spelled(self.spell, self.body)
         if len(raw) > MAX_READ_BODY:
             raise InvalidInput("its body is too long for the rules to read")
-        fields = [(name, one) for name, one in self.headers.items() if name not in _FRAMING]
+        fields = [(name, text) for name, text in self.headers.items() if name not in _FRAMING]
         if raw:
             fields.append(("content-length", str(len(raw))))
         try:
@@ -98,7 +98,7 @@ def read_drafted(action: Action) -> DraftedRequest:
 def _read(words: Mapping[str, Any]) -> DraftedRequest:
     if words.get("upgrade"):
         raise InvalidInput("it began a WebSocket: what is said there cannot be kept")
-    headers = {str(name).lower(): str(one) for name, one in words["headers"].items()}
+    headers = {str(name).lower(): str(value) for name, value in words["headers"].items()}
     version = "2" if words.get("http_version") == "HTTP/2" else "1.1"
     scheme, port = str(words["scheme"]), words["port"]
     if scheme not in ("http", "https") or type(port) is not int or not 0 < port < 65536:
@@ -183,7 +183,7 @@ def walked(value: Any, change: Change, depth: int = _MAX_DEPTH) -> Any:
     if isinstance(value, Mapping):
         return {str(change(k)): walked(v, change, depth - 1) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [walked(one, change, depth - 1) for one in value]
+        return [walked(item, change, depth - 1) for item in value]
     return value if value is None or isinstance(value, bool) else change(value)
 
 
@@ -214,26 +214,26 @@ def _with_credentials(
     headers: Mapping[str, str], keeper: SecretKeeper, host: str
 ) -> dict[str, str]:
     places = {name: place_of(keeper.secret(name).terms.placed) for name in keeper.names}
-    made = {name: one for name, one in headers.items() if not _is_hidden(one)}
-    hidden = {name: one for name, one in headers.items() if _is_hidden(one)}
+    made = {name: value for name, value in headers.items() if not _is_hidden(value)}
+    hidden = {name: value for name, value in headers.items() if _is_hidden(value)}
     free = [name for name, place in places.items() if isinstance(place, Anywhere)]
-    missing = [name for name in hidden if not any(_sets(one, name) for one in places.values())]
+    missing = [name for name in hidden if not any(_sets(place, name) for place in places.values())]
     if not missing:
         return made  # each is set when the values are put in
-    found = _HIDDEN.fullmatch(hidden[missing[0]])
-    is_plain = found is not None and (found[1] or "").lower() != "basic"
+    match = _HIDDEN.fullmatch(hidden[missing[0]])
+    is_plain = match is not None and (match[1] or "").lower() != "basic"
     if len(missing) > 1 or len(free) != 1 or not is_plain or missing[0] == "cookie":
         raise InvalidInput(
             f"its credential in {', '.join(missing)} was not kept",
             hint=f"name it in the file: secrets: {{NAME: {{from: env:NAME, to: [{host}],"
-            f" as: {_as_word(missing[0], found)}}}}}",
+            f" as: {_as_word(missing[0], match)}}}}}",
         )
     placeholder = keeper.secret(free[0]).placeholder
     return {**made, missing[0]: hidden[missing[0]].replace("***", placeholder)}
 
 
 def _is_hidden(value: str) -> bool:
-    return all(_HIDDEN.fullmatch(one) for one in value.split(", "))
+    return all(_HIDDEN.fullmatch(part) for part in value.split(", "))
 
 
 def _sets(place: Place, header: str) -> bool:

@@ -55,20 +55,20 @@ class RealIds(msgspec.Struct, frozen=True):
 
 def real_ids(draft: Draft, drafts: Drafts, home: Home) -> RealIds:
     """Raises InvalidInput where one is not known yet: the message says what to send first."""
-    words = draft.action.arguments
-    wanted = dict.fromkeys(_marked([words.get(name) for name in _SPOKEN]))
+    arguments = draft.action.arguments
+    wanted = dict.fromkeys(_marked([arguments.get(name) for name in _SPOKEN]))
     if not wanted or not _is_stood_in(draft, home):
         return RealIds()
-    earlier = [one for one in drafts.all(run=draft.run, state=None)
-               if one.step < draft.step and one.action.kind is Kind.HTTP]  # fmt: skip
+    earlier = [other for other in drafts.all(run=draft.run, state=None)
+               if other.step < draft.step and other.action.kind is Kind.HTTP]  # fmt: skip
     earlier.sort(key=lambda one: one.step)
-    answers = [(one, _answer(home, one.run, one.step)) for one in earlier]
+    answers = [(other, _answer(home, other.run, other.step)) for other in earlier]
     return RealIds({shadow: _real(shadow, answers, home) for shadow in wanted})
 
 
 def _real(shadow: str, answers: list[tuple[Draft, dict[Pointer, Any]]], home: Home) -> str | int:
-    for maker, said in answers:
-        pointers = [at for at, value in said.items() if _text(value) == shadow]
+    for maker, answer in answers:
+        pointers = [at for at, value in answer.items() if _text(value) == shadow]
         if pointers:
             return _sent_as(shadow, maker, pointers, home)
     raise InvalidInput(
@@ -84,9 +84,9 @@ def _sent_as(shadow: str, maker: Draft, pointers: list[Pointer], home: Home) -> 
         raise InvalidInput(holds, hint=f"send that first: paddock drafts send {maker.draft_id}")
     if maker.state != "sent":
         raise InvalidInput(f"{holds}, and that is {maker.state}")
-    said = _real_answer(maker, home)
+    answer = _real_answer(maker, home)
     for at in pointers:
-        value = said.get(at)
+        value = answer.get(at)
         if isinstance(value, str | int) and _is_id(value):
             return value
     raise InvalidInput(f"{holds}; the answer to that does not say what it is called really")
@@ -107,9 +107,9 @@ def _real_answer(maker: Draft, home: Home) -> dict[Pointer, Any]:
             is_it = RunLog(path).opened.draft == maker.draft_id
         except (PaddockError, OSError):
             continue
-        said = _answer(home, path.name, maker.sent_step or 0, Outcome.DONE) if is_it else {}
-        if said:
-            return said
+        answer = _answer(home, path.name, maker.sent_step or 0, Outcome.DONE) if is_it else {}
+        if answer:
+            return answer
     return {}
 
 
@@ -129,17 +129,17 @@ def _answer(home: Home, run: str, step: int, outcome: Outcome | None = None) -> 
     result = settled.result
     if not isinstance(result, Mapping):
         return {}
-    said: dict[Pointer, Any] = {}
+    values: dict[Pointer, Any] = {}
     for at, value in _leaves(_parsed(result.get("body")), ()):
-        said[at] = value
-        if len(said) >= _MAX_VALUES:
+        values[at] = value
+        if len(values) >= _MAX_VALUES:
             break
     headers = result.get("headers")
     location = headers.get("location") if isinstance(headers, Mapping) else None
     if isinstance(location, str):
         path = location.partition("?")[0].partition("#")[0]
-        said[_LOCATION] = unquote(path.rstrip("/").rpartition("/")[2])
-    return said
+        values[_LOCATION] = unquote(path.rstrip("/").rpartition("/")[2])
+    return values
 
 
 def _settled(home: Home, run: str, step: int) -> Settled | None:
@@ -166,11 +166,11 @@ def _leaves(value: Any, at: Pointer) -> Iterator[tuple[Pointer, Any]]:
     if len(at) > _MAX_DEPTH:
         return
     if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _leaves(one, (*at, "." + str(name)))
+        for name, item in value.items():
+            yield from _leaves(item, (*at, "." + str(name)))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _leaves(one, (*at, number))
+        for number, item in enumerate(value):
+            yield from _leaves(item, (*at, number))
     else:
         yield at, value
 
@@ -181,12 +181,12 @@ def _marked(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
     if isinstance(value, str):
         yield from (word[0] for word in _WORD.finditer(value) if is_marked(word[0]))
     elif isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, item in value.items():
             yield from _marked(str(name), depth - 1)
-            yield from _marked(one, depth - 1)
+            yield from _marked(item, depth - 1)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _marked(one, depth - 1)
+        for item in value:
+            yield from _marked(item, depth - 1)
     elif isinstance(value, int) and not isinstance(value, bool) and is_marked(value):
         yield str(value)
 

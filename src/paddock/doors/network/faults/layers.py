@@ -256,5 +256,5 @@ def _length(headers: Headers) -> int | None:
 
 def _first(data: bytes, wanted: bytes) -> int:
     """Return the position of the first of the wanted bytes; behind the end, if there is none."""
-    found = (data.find(byte) for byte in (wanted[i : i + 1] for i in range(len(wanted))))
-    return min((at for at in found if at >= 0), default=len(data))
+    positions = (data.find(byte) for byte in (wanted[i : i + 1] for i in range(len(wanted))))
+    return min((at for at in positions if at >= 0), default=len(data))

@@ -101,5 +101,5 @@ class _Learning(ExchangeLayer):
 def _key(request: Request, place: str) -> Key | None:
     if request.method not in _READS:
         return None
-    told = (value for name in _TELLING for value in (name, *values_of(request.headers, name)))
-    return request.method, place, request.target, tuple(told)
+    fields = (value for name in _TELLING for value in (name, *values_of(request.headers, name)))
+    return request.method, place, request.target, tuple(fields)

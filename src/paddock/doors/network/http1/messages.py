@@ -80,8 +80,8 @@ class Fields:
         values = self._telling.get(b"connection")
         if values is None:
             return version == "1.1"
-        words = tokens(values)
-        return b"close" not in words and (version == "1.1" or b"keep-alive" in words)
+        names = tokens(values)
+        return b"close" not in names and (version == "1.1" or b"keep-alive" in names)
 
     def body_length(self, version: str) -> int | None:
         """The announced length, 0 where none is, None for chunks."""
@@ -119,10 +119,10 @@ def known(headers: Headers, find: Callable[[Headers], _Found]) -> _Found:
     """Return what `find` says about the headers. It is asked once about headers that repeat."""
     if type(headers) is not Repeated:
         return find(headers)
-    found = headers.known
-    if find not in found:
-        found[find] = find(headers)
-    return cast("_Found", found[find])
+    results = headers.known
+    if find not in results:
+        results[find] = find(headers)
+    return cast("_Found", results[find])
 
 
 _MAX_KEPT_HEAD = 8192

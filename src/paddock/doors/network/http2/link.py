@@ -108,7 +108,7 @@ class Link:
                 self.lose(error)
                 raise _Over
         except* (_Over, ConnLost) as group:
-            lost = [one for one in group.exceptions if isinstance(one, ConnLost)]
+            lost = [error for error in group.exceptions if isinstance(error, ConnLost)]
             error = lost[0] if lost else error
         finally:
             self.lose(error)

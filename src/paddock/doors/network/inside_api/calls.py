@@ -104,16 +104,16 @@ class InsideCalls:
         request = exchange.request
         try:
             raw = await _read(exchange)
-            status, said = 200, self._answered(request.method, request.target, raw, step)
+            status, answer = 200, self._answered(request.method, request.target, raw, step)
         except Unwanted as error:
-            status, said = error.status, _encoded({"error": str(error)})
+            status, answer = error.status, _encoded({"error": str(error)})
             self._record_excess(status, step)
         except (JournalBroken, OSError):
-            status, said = 503, _encoded({"error": "it could not be recorded"})
+            status, answer = 503, _encoded({"error": "it could not be recorded"})
         headers = [(b"content-type", b"application/json")]
-        headers.append((b"content-length", b"%d" % len(said)))
+        headers.append((b"content-length", b"%d" % len(answer)))
         await exchange.begin(status, headers)
-        await exchange.send(said)
+        await exchange.send(answer)
         await exchange.finish()
 
     def _answered(self, method: str, target: str, raw: bytes, step: int | None) -> bytes:
@@ -215,26 +215,26 @@ def _named(target: str) -> str:
 def _parsed(raw: bytes) -> dict[str, Any]:
     """An object of JSON that the journal can give back as it is."""
     try:
-        said = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-        _ = _encoded(said)
+        message = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        _ = _encoded(message)
     except (ValueError, RecursionError):
         raise Unwanted(400, "that is no JSON") from None
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise Unwanted(400, "that is no object")
-    _check(said)
-    return said
+    _check(message)
+    return message
 
 
 def _check(value: Any) -> None:
     level, count = [value], 1
     for _ in range(MAX_DEPTH + 2):
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
-            elif isinstance(one, int) and abs(one) > MAX_INTEGER:
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, int) and abs(item) > MAX_INTEGER:
                 raise Unwanted(400, "a number is too large for JSON; write it as a text")
         count += len(below)
         if count > MAX_PARTS:

@@ -46,4 +46,4 @@ def faketime_library() -> str | None:
     """Return the path of libfaketime, if it is installed."""
     import glob  # only for clocks that are set
 
-    return next((found for place in _LIBRARIES for found in sorted(glob.glob(place))), None)
+    return next((path for place in _LIBRARIES for path in sorted(glob.glob(place))), None)

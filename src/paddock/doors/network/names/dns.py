@@ -127,8 +127,8 @@ class DnsAnswerer:
             return DnsAnswer(Code.BAD_VERSION)
         if question.qclass != _IN:
             return self._refuse(question, "its class is not IN", Code.REFUSED)
-        if (known := self._known(question)) is not None:
-            return known
+        if (answer := self._known(question)) is not None:
+            return answer
         name = _name(question.labels)
         if name is None:
             return self._refuse(question, "it is not the name of a host", Code.NO_SUCH_NAME)

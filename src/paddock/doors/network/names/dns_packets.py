@@ -28,13 +28,13 @@ _AUTHORITY = dns.rrset.from_text(
 def read(packet: bytes) -> Question:
     """The question of a packet that has one. Raises ValueError, or whatever the library does."""
     message = dns.message.from_wire(packet, question_only=True)
-    asked = message.question[0]
-    end = _HEADER + sum(len(label) + 1 for label in asked.name.labels) + 4
+    query = message.question[0]
+    end = _HEADER + sum(len(label) + 1 for label in query.name.labels) + 4
     return Question(
-        labels=asked.name.labels[:-1],
-        text=asked.name.to_text(omit_final_dot=True),
-        qtype=dns.rdatatype.to_text(asked.rdtype),
-        qclass=int(asked.rdclass),
+        labels=query.name.labels[:-1],
+        text=query.name.to_text(omit_final_dot=True),
+        qtype=dns.rdatatype.to_text(query.rdtype),
+        qclass=int(query.rdclass),
         edns_version=_edns_version(packet[end:]),
         message=message,
     )
@@ -42,12 +42,12 @@ def read(packet: bytes) -> Question:
 
 def write(question: Question, answer: DnsAnswer) -> bytes:
     """The packet that answers it. The name stays as it was spelled: clients compare the case."""
-    asked = question.message
-    reply = dns.message.make_response(asked, recursion_available=True)
+    query = question.message
+    reply = dns.message.make_response(query, recursion_available=True)
     if question.edns_version >= 0:
         reply.use_edns(0, payload=OUR_PAYLOAD)
     reply.set_rcode(answer.code)  # type: ignore[arg-type]
-    records = _records(asked.question[0].name, answer)
+    records = _records(query.question[0].name, answer)
     reply.answer.extend(records)
     if not records and answer.code in (Code.NO_ERROR, Code.NO_SUCH_NAME):
         reply.authority.append(_AUTHORITY)

@@ -55,9 +55,9 @@ class Lookups:
     async def addresses_of(self, name: str) -> tuple[str, ...]:
         """Return the addresses of a name. Raises TimeoutError, Busy, or what the resolver
         raises."""
-        found = self._found.get(name)
-        if found is not None and self._clock() < found[0]:
-            return found[1]
+        entry = self._found.get(name)
+        if entry is not None and self._clock() < entry[0]:
+            return entry[1]
         task = self._under_way.get(name) or self._begin(name)
         async with asyncio.timeout(LOOKUP_S):
             # It goes on when a caller leaves: the thread does so anyway, and others may wait too.
@@ -87,10 +87,10 @@ class Lookups:
 
 def _ask_and_release(name: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     finally:
         _threads.release()
-    return [_written(address) for *_, address in found]
+    return [_written(address) for *_, address in entries]
 
 
 def _written(address: Sequence[object]) -> str:

@@ -211,10 +211,10 @@ class _Draft:
 
     def fill_head(self, placeholder: str, value: str) -> None:
         old, new = placeholder.encode(), value.encode()
-        values = [one for _, value in self.headers for one in (value, _basic(value))]
-        times = self.target.count(placeholder) + sum(one.count(old) for one in values)
+        values = [text for _, value in self.headers for text in (value, _basic(value))]
+        times = self.target.count(placeholder) + sum(value.count(old) for value in values)
         _check_growth(times, 3 * len(new) - len(old))  # escaped, a byte takes three
-        self.headers = [(name, _filled(one, old, new)) for name, one in self.headers]
+        self.headers = [(name, _filled(value, old, new)) for name, value in self.headers]
         path, mark, query = self.target.partition("?")
         path = path.replace(placeholder, quote(value, safe=_PATH_SAFE))
         self.target = path + mark + query.replace(placeholder, quote(value, safe=""))
@@ -266,7 +266,7 @@ def _basic(value: bytes) -> bytes:
 
 
 def _names(part: str, name: str) -> bool:
-    return any(unquote_plus(one.partition("=")[0]) == name for one in part.split(";"))
+    return any(unquote_plus(pair.partition("=")[0]) == name for pair in part.split(";"))
 
 
 def _format(headers: Headers) -> Callable[[str], bytes] | None:

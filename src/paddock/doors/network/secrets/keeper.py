@@ -93,7 +93,7 @@ class SecretKeeper:
         there are placeholders only. `base` is the directory of the paddock file."""
         # Marked before it is loaded: who revokes in between means this value too.
         marks = {name: revocations.mark_of(home, name) for name in terms}
-        values = {name: load(one, environment, base) for name, one in terms.items()}
+        values = {name: load(source, environment, base) for name, source in terms.items()}
         keeper = cls.of_values(home, terms, values, marks, tokens)
         if without:
             keeper._kept |= cls.without_values(home, without, tokens or {})._kept
@@ -143,15 +143,15 @@ class SecretKeeper:
 
     def secret(self, name: str) -> Secret:
         self._check_open()
-        found = self._kept.get(name)
-        if found is None:
+        secret = self._kept.get(name)
+        if secret is None:
             raise InvalidInput(f"there is no secret {name!r:.80}")
-        return found
+        return secret
 
     def names_for(self, host: str) -> tuple[str, ...]:
         """Return the names of the secrets whose value a canonical host gets."""
         self._check_open()
-        return tuple(name for name, one in self._kept.items() if one.terms.is_for(host))
+        return tuple(name for name, secret in self._kept.items() if secret.terms.is_for(host))
 
     def value(self, name: str) -> str:
         """To be put into one request and forgotten. Raises Revoked."""
@@ -170,11 +170,11 @@ class SecretKeeper:
 
     def environment(self) -> dict[str, str]:
         """The variables of the sandbox."""
-        return {name: one.placeholder for name, one in self._kept.items()}
+        return {name: secret.placeholder for name, secret in self._kept.items()}
 
     def masker_values(self) -> dict[str, str]:
         """Return the values that the journal must not show, those of revoked secrets included."""
-        return {name: one._value.reveal() for name, one in self._kept.items()}
+        return {name: secret._value.reveal() for name, secret in self._kept.items()}
 
     def scrubber(self, host: str) -> Scrubber | None:
         """Return what takes all values out of the answers of a canonical host, whether or not it
@@ -196,7 +196,7 @@ class SecretKeeper:
     def enlist(self, sandbox_id: str) -> None:
         """Lets `paddock secrets` know who has what, until `close`."""
         if self._kept:
-            marks = {name: one.mark for name, one in self._kept.items()}
+            marks = {name: secret.mark for name, secret in self._kept.items()}
             revocations.enlist(self._home, sandbox_id, marks)
             self._sandbox_id = sandbox_id
 
@@ -211,10 +211,12 @@ class SecretKeeper:
 
     async def watch(self, on_revoked: Callable[[str], None]) -> None:
         """Tells of each secret once, soon after it is revoked, so that what carried it is cut."""
-        told: set[str] = set()
-        while set(self._kept) - told:
-            for name in [one for one in self._kept if one not in told and self.is_revoked(one)]:
-                told.add(name)
+        reported: set[str] = set()
+        while set(self._kept) - reported:
+            for name in [
+                other for other in self._kept if other not in reported and self.is_revoked(other)
+            ]:
+                reported.add(name)
                 on_revoked(name)
             await asyncio.sleep(POLL_S)
 

@@ -36,8 +36,8 @@ class Leaks:
             return None
         head = [target.encode(errors="replace"), host.encode(), authority.encode(errors="replace")]
         joined = b"\n".join([*head, *chain.from_iterable(headers)])
-        found = needles.first(joined) or self._without_capitals(needles, joined.lower())
-        return found if found is not None or not body else needles.first(body)
+        secret = needles.first(joined) or self._without_capitals(needles, joined.lower())
+        return secret if secret is not None or not body else needles.first(body)
 
     def watch(self, host: str) -> LeakWatch:
         """For a body, or a connection, that goes by in pieces."""
@@ -57,7 +57,7 @@ class Leaks:
 
     def _sides(self, host: str) -> tuple[tuple[str, ...], Needles]:
         own = self._keeper.names_for(host)
-        return own, Needles(one for name, one in self._needles.items() if name not in own)
+        return own, Needles(needle for name, needle in self._needles.items() if name not in own)
 
 
 class LeakWatch:

@@ -39,7 +39,7 @@ class Scrubber:
         self.keeps_length = keeps_length  # of every body
         self._needles = Needles(values)
         self._placeholders = {
-            one.name: placeholders[one.name].encode() for one in self._needles.all
+            needle.name: placeholders[needle.name].encode() for needle in self._needles.all
         }
 
     def _shown(self, name: str, length: int) -> bytes:

@@ -50,15 +50,15 @@ def stable_credential(value: str) -> str | None:
 def stable_jwt(token: str) -> str | None:
     """Return the claims of a JSON Web Token without the times and the id that its issuer makes up,
     or None for what is no such token. How long it is valid stays."""
-    found = _JWT.fullmatch(token) if len(token) <= MAX_CREDENTIAL else None
-    if found is None:
+    match = _JWT.fullmatch(token) if len(token) <= MAX_CREDENTIAL else None
+    if match is None:
         return None
-    header, claims = _json_part(found[1]), _json_part(found[2])
+    header, claims = _json_part(match[1]), _json_part(match[2])
     if not isinstance(header, dict) or not isinstance(claims, dict):
         return None
     if not claims.keys() & {"iat", "exp", "nbf"}:
         return None
-    kept = {name: one for name, one in claims.items() if name not in _NEW_CLAIMS}
+    kept = {name: value for name, value in claims.items() if name not in _NEW_CLAIMS}
     present = sorted(claims.keys() & _NEW_CLAIMS)
     return json.dumps([header, kept, present, _lifetime(claims)], sort_keys=True)
 
@@ -78,8 +78,8 @@ def _json_part(text: str) -> Any:
 
 
 def _scoped(value: str) -> str | None:
-    found = _SCOPED.fullmatch(value)
-    return None if found is None else json.dumps(found.groupdict(), sort_keys=True)
+    match = _SCOPED.fullmatch(value)
+    return None if match is None else json.dumps(match.groupdict(), sort_keys=True)
 
 
 def _named_key(value: str) -> str | None:
@@ -95,11 +95,11 @@ def _with_parameters(value: str) -> str | None:
     pairs: list[tuple[str, str]] = []
     at = 0
     while at < len(rest):
-        found = _PARAMETER.match(rest, at)
-        if found is None:
+        match = _PARAMETER.match(rest, at)
+        if match is None:
             return None
-        pairs.append((found[1], "" if found[1] in new else found[2]))
-        at = found.end()
+        pairs.append((match[1], "" if match[1] in new else match[2]))
+        at = match.end()
     return json.dumps([scheme, pairs]) if any(name in new for name, _ in pairs) else None
 
 

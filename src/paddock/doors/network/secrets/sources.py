@@ -125,15 +125,15 @@ def _check_mode(terms: SecretTerms, mode: int) -> None:
 
 
 def _from_command(terms: SecretTerms, base: str) -> str:
-    words = terms.command
-    if not words:
+    command = terms.command
+    if not command:
         raise InvalidInput(f"{_named(terms)} has no words")
     if not os.path.isdir(base):
         raise HostCannot(f"{_named(terms)}: the directory that it is started in is gone: {base}")
-    program = os.path.join(base, words[0]) if "/" in words[0] else words[0]
+    program = os.path.join(base, command[0]) if "/" in command[0] else command[0]
     if shutil.which(program) is None:
-        raise InvalidInput(f"{_named(terms)}: there is no program {words[0]!r:.80}")
-    code, out, err = _run(terms, words, base)
+        raise InvalidInput(f"{_named(terms)}: there is no program {command[0]!r:.80}")
+    code, out, err = _run(terms, command, base)
     if code:
         raise HostCannot(f"{_named(terms)} ended with {code}: {_shown(err, out)}")
     return _text(terms, out)
@@ -199,8 +199,8 @@ def _shown(err: bytes, out: bytes) -> str:
     for line in out.decode(errors="replace").splitlines():
         if len(line.strip()) >= MIN_SECRET:
             text = text.replace(line.strip(), "...")
-    words = " ".join(_CONTROL.sub(" ", text).split())
-    return words[-_MAX_SHOWN:] or "it did not say why"
+    message = " ".join(_CONTROL.sub(" ", text).split())
+    return message[-_MAX_SHOWN:] or "it did not say why"
 
 
 def _from_keyring(terms: SecretTerms) -> str:

@@ -103,8 +103,8 @@ def inside_files(paths: TrustPaths) -> dict[str, bytes]:
 
 def with_python(variables: Mapping[str, str], paths: TrustPaths) -> dict[str, str]:
     """The variables with our directory behind whatever PYTHONPATH says already."""
-    given = variables.get("PYTHONPATH")
-    path = paths.python if not given else f"{given}:{paths.python}"
+    path = variables.get("PYTHONPATH")
+    path = paths.python if not path else f"{path}:{paths.python}"
     return {**variables, "PYTHONPATH": path}
 
 

@@ -60,8 +60,8 @@ def client_context(extra_ca: str | None, alpn: tuple[str, ...]) -> ssl.SSLContex
 def why_not(error: ssl.SSLError) -> str:
     """Why no TLS came about, as the end of a sentence that names the server."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        known = _CERTIFICATE.get(error.verify_code)
-        return known or f"its certificate was refused: {error.verify_message}"
+        reason = _CERTIFICATE.get(error.verify_code)
+        return reason or f"its certificate was refused: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return _HANDSHAKE["UNEXPECTED_EOF_WHILE_READING"]
     reason = error.reason or "no reason given"

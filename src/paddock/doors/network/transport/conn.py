@@ -167,9 +167,9 @@ class Conn:
         if self.is_closed:
             return True
         # Not by what there is to read: in TLS 1.3 a farewell looks like any other record.
-        found = self._polled(select.POLLRDHUP)
-        if found != select.POLLRDHUP or self.is_open_at is None:
-            return bool(found)
+        events = self._polled(select.POLLRDHUP)
+        if events != select.POLLRDHUP or self.is_open_at is None:
+            return bool(events)
         try:  # it will write no more; it may still wait for what it asked
             return not self.is_open_at(self._sock.getpeername()[1])
         except OSError:
@@ -178,7 +178,7 @@ class Conn:
     def _polled(self, event: int) -> int:
         poll = select.poll()
         poll.register(self._fd, event)
-        return next((found for _, found in poll.poll(0)), 0)
+        return next((events for _, events in poll.poll(0)), 0)
 
     async def write(self, data: bytes) -> None:
         """Write all of the data; return when the kernel has it."""

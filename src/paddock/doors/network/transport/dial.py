@@ -116,12 +116,12 @@ class Dialer:
             if network.covers(host, port) is not None:  # no wildcard covers an address
                 return _Target(label, (address,), port)
             return _Target(label, _permitted(network, host, [host]), port)
-        found = await self._looked_up(host)
-        return _Target(label, _permitted(network, host, found), port)
+        addresses = await self._looked_up(host)
+        return _Target(label, _permitted(network, host, addresses), port)
 
     async def _looked_up(self, host: str) -> Sequence[str]:
         try:
-            found = await self._lookups.addresses_of(host)
+            addresses = await self._lookups.addresses_of(host)
         except TimeoutError:
             why = f"{host}: looking up the name took too long"
             raise DialError(why, DialFailure.TIMED_OUT) from None
@@ -130,9 +130,9 @@ class Dialer:
             raise DialError(why, DialFailure.BUSY) from None
         except Exception as error:
             raise _not_found(host, error) from None
-        if not found:
+        if not addresses:
             raise DialError(f"{host}: there is no such name", DialFailure.NOT_FOUND)
-        return found
+        return addresses
 
 
 def _permitted(network: NetworkTerms, host: str, found: Sequence[str]) -> tuple[IpAddress, ...]:
@@ -163,9 +163,9 @@ def _why_not(network: NetworkTerms, address: IpAddress) -> str | None:
     reason = why_not_public(address) or ("of this machine" if is_own(address) else None)
     if reason is None:
         return None
-    for one in network.private:
-        is_meant = one.num_addresses == 1 or not is_metadata(end)
-        if is_meant and end in one:
+    for network_range in network.private:
+        is_meant = network_range.num_addresses == 1 or not is_metadata(end)
+        if is_meant and end in network_range:
             return None
     return reason
 

@@ -150,8 +150,8 @@ class RecordedUpstream(Upstream):
             self._client.abort()  # whatever the agent saw then, it was no whole answer
             return
         if self._is_failed and "headers" not in self._known:
-            said = self._known.get("said") or self._recorded.error or ""
-            await answer_failure(self._client, status, str(said))
+            message = self._known.get("said") or self._recorded.error or ""
+            await answer_failure(self._client, status, str(message))
             return
         if status == SWITCHING_PROTOCOLS and "frames" in self._known:
             await self._converse()
@@ -240,8 +240,8 @@ def _of_length(headers: Headers, size: int) -> Headers:
 
 
 def _trailers(known: Mapping[str, Any]) -> Headers:
-    said = known.get("trailers")
-    pairs = said.items() if isinstance(said, Mapping) else ()
+    trailers = known.get("trailers")
+    pairs = trailers.items() if isinstance(trailers, Mapping) else ()
     return [(str(k).encode("latin-1"), str(v).encode("latin-1", "replace")) for k, v in pairs]
 
 

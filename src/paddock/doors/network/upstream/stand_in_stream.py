@@ -53,11 +53,11 @@ async def stand_in(
 async def _served(
     context: DoorContext, client: Conn, origin: Origin, secured: Secured | None, step: int | None
 ) -> Done:
-    found = context.stand_in(origin.host, origin.port)
-    if found is None:
+    service_entry = context.stand_in(origin.host, origin.port)
+    if service_entry is None:
         return refusal(f"Nothing stands in for {origin.host_port}.")
-    started, service = time.monotonic(), found.service
-    record: dict[str, Any] = {"stand_in": found.terms.service}
+    started, service = time.monotonic(), service_entry.service
+    record: dict[str, Any] = {"stand_in": service_entry.terms.service}
     try:
         if origin.port in _TLS_FIRST and secured is not None:
             await secured()
@@ -66,7 +66,7 @@ async def _served(
         elif isinstance(service, LocalService):
             record |= await _passed_on(service, client)
         else:
-            return refusal(f"{found.terms.service} speaks HTTP only.")
+            return refusal(f"{service_entry.terms.service} speaks HTTP only.")
         client.close()
     except (ConnLost, ssl.SSLError) as error:
         client.abort()

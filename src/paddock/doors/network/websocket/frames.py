@@ -30,16 +30,16 @@ class Frame(msgspec.Struct, frozen=True):
 
     def line(self) -> bytes:
         """As it is kept."""
-        said: dict[str, Any] = {"by": self.by, "kind": self.kind, "n": self.n}
+        fields: dict[str, Any] = {"by": self.by, "kind": self.kind, "n": self.n}
         try:
-            said["text"] = self.data.decode()
+            fields["text"] = self.data.decode()
         except UnicodeDecodeError:
-            said["base64"] = base64.b64encode(self.data).decode()
+            fields["base64"] = base64.b64encode(self.data).decode()
         if not self.is_last:
-            said["is_last"] = False
+            fields["is_last"] = False
         if self.code is not None:
-            said["code"] = self.code
-        return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+            fields["code"] = self.code
+        return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def read_frames(parts: Iterable[bytes]) -> Iterator[Frame]:
@@ -53,20 +53,20 @@ def read_frames(parts: Iterable[bytes]) -> Iterator[Frame]:
 
 
 def _frame(line: bytes) -> Frame:
-    said = json.loads(line)
-    if not isinstance(said, dict):
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
         raise ValueError("a frame is an object")
     try:
-        raw = said.get("text", "").encode()
-        data = base64.b64decode(said["base64"]) if "base64" in said else raw
-        code = said.get("code")
+        raw = fields.get("text", "").encode()
+        data = base64.b64decode(fields["base64"]) if "base64" in fields else raw
+        code = fields.get("code")
         return Frame(
-            by=str(said["by"]),
-            kind=str(said["kind"]),
+            by=str(fields["by"]),
+            kind=str(fields["kind"]),
             data=data,
-            is_last=said.get("is_last", True) is not False,
+            is_last=fields.get("is_last", True) is not False,
             code=code if isinstance(code, int) else None,
-            n=int(said.get("n", 0)),
+            n=int(fields.get("n", 0)),
         )
     except (KeyError, TypeError, AttributeError, binascii.Error) as error:
         raise ValueError(f"a frame cannot be read: {error}") from None

@@ -119,8 +119,8 @@ class _Client:
                 is_gone = event.code == 1006
                 reason = (event.reason or "").encode()
                 digest = hashlib.sha256(reason).hexdigest()
-                said = Said(CLOSE, len(reason), digest, None, event.code)
-                self._came.append(None if is_gone else said)
+                close = Said(CLOSE, len(reason), digest, None, event.code)
+                self._came.append(None if is_gone else close)
 
     async def send(self, frame: Frame) -> None:
         from wsproto.connection import ConnectionState
