@@ -18,11 +18,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 import h11
-from paddock.doors.network.http1.server.client import Http1Client
-from paddock.doors.network.http1.server.messages import end_to_end
 
 from paddock.doors.network.exchange import Exchange, Request
-from paddock.doors.network.http1.server import server as http1
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.http1.messages import end_to_end
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 

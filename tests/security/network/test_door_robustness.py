@@ -235,7 +235,7 @@ def test_a_client_that_says_half_a_request_is_given_up(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_door, "DoorOptions", partial(DoorOptions, idle_s=1.0))
-    monkeypatch.setattr("paddock.doors.network.http1.server.messages.HEAD_S", 2.0)
+    monkeypatch.setattr("paddock.doors.network.http1.messages.HEAD_S", 2.0)
     monkeypatch.setattr("paddock.doors.network.connection.FIRST_BYTES_S", 1.0)
     program = """
     import select, socket

@@ -12,10 +12,10 @@ import h2.config
 import h2.connection
 import h2.events
 from hyperframe.frame import Frame
-from paddock.doors.network.http2.server.client import Http2Client
 
 from paddock.doors.network.exchange import Exchange, Handler, Headers
-from paddock.doors.network.http2.server import server as http2
+from paddock.doors.network.http2 import server as http2
+from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.transport.conn import Conn
 
 WAIT_S = 20.0

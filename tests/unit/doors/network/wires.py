@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.doors.network.http1.server.client import Http1Client
-
 from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
-from paddock.doors.network.http1.server import server as http1
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 

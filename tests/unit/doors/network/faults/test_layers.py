@@ -22,7 +22,7 @@ from paddock.doors.network.faults.stale_answers import (
     StaleAnswers,
     replay,
 )
-from paddock.doors.network.http1.server import server as http1
+from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.transport.conn import Conn
 from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving
 from unit.doors.network.wires import answered

@@ -7,10 +7,10 @@ import contextlib
 from typing import Any
 
 import pytest
-from paddock.doors.network.http1.server.client import Http1Client
 
 from cases import for_each
 from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, Request
+from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnIdle, ConnLost
 from unit.doors.network.wires import LIMIT_S, asked, tcp_pair, whole

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paddock.doors.network.http1.server.exchange import _NEXT, AnswerState, Http1Exchange
 
 from cases import for_each
 from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.doors.network.http1.exchange import _NEXT, AnswerState, Http1Exchange
 from paddock.doors.network.transport.stream import ConnLost, ScriptedStream
 
 LENGTH_3 = [(b"content-length", b"3")]

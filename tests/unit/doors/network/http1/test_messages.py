@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.doors.network.http1.server.messages import end_to_end
+from paddock.doors.network.http1.messages import end_to_end
 
 
 def test_hop_by_hop_headers_do_not_go_on() -> None:

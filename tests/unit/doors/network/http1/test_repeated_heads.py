@@ -7,9 +7,9 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paddock.doors.network.http1.server.messages import LastHead, known, parse_request
 
 from paddock.doors.network.exchange import BadMessage, Headers
+from paddock.doors.network.http1.messages import LastHead, known, parse_request
 
 REST = b"Host: a.example\r\nAccept: */*\r\n\r\n"
 LINES = st.sampled_from(

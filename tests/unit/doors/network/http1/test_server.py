@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from paddock.doors.network.http1.server.messages import head_bytes
 
 from paddock.doors.network.exchange import BadMessage
-from paddock.doors.network.http1.server import messages as http1_messages
-from paddock.doors.network.http1.server import server as http1
+from paddock.doors.network.http1 import messages as http1_messages
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.messages import head_bytes
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.wires import LIMIT_S, Recorder, answered, seen, status_of, tcp_pair, whole

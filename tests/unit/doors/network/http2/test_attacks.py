@@ -30,13 +30,13 @@ from hyperframe.frame import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from paddock.doors.network.http2.server.client import CONNECTION_WINDOW
-from paddock.doors.network.http2.server.heads import read_request
-from paddock.doors.network.http2.server.meter import PREFACE, FrameMeter
 
 from cases import for_each
 from paddock.doors.network.exchange import BadMessage, Exchange, Headers
-from paddock.doors.network.http2.server import server as http2
+from paddock.doors.network.http2 import server as http2
+from paddock.doors.network.http2.client import CONNECTION_WINDOW
+from paddock.doors.network.http2.heads import read_request
+from paddock.doors.network.http2.meter import PREFACE, FrameMeter
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, relay_to, serving, until

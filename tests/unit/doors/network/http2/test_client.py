@@ -13,7 +13,6 @@ import h2.connection
 import h2.events
 import pytest
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
-from paddock.doors.network.http2.server.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Client
 
 from cases import for_each
 from paddock.doors.network.exchange import (
@@ -24,6 +23,7 @@ from paddock.doors.network.exchange import (
     Request,
     Response,
 )
+from paddock.doors.network.http2.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Client
 from paddock.doors.network.transport.stream import ConnLost
 from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving, until, upstream_to
 

@@ -14,10 +14,10 @@ import h2.events
 import h2.settings
 import httpx
 import pytest
-from paddock.doors.network.http2.server.client import Http2Client
 
 from paddock.doors.network.exchange import BadMessage, BufferedBody, Exchange, Request
-from paddock.doors.network.http2.server import server as http2
+from paddock.doors.network.http2 import server as http2
+from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost

@@ -20,9 +20,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import for_each
+from paddock.doors.network.names import dns as door
 from paddock.doors.network.names.dns import DnsAnswerer, serve_tcp, serve_udp
 from paddock.doors.network.names.table import NameTable
-from paddock.doors.network.names.table import dns as door
 from paddock.doors.network.transport.conn import Conn
 
 LIMIT_S = 20.0

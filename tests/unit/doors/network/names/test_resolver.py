@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from paddock.doors.network.names import resolver as lookups
 from paddock.doors.network.names.resolver import Busy, Lookups, ask_host
-from paddock.doors.network.names.table import resolver as lookups
 
 LIMIT_S = 20.0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from paddock.doors.network.secrets import keeper as secrets
 from paddock.doors.network.secrets.injection import Injector
 from paddock.doors.network.secrets.keeper import Revoked, SecretKeeper
-from paddock.doors.network.secrets.keeper import keeper as secrets
 from paddock.journal.secrets.mask import Masker
 from paddock.model.errors import InvalidInput, SandboxError
 from paddock.state.home import Home

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.doors.network.secrets.keeper import sources as secret_sources
+from paddock.doors.network.secrets import sources as secret_sources
 from paddock.doors.network.secrets.sources import load
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
 from paddock.model.hosts import HostPattern

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.doors.network.names.table import resolver as lookups
+from paddock.doors.network.names import resolver as lookups
 from paddock.doors.network.transport import dial
 from paddock.doors.network.transport.dial import Dialer, DialError, DialFailure, DialRefused, is_own
 from paddock.model.hosts import HostPattern

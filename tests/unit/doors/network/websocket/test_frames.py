@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from paddock.doors.network.websocket.relay.frames import Frame, FrameLog, read_frames
-from paddock.doors.network.websocket.relay.replay import accept_of, replay_frames
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
 from paddock.doors.network.bodies.capture import Room
 from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.websocket.frames import Frame, FrameLog, read_frames
+from paddock.doors.network.websocket.replay import accept_of, replay_frames
 from paddock.gate.recorded_answers import RecordedOutcome, ReplayDiverged
 from paddock.journal.plain_values import StoredBytes
 from paddock.model.action import Decision, Effect, Outcome, Verdict

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from paddock.doors.network.websocket.relay.relay import INSPECTED_BYTES, Counts, relay
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
+from paddock.doors.network.websocket.relay import INSPECTED_BYTES, Counts, relay
 
 
 class Peer:
