@@ -29,6 +29,7 @@ LINES = (
     ("gate",),
     ("fence",),
     ("policy", "journal", "state"),
+    ("objects",),
     ("model",),
 )
 LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}

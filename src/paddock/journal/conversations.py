@@ -16,7 +16,7 @@ from paddock.model.errors import IntegrityError
 
 if TYPE_CHECKING:
     from paddock.journal.log import RunLog
-    from paddock.journal.nodes import WrittenNodes
+    from paddock.journal.nodes import NodeReader
     from paddock.journal.secrets.value_hmac import Keyed
 
 CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
@@ -114,7 +114,7 @@ def request_of(log: RunLog, arguments: Mapping[str, Any]) -> dict[str, Any]:
 class ChainCheck:
     """Checks what the actions of one journal name; a node that was checked is not read again."""
 
-    def __init__(self, nodes: WrittenNodes) -> None:
+    def __init__(self, nodes: NodeReader) -> None:
         self._nodes = nodes
         self._depths: dict[str, int] = {}
 
@@ -149,7 +149,7 @@ class ChainCheck:
 class _Chain:
     """Reads nodes, as many bytes as one request may have."""
 
-    def __init__(self, nodes: WrittenNodes) -> None:
+    def __init__(self, nodes: NodeReader) -> None:
         self._nodes = nodes
         self._room = MAX_READ_BYTES
 

@@ -23,13 +23,14 @@ import msgspec
 from paddock.journal.blobs import Blobs, put_back
 from paddock.journal.codec import decode, event_from, tags_of
 from paddock.journal.integrity.merkle import HASH_BYTES, leaf_hash
-from paddock.journal.nodes import WrittenNodes
+from paddock.journal.nodes import NodeReader
 from paddock.journal.records import Back, has_blobs, read_back
 from paddock.journal.run_directory import is_held
-from paddock.journal.segments import OpenSegments, batches, segment_name, segments
+from paddock.journal.segments import OpenSegments, segment_name, segments
 from paddock.model.errors import IntegrityError, NotFound
 from paddock.model.events import Closed, EncodedEvent, Event, Head, Opened, Record
 from paddock.model.steps import Step
+from paddock.objects.line_file import batches
 
 _FOLLOW_S = 0.05  # between two looks at a journal that is being written
 _TAIL_BYTES = 2 << 20  # of a segment in which its last head is looked for
@@ -82,7 +83,7 @@ class RunLog:
     def __init__(self, directory: Path, covered: Covered | None = None) -> None:
         self.directory = directory
         self.covered = covered
-        self.nodes = WrittenNodes(directory)
+        self.nodes = NodeReader(directory)
         self._blobs = Blobs(directory)
         self._steps: dict[int, list[Spot]] = {}
         self._scanned = START

@@ -21,8 +21,6 @@ from paddock.model.events import BlobRef
 
 # What "after" says in the first record.
 NOTHING_BEFORE = b"0" * 64
-# A line is bounded before it is parsed. Large values are blobs, so honest lines are far shorter.
-MAX_LINE_BYTES = 2 << 20
 
 _FRONT = b'{"after":"'
 _HASH = slice(len(_FRONT), len(_FRONT) + 64)

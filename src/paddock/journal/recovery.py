@@ -13,9 +13,10 @@ import msgspec
 from paddock.journal.codec import decode
 from paddock.journal.integrity.keys import PublicKey
 from paddock.journal.records import Chain, ChainBroken, read_back
-from paddock.journal.segments import batches, segment_number, segments
+from paddock.journal.segments import segment_number, segments
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
 from paddock.model.events import Opened, Recovered
+from paddock.objects.line_file import batches
 
 
 class Found(msgspec.Struct, frozen=True):

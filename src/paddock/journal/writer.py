@@ -31,7 +31,8 @@ from paddock.journal.hosts import with_host_facts
 from paddock.journal.integrity.head_timer import HEAD_TIMER
 from paddock.journal.integrity.heads import sign_head
 from paddock.journal.integrity.keys import SigningKey
-from paddock.journal.nodes import Nodes, node_line
+from paddock.journal.nodes import FILE_NAME as NODES_FILE
+from paddock.journal.nodes import node_line
 from paddock.journal.plain_values import StoredBytes
 from paddock.journal.records import Chain
 from paddock.journal.run_directory import Place
@@ -54,6 +55,7 @@ from paddock.model.events import (
 )
 from paddock.model.sizes import format_size
 from paddock.model.space import is_out_of_space
+from paddock.objects.pack import Pack
 
 # Only the journal itself writes these, and nobody writes what is not known.
 _OWN_EVENTS = (Opened, Head, Recovered, Closed, Unknown)
@@ -118,7 +120,7 @@ class Journal:
         self.budget = budget or RecordBudget()
         self.blobs = Blobs(place.directory, self.budget)
         self.conversations = Conversations(self.keep)
-        self._nodes = Nodes(place.directory)
+        self._nodes = Pack(place.directory / NODES_FILE)
         self._place = place
         self._appender = appender
         self._chain = chain

@@ -38,8 +38,7 @@ from paddock.state.files.tree_walk import remove, status, walk
 from paddock.state.home import Home
 from paddock.state.layers.hidden_files import split_hidden
 from paddock.state.tool_config import Governing
-from paddock.state.trees.comparison import Change as TreeChange
-from paddock.state.trees.comparison import changes_between
+from paddock.state.trees.comparison import TreeChange, changes_between
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.restore import Restored, lay_out
 from paddock.state.trees.store import TreeStore

@@ -19,7 +19,7 @@ from paddock.journal.integrity.findings import Finding
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.nodes import FILE_NAME, WrittenNodes
+from paddock.journal.nodes import FILE_NAME, NodeReader
 from paddock.journal.secrets.mask import Masker
 from paddock.journal.secrets.value_hmac import Keyed
 from paddock.journal.writer import Journal
@@ -138,7 +138,7 @@ def test_secrets_reach_no_file_and_are_compared_by_their_hash(opener: Opener) ->
     assert long != last(SECRET)
     for path in journal.directory.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
-    node, _ = WrittenNodes(journal.directory).read(last(SECRET), 1 << 20)
+    node, _ = NodeReader(journal.directory).read(last(SECRET), 1 << 20)
     assert node["message"]["content"] == "my key is {{secret:KEY}}"
     assert node["keyed"] == {"/message/content": keyed.of(f"my key is {SECRET}")}
 

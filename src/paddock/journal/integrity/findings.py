@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
-from paddock.journal.segments import batches
 from paddock.model.errors import IntegrityError
 from paddock.model.events import Head
 from paddock.model.plural import many
+from paddock.objects.line_file import batches
 
 
 class Finding(enum.StrEnum):

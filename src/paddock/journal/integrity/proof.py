@@ -15,11 +15,12 @@ from paddock.journal.integrity.heads import is_signed_by, parse_head
 from paddock.journal.integrity.keys import PublicKey
 from paddock.journal.integrity.merkle import Leaves, check_inclusion, leaf_hash
 from paddock.journal.integrity.step_counts import is_count_of_step
-from paddock.journal.records import MAX_LINE_BYTES, Chain, ChainBroken, read_back
-from paddock.journal.segments import batches, segments
+from paddock.journal.records import Chain, ChainBroken, read_back
+from paddock.journal.segments import segments
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import Head, Record
 from paddock.model.plural import many
+from paddock.objects.line_file import MAX_LINE_BYTES, batches
 
 PURPOSE = "paddock journal proof v2"
 # Of a run whose heads do not sign how many records a step has: earlier versions recorded it.

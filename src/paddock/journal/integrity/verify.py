@@ -18,13 +18,14 @@ from paddock.journal.conversations import ChainCheck
 from paddock.journal.integrity.findings import Finding, Problem, Report, diagnose
 from paddock.journal.integrity.heads import is_signed_by, parse_head
 from paddock.journal.integrity.keys import PublicKey
-from paddock.journal.nodes import WrittenNodes
+from paddock.journal.nodes import NodeReader
 from paddock.journal.records import Chain, ChainBroken, has_blobs, hash_before
-from paddock.journal.segments import batches, segment_number, segments
+from paddock.journal.segments import segment_number, segments
 from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import Head, Opened, Proposed, Record
 from paddock.model.plural import many
+from paddock.objects.line_file import batches
 
 _MAX_BLOB_FINDINGS = 100
 _HEAD_END = b'"type":"head"}'
@@ -80,7 +81,7 @@ class _Check:
         self._head: Head | None = None
         self._heads = 0
         self._blob_count = 0
-        self._chains = ChainCheck(WrittenNodes(paths[0].parent)) if has_values else None
+        self._chains = ChainCheck(NodeReader(paths[0].parent)) if has_values else None
         self._last_type = self._type_before = b""
         self._signed = 0  # records that a head covers, and the head itself
         self._usable = 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from paddock.objects.file_bytes import has_same_content
 from paddock.state.changes.change import (
     Change,
     Kind,
@@ -23,9 +24,8 @@ from paddock.state.changes.change import (
     size_of,
 )
 from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.files.file_copy import has_same_content
+from paddock.state.files.overlay_marks import has_opaque_mark, is_whiteout
 from paddock.state.files.tree_walk import listing, status
-from paddock.state.snapshots.capture import is_whiteout
 
 
 def overlay_changes(upper: Path, lower: Path | int, *, hidden: Container[str] = ()) -> list[Change]:
@@ -78,7 +78,7 @@ def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[Ch
 def _frame(above: Descent, below: Descent, *, has_lower: bool, is_opaque: bool) -> _Frame:
     """`is_opaque` is the parent's: below an opaque directory nothing shows through any more, and
     the kernel does not mark the directories in it again."""
-    is_opaque = has_lower and (is_opaque or _is_opaque(above.fd))
+    is_opaque = has_lower and (is_opaque or has_opaque_mark(above.fd))
     names = listing(above.fd)
     if is_opaque:
         names = sorted({*names, *listing(below.fd)}, key=os.fsencode)
@@ -117,13 +117,6 @@ def _directory_change(
     if stat.S_ISDIR(old.st_mode) and permissions(old) == permissions(new):
         return None
     return _change(room, above, name, "modified", new)
-
-
-def _is_opaque(fd: int) -> bool:
-    try:
-        return os.getxattr(fd, "user.overlay.opaque") == b"y"
-    except OSError:
-        return False
 
 
 def _is_same(

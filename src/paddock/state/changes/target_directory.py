@@ -16,8 +16,8 @@ import stat
 from collections.abc import Callable
 
 from paddock.model.errors import Conflict
+from paddock.objects.file_bytes import copy_file
 from paddock.state.files.descent import Descent
-from paddock.state.files.file_copy import copy_file
 from paddock.state.files.tree_walk import remove, status
 
 Owner = tuple[int, int]

@@ -19,13 +19,13 @@ import msgspec
 
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
+from paddock.objects.file_bytes import has_same_content
 from paddock.state.changes.change import Change, Kind, file_type, link_target, size_of, walk_order
 from paddock.state.changes.link_check import why_link_leaves
 from paddock.state.changes.target_directory import Owner, Refused, Target
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.files.file_copy import has_same_content
+from paddock.state.files.overlay_marks import is_whiteout
 from paddock.state.files.tree_walk import remove, status
-from paddock.state.snapshots.capture import is_whiteout
 from paddock.state.tool_config import Governing, Obeyed, ObeyedFiles, Protection
 
 

@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 
 from paddock.model.errors import Conflict, SandboxError
+from paddock.objects.file_bytes import copy_file
 from paddock.state.files import tree_walk
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.files.file_copy import copy_file
 from paddock.state.home import remove_tree
 from paddock.state.privilege import is_privileged
 

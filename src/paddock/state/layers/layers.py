@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from paddock.state.files.store_lock import StoreLock
+from paddock.objects.store_lock import StoreLock
 from paddock.state.files.tree_copy import copy_tree, tree_bytes
 from paddock.state.home import Home, Record, remove_tree
 from paddock.state.layers import btrfs

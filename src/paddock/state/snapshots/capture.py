@@ -1,88 +1,109 @@
-"""A tree of untrusted files turned into stored entries. Reads and records; decides nothing else.
+"""A tree of untrusted files turned into the nodes of a snapshot.
 
-Kept: directories, regular files (holes and hard links too), symbolic links, FIFOs, overlayfs's
+Kept: directories, regular files (with holes and hard links), symbolic links, FIFOs, overlayfs's
 whiteouts and `user.*` attributes. Left out and counted: sockets, other devices, attributes past the
-bound. Never kept: owners, setuid and setgid bits, the notes that overlayfs writes for itself.
+bounds. Never kept: owners, setuid and setgid bits, the attributes that overlayfs writes for itself.
+
+A walk visits a directory before what is in it, but its object can be made only afterwards. So the
+directories on the way down are open levels, each of which collects the lines of its nodes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from paddock.model.errors import HostCannot
+from msgspec.structs import replace
+
+from paddock.model.errors import HostCannot, SandboxError
+from paddock.objects.store import ObjectBatch
+from paddock.state.changes.change import link_target
 from paddock.state.files.descent import Descent, open_file, shown
-from paddock.state.files.file_copy import Extents, chunks, data_extents
+from paddock.state.files.overlay_marks import OPAQUE, is_whiteout
 from paddock.state.files.tree_walk import walk
-from paddock.state.snapshots.blobs import Stage
-from paddock.state.snapshots.entries import Entry, EntryKind, encode
+from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
+from paddock.state.trees.nodes import DirectoryObjects, Node, NodeKind, Tree, bytes_of_tree, line_of
 
-# A file below this costs less as a part of the tree's own blob than as a blob of its own.
+# Less than this costs less as a part of the directory's object than as an object of its own.
 INLINE_BYTES = 4096
-# All inlined files together: past this the tree's blob would get too large to hold in memory.
+# All that is inlined and all attributes, because the lines of open levels are held in memory.
 MAX_INLINED_BYTES = 64 << 20
+MAX_ALL_XATTR_BYTES = 256 << 20
 MAX_XATTR_BYTES = 4096
 # These name inodes of one machine, and mean nothing after a restore.
 _OVERLAY_NOTES = frozenset(
     f"user.overlay.{note}" for note in ("origin", "impure", "nlink", "upper", "uuid")
 ) | {"user.paddock.inherited"}
-_FLUSH_BYTES = 1 << 20
 
 
 class Capture:
-    """One pass over one tree. The counts are valid once `chunks` has been read to its end."""
+    """One pass over one tree. The counts are valid once `save` has returned."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._first_names: dict[tuple[int, int], int] = {}
-        self._inlined = 0
+    def __init__(self, batch: ObjectBatch) -> None:
+        self._batch = batch
+        self._levels: list[_Level] = []
+        self._first_names: dict[tuple[int, int], Node] = {}  # of files with several names
+        self._inline_room = MAX_INLINED_BYTES
+        self._xattr_room = MAX_ALL_XATTR_BYTES
         self.skipped = Counter({"sockets": 0, "devices": 0, "xattrs": 0})
         self.entries = self.files = self.links = self.size_bytes = 0
 
-    def chunks(self, descent: Descent) -> Iterator[bytes]:
-        """The lines of the tree, in pieces of about a megabyte."""
-        pending: list[bytes] = []
-        length = 0
-        for entry in self._tree(descent):
-            pending.append(encode(entry))
-            length += len(pending[-1])
-            self.entries += 1
-            if length > _FLUSH_BYTES:
-                yield b"\n".join([*pending, b""])
-                pending, length = [], 0
-        yield b"\n".join([*pending, b""])
-
-    def _tree(self, descent: Descent) -> Iterator[Entry]:
-        yield self._directory(descent, "", descent.start)
+    def save(self, descent: Descent) -> str:
+        """Store the tree; return its digest."""
+        self._open_level("", descent.start, descent.fd)
         for name, st in walk(descent):
-            entry = self._entry(descent, name, st)
-            if entry is not None:
-                yield entry
+            # Of a directory, `descent` is inside it already.
+            is_directory = stat.S_ISDIR(st.st_mode)
+            self._close_levels(descent.depth if is_directory else descent.depth + 1)
+            if is_directory:
+                self._open_level(name, st, descent.fd)
+                continue
+            node = self._node(descent, name, st)
+            if node is not None:
+                self.entries += 1
+                self._levels[-1].add(node)
+        self._close_levels(1)
+        root = self._finished(self._levels.pop())
+        return self._put(bytes_of_tree(Tree({"": root})))
 
-    def _entry(self, descent: Descent, name: str, st: os.stat_result) -> Entry | None:
+    def _open_level(self, name: str, st: os.stat_result, fd: int) -> None:
+        self.entries += 1
+        node = Node(name, NodeKind.DIR, mode=st.st_mode & 0o1777, mtime_ns=st.st_mtime_ns)
+        self._levels.append(_Level(self._with_xattrs(node, fd), self._put))
+
+    def _close_levels(self, count: int) -> None:
+        """Finish directories until `count` are open."""
+        while len(self._levels) > count:
+            node = self._finished(self._levels.pop())
+            self._levels[-1].add(node)
+
+    def _finished(self, level: _Level) -> Node:
+        listing = level.objects.finish()
+        if self._may_inline(len(listing)):
+            digest = hashlib.sha256(listing).hexdigest()
+            return replace(level.node, digest=digest, inline=listing)
+        return replace(level.node, digest=self._put(listing))
+
+    def _node(self, descent: Descent, name: str, st: os.stat_result) -> Node | None:
         mode = st.st_mode
         if stat.S_ISREG(mode):
             return self._file(descent, name)
-        if stat.S_ISDIR(mode):
-            return self._directory(descent, name, st)
         if stat.S_ISLNK(mode):
-            return _symlink(descent, name, st)
+            target = link_target(name, descent.fd)
+            if not target:
+                return None  # it was a link a moment ago
+            return Node(name, NodeKind.SYMLINK, target=target, mtime_ns=st.st_mtime_ns)
         if stat.S_ISFIFO(mode):
-            mode &= 0o777
-            return Entry(descent.depth + 1, name, EntryKind.FIFO, mode, st.st_mtime_ns)
+            return Node(name, NodeKind.FIFO, mode=mode & 0o777, mtime_ns=st.st_mtime_ns)
         if is_whiteout(st):
-            return Entry(descent.depth + 1, name, EntryKind.WHITEOUT)
+            return Node(name, NodeKind.WHITEOUT)
         self.skipped["sockets" if stat.S_ISSOCK(mode) else "devices"] += 1
         return None
 
-    def _directory(self, descent: Descent, name: str, st: os.stat_result) -> Entry:
-        xattrs = self._xattrs(descent.fd)
-        mode = st.st_mode & 0o1777
-        return Entry(descent.depth, name, EntryKind.DIR, mode, st.st_mtime_ns, xattrs=xattrs)
-
-    def _file(self, descent: Descent, name: str) -> Entry | None:
+    def _file(self, descent: Descent, name: str) -> Node | None:
         try:
             fd = open_file(name, descent.fd, lift=True)
         except PermissionError as error:
@@ -93,84 +114,81 @@ class Capture:
         if fd is None:
             return None
         try:
-            return self._open_file(descent.depth + 1, name, fd)
+            return self._open_file(name, fd)
         finally:
             os.close(fd)
 
-    def _open_file(self, depth: int, name: str, fd: int) -> Entry:
+    def _open_file(self, name: str, fd: int) -> Node:
         st = os.fstat(fd)
-        if st.st_nlink > 1:
-            first = self._first_names.setdefault((st.st_dev, st.st_ino), self.entries)
-            if first != self.entries:
-                self.links += 1
-                return Entry(depth, name, EntryKind.FILE, link=first)
-        inline, blob, extents, size = self._content(fd, st.st_size)
+        inode = (st.st_dev, st.st_ino)
+        if inode in self._first_names:
+            self.links += 1
+            return replace(self._first_names[inode], name=name)
+        node = Node(name, NodeKind.FILE, mode=st.st_mode & 0o777, mtime_ns=st.st_mtime_ns)
+        node = self._with_xattrs(self._with_content(node, fd, st.st_size), fd)
         self.files += 1
-        self.size_bytes += size
-        return Entry(
-            depth,
-            name,
-            EntryKind.FILE,
-            mode=st.st_mode & 0o777,
-            mtime_ns=st.st_mtime_ns,
-            size=size,
-            inline=inline,
-            blob=blob,
-            extents=extents,
-            xattrs=self._xattrs(fd),
-        )
+        self.size_bytes += node.size
+        if st.st_nlink > 1:
+            self._first_names[inode] = replace(node, link=self.entries)
+        return node
 
-    def _content(self, fd: int, size: int) -> tuple[bytes | None, str | None, Extents | None, int]:
-        """Inline bytes or a blob, the extents, and how many bytes the file really had."""
-        if size < INLINE_BYTES and self._inlined + size <= MAX_INLINED_BYTES:
+    def _with_content(self, node: Node, fd: int, size: int) -> Node:
+        if self._may_inline(size):
             data = os.pread(fd, size, 0) if size else b""
-            self._inlined += len(data)
-            return data, None, None, len(data)
-        extents = data_extents(fd, size)
-        if extents is None:
-            digest, size = self._stage.put_file(fd, size)
-            return None, digest, None, size
-        if not extents:
-            return b"", None, extents, size
-        digest, stored = self._stage.put_chunks(chunks(fd, extents))
-        kept = _cut(extents, stored)
-        if not kept:
-            return b"", None, None, 0
-        return None, digest, kept, size if kept == extents else sum(kept[-1])
+            digest = hashlib.sha256(data).hexdigest()
+            return replace(node, size=len(data), digest=digest, inline=data)
+        if size > SPLIT_ABOVE:
+            try:
+                parts, size = split(fd, size, self._put)
+            except TooManyParts as error:
+                raise SandboxError(f"cannot save {shown(node.name)}: {error.strerror}") from None
+            return replace(node, size=size, digest=self._put(parts), is_split=True)
+        digest, size = self._batch.put_file(fd, size)
+        return replace(node, size=size, digest=digest)
 
-    def _xattrs(self, fd: int) -> tuple[tuple[str, bytes], ...]:
+    def _with_xattrs(self, node: Node, fd: int) -> Node:
         try:
             names = os.listxattr(fd)
         except OSError:
-            return ()  # this file system keeps none
+            return node  # this file system keeps none
         kept: list[tuple[str, bytes]] = []
-        room = MAX_XATTR_BYTES
-        # overlayfs's marks come first: without them a layer means something else.
+        is_opaque = False
+        room = min(MAX_XATTR_BYTES, self._xattr_room)
         for name in sorted(names, key=lambda name: (not name.startswith("user.overlay."), name)):
             if not name.startswith("user.") or name in _OVERLAY_NOTES:
                 continue
             value = _xattr(fd, name)
+            if name == OPAQUE and value == b"y":
+                is_opaque = True  # always kept: without this mark a layer means something else
+                continue
             cost = len(name) + len(value)
             if cost > room or not name.isascii():
                 self.skipped["xattrs"] += 1
                 continue
             room -= cost
+            self._xattr_room -= cost
             kept.append((name, value))
-        return tuple(sorted(kept))
+        return replace(node, is_opaque=is_opaque, xattrs=tuple(sorted(kept)))
+
+    def _may_inline(self, size: int) -> bool:
+        if size >= INLINE_BYTES or size > self._inline_room:
+            return False
+        self._inline_room -= size
+        return True
+
+    def _put(self, data: bytes) -> str:
+        return self._batch.put(data)[0]
 
 
-def is_whiteout(st: os.stat_result) -> bool:
-    """overlayfs's mark that the lower file of this name is deleted."""
-    return stat.S_ISCHR(st.st_mode) and st.st_rdev == 0
+class _Level:
+    """A directory on the way down: its node, still without a digest, and what is in it so far."""
 
+    def __init__(self, node: Node, put: Callable[[bytes], str]) -> None:
+        self.node = node
+        self.objects = DirectoryObjects(put)
 
-def _symlink(descent: Descent, name: str, st: os.stat_result) -> Entry | None:
-    try:
-        target = os.readlink(name, dir_fd=descent.fd)
-    except OSError:
-        return None  # it was a link a moment ago
-    depth = descent.depth + 1
-    return Entry(depth, name, EntryKind.SYMLINK, mtime_ns=st.st_mtime_ns, target=target)
+    def add(self, node: Node) -> None:
+        self.objects.add(node.name, line_of(node))
 
 
 def _xattr(fd: int, name: str) -> bytes:
@@ -178,14 +196,3 @@ def _xattr(fd: int, name: str) -> bytes:
         return os.getxattr(fd, name)
     except OSError:
         return b""
-
-
-def _cut(extents: Extents, stored: int) -> Extents:
-    """The part of the extents that could still be read when the file was cut meanwhile."""
-    kept: list[tuple[int, int]] = []
-    for offset, length in extents:
-        if stored <= 0:
-            break
-        kept.append((offset, min(length, stored)))
-        stored -= length
-    return tuple(kept)

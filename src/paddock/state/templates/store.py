@@ -1,7 +1,7 @@
 """Templates: root file systems by name, made once from images and then only read.
 
 A store is a directory with one directory for each template: `rootfs/` and `template.json`. How an
-image is read and unpacked lives in `image_source` and below; here it becomes a template, or nothing.
+image is read and unpacked lives in `image_source`; here it becomes a template, or nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, NotFound
 from paddock.model.spec import identifier
+from paddock.objects.file_bytes import sync_file_system
+from paddock.objects.store_lock import StoreLock
 from paddock.state.files.descent import DIR_FLAGS
-from paddock.state.files.file_copy import sync_file_system
-from paddock.state.files.store_lock import StoreLock
 from paddock.state.files.tree_walk import remove
 from paddock.state.templates.image_source import unpack_source
 from paddock.state.templates.layer_archive import Limits, Unpacker

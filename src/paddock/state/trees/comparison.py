@@ -19,7 +19,7 @@ Kind = Literal["added", "modified", "deleted"]
 MAX_CHANGES = 1_000_000
 
 
-class Change(msgspec.Struct, frozen=True):
+class TreeChange(msgspec.Struct, frozen=True):
     """One path that is other. It begins with the name of its root. A whiteout counts as nothing:
     the agent saw nothing there."""
 
@@ -29,12 +29,12 @@ class Change(msgspec.Struct, frozen=True):
     after: Node | None
 
 
-def changes_between(store: TreeStore, before: str, after: str) -> list[Change]:
+def changes_between(store: TreeStore, before: str, after: str) -> list[TreeChange]:
     """All changes, a directory before what is in it. Below one that is gone nothing is listed."""
     if before == after:
         return []
     old, new = store.tree(before).roots, store.tree(after).roots
-    found: list[Change] = []
+    found: list[TreeChange] = []
     for name in sorted(old.keys() | new.keys()):
         for change in changes_below(store, name, old.get(name), new.get(name)):
             found.append(change)
@@ -45,7 +45,7 @@ def changes_between(store: TreeStore, before: str, after: str) -> list[Change]:
 
 def changes_below(
     store: TreeStore, path: str, before: Node | None, after: Node | None
-) -> Iterator[Change]:
+) -> Iterator[TreeChange]:
     """The changes of one root, or of what lies at one path, in no order."""
     pending = [(path, before, after)]
     while pending:
@@ -54,7 +54,7 @@ def changes_below(
             continue
         kind = _kind(old, new)
         if kind is not None:
-            yield Change(here, kind, old, new)
+            yield TreeChange(here, kind, old, new)
         old_dir, new_dir = _directory(old), _directory(new)
         if new_dir is None or (old_dir is not None and old_dir.digest == new_dir.digest):
             continue

@@ -13,12 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
+from paddock.objects.file_bytes import chunks
+from paddock.objects.store import ObjectStore
+from paddock.state.disk_space import check_space
 from paddock.state.files.descent import open_file
-from paddock.state.files.file_copy import CHUNK_BYTES
 from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
 from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
-from paddock.state.trees.objects import Objects
 from paddock.state.trees.scan import (
     MAX_ENTRIES,
     UNTRUSTED,
@@ -42,6 +43,7 @@ MAX_DIRECTORY_BYTES = 256 << 20
 # Read at once; larger files are read in pieces.
 _SMALL_BYTES = 1 << 20
 _TRIES = 3
+_MAX_STORED = 200_000  # digests in memory
 _NOTHING_MAPPED = MappedFiles({})
 MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a millisecond
 
@@ -63,7 +65,7 @@ class Recorder:
 
     def __init__(
         self,
-        objects: Objects | None,
+        objects: ObjectStore | None,
         roots: Mapping[str, Path],
         *,
         mapped: Callable[[], MappedFiles] | None = None,
@@ -172,9 +174,12 @@ class Recorder:
 class FileKeeper:
     """Reads files that may be changing, and stores what it read where there is a store."""
 
-    def __init__(self, objects: Objects | None, may_store: Callable[[int], bool] | None) -> None:
+    def __init__(
+        self, objects: ObjectStore | None, may_store: Callable[[int], bool] | None
+    ) -> None:
         self._objects = objects
         self._may_store = may_store
+        self._stored: set[str] = set()
         self._unread_bytes = MAX_REREAD_BYTES
         self._directory_bytes = MAX_DIRECTORY_BYTES
         self.is_final = False  # the last state is stored whatever it takes
@@ -189,13 +194,13 @@ class FileKeeper:
         if self._directory_bytes < 0:
             self.is_full = True
             raise used_up()
-        self.check_space()
-        return self._objects.put(data)[0]
+        self._store(digest, data)
+        return digest
 
     def check_space(self) -> None:
         """Raise OutOfSpace where storing more would take what is reserved on the disk."""
         if self._objects is not None:
-            self._objects.check_space()
+            check_space(self._objects.directory)
 
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None:
         """None when it is gone, or no regular file any more."""
@@ -233,12 +238,12 @@ class FileKeeper:
 
     def _read_whole(self, fd: int, size: int) -> _Content:
         digest, taken = _hashed(fd, size)
-        if self._objects is None or self._objects.has(digest):
+        if self._objects is None or self._is_stored(digest):
             return _Content(digest, taken, True)
         if not self._may(taken):
             return _Content(digest, taken, False)
         # Read once more: it may have changed meanwhile, and then this is what it is.
-        digest, taken, _ = self._objects.put_chunks(self._while_room(_pieces(fd, size)))
+        digest, taken = self._objects.put_chunks(self._while_room(chunks(fd, ((0, size),))))
         return _Content(digest, taken, True)
 
     def _read_in_parts(self, fd: int, st: os.stat_result) -> _Content:
@@ -266,12 +271,31 @@ class FileKeeper:
     def _put(self, data: bytes) -> tuple[str, bool]:
         """The digest of some bytes, and whether they are in the store, if there is one."""
         digest = hashlib.sha256(data).hexdigest()
-        if self._objects is None or self._objects.has(digest):
+        if self._objects is None or self._is_stored(digest):
             return digest, True
         if not self._may(len(data)):
             return digest, False
+        self._store(digest, data)
+        return digest, True
+
+    def _store(self, digest: str, data: bytes) -> None:
+        assert self._objects is not None
         self.check_space()
-        return self._objects.put(data)[0], True
+        self._objects.add(digest, data)
+        self._stored.add(digest)
+
+    def _is_stored(self, digest: str) -> bool:
+        """Return whether an object is in the store. What was found there once stays while a run
+        records, and is not looked for again."""
+        assert self._objects is not None
+        if digest in self._stored:
+            return True
+        if not self._objects.has(digest):
+            return False
+        if len(self._stored) >= _MAX_STORED:
+            self._stored.clear()
+        self._stored.add(digest)
+        return True
 
     def _while_room(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -302,14 +326,7 @@ def _stamp(st: os.stat_result) -> tuple[int, int, int]:
 
 def _hashed(fd: int, size: int) -> tuple[str, int]:
     state, taken = hashlib.sha256(), 0
-    for piece in _pieces(fd, size):
+    for piece in chunks(fd, ((0, size),)):
         state.update(piece)
         taken += len(piece)
     return state.hexdigest(), taken
-
-
-def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    at = 0
-    while at < size and (piece := os.pread(fd, min(CHUNK_BYTES, size - at), at)):
-        yield piece
-        at += len(piece)

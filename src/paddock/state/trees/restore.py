@@ -1,9 +1,10 @@
 """A stored state written over directories that hold nearly the same: only what differs is touched.
 
-What a process holds open stays as it is (`held_files`), and is named in the result. Every other file
-whose bytes differ is written in place. The directories are an agent's and may hold anything, so
-nothing is followed and every change goes through the descriptor of its directory. Nobody else may
-write meanwhile; if somebody did, the state is not what it should be at the end, and that is said.
+What a process holds open stays as it is (`held_files`), and is named in the result. Every other
+file whose bytes differ is written in place. The directories are an agent's and may hold anything,
+so nothing is followed and every change goes through the descriptor of its directory. Nobody else
+may write meanwhile; if somebody did, the state is not what it should be at the end, and that is an
+error.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from msgspec.structs import replace
 
 from paddock.model.errors import Conflict, HostCannot
 from paddock.model.space import is_out_of_space
+from paddock.objects.file_bytes import digest_of
 from paddock.state.changes.target_directory import Owner
 from paddock.state.disk_space import full_disk
 from paddock.state.files.descent import FILE_FLAGS, Descent, open_file, shown
-from paddock.state.files.file_copy import digest_of
 from paddock.state.files.tree_walk import remove
 from paddock.state.trees.held_files import (
     NOTHING_HELD,
@@ -36,7 +37,8 @@ from paddock.state.trees.held_files import (
     is_unwritten,
 )
 from paddock.state.trees.known_states import node_at
-from paddock.state.trees.large_files import SPLIT_ABOVE, write_sparse
+from paddock.state.trees.large_files import SPLIT_ABOVE
+from paddock.state.trees.node_files import NodeFiles, set_opaque
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.plan import (
     Deed,
@@ -48,12 +50,11 @@ from paddock.state.trees.plan import (
     plan,
 )
 from paddock.state.trees.recorder import Recorder
-from paddock.state.trees.scan import OPAQUE, find_seen
+from paddock.state.trees.scan import find_seen
 
 if TYPE_CHECKING:
     from paddock.state.trees.store import TreeStore
 
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # It cannot be written where it is: its mode denies it, it runs, or it is no file any more.
 _NOT_IN_PLACE = frozenset({errno.EACCES, errno.ETXTBSY, errno.ELOOP, errno.ENXIO, errno.ENOENT})
@@ -118,7 +119,7 @@ def restore(
     first: str | None = None,
 ) -> Restored:
     """`recorder` is one that knows the roots already: what it has seen is not read again. `keep`
-    are paths that stay whatever the state says, such as mount points. `held_files` is what processes
+    are paths that stay whatever the state says, such as mount points. `held` is what processes
     have open; `first` is the state that they began with.
 
     Refused before anything is changed (`HostCannot`): a state that is not whole, one that needs
@@ -229,9 +230,8 @@ def _is_lost(store: TreeStore, deed: Deed) -> bool:
 
 class _Restorer:
     def __init__(self, store: TreeStore, root: Path, owner: Owner | None) -> None:
-        self._store = store
         self._root = root
-        self._owner = owner
+        self._files = NodeFiles(store.pieces, owner)
 
     def run(self, deeds: list[Deed]) -> None:
         with Descent(self._root, lift=True) as descent:
@@ -262,7 +262,7 @@ class _Restorer:
             case Sealing():
                 if deed.path:
                     descent.go_to(deed.path)
-                    _set_opaque(descent.fd, is_opaque=deed.node.is_opaque)
+                    set_opaque(descent.fd, is_opaque=deed.node.is_opaque)
                     descent.leave(functools.partial(os.fchmod, mode=deed.node.mode))
             case _:
                 assert_never(deed)
@@ -273,44 +273,17 @@ class _Restorer:
             descent.make_writable()
 
     def _seal_root(self, node: Node) -> None:
-        _set_opaque(os.fspath(self._root), is_opaque=node.is_opaque)
+        set_opaque(os.fspath(self._root), is_opaque=node.is_opaque)
         os.chmod(self._root, node.mode)
 
     def _make(self, fd: int, deed: Making) -> None:
         if deed.has_other:
             remove(deed.node.name, fd)
         try:
-            self._create(fd, deed.node, deed.node.name)
+            self._files.create(fd, deed.node)
         except FileExistsError:  # what is never recorded: a socket
             remove(deed.node.name, fd)
-            self._create(fd, deed.node, deed.node.name)
-
-    def _create(self, fd: int, node: Node, name: str) -> None:
-        if node.kind is NodeKind.FILE:
-            self._create_file(fd, node, name)
-            return
-        if node.kind is NodeKind.DIR:
-            os.mkdir(name, 0o700, dir_fd=fd)
-        elif node.kind is NodeKind.SYMLINK:
-            os.symlink(node.target, name, dir_fd=fd)
-        elif node.kind is NodeKind.FIFO:
-            os.mkfifo(name, 0o600, dir_fd=fd)
-            self._set_mode(fd, node)
-        else:
-            # Device 0:0 is no device: the kernel lets anybody make it.
-            os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=fd)
-        if self._owner is not None:
-            os.chown(name, *self._owner, dir_fd=fd, follow_symlinks=False)
-
-    def _create_file(self, dir_fd: int, node: Node, name: str) -> None:
-        fd = os.open(name, _NEW_FILE, 0o600, dir_fd=dir_fd)
-        try:
-            self._fill(fd, node)
-            if self._owner is not None:
-                os.fchown(fd, *self._owner)
-            os.fchmod(fd, node.mode)
-        finally:
-            os.close(fd)
+            self._files.create(fd, deed.node)
 
     def _write(self, dir_fd: int, deed: Writing) -> None:
         node = deed.node
@@ -319,7 +292,7 @@ class _Restorer:
         elif not self._write_in_place(dir_fd, node):
             temporary = f".paddock-{secrets.token_hex(8)}"
             try:
-                self._create_file(dir_fd, node, temporary)
+                self._files.create_file(dir_fd, node, temporary)
                 os.rename(temporary, node.name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
             except BaseException:
                 remove(temporary, dir_fd)
@@ -337,19 +310,11 @@ class _Restorer:
             st = os.fstat(fd)
             if not stat.S_ISREG(st.st_mode) or st.st_nlink != 1:
                 return False
-            self._fill(fd, node)
+            self._files.fill(fd, node)
             os.fchmod(fd, node.mode)
             return True
         finally:
             os.close(fd)
-
-    def _fill(self, fd: int, node: Node) -> None:
-        """The bytes are checked while they are read, so a damaged one ends the restore. Holes stay
-        holes, so nothing may be left of what was there before."""
-        os.ftruncate(fd, 0)
-        for offset, data in self._store.pieces(node):
-            write_sparse(fd, data, offset)
-        os.ftruncate(fd, node.size)
 
     def _set_mode(self, dir_fd: int, node: Node) -> None:
         if node.kind is NodeKind.FIFO:
@@ -363,17 +328,6 @@ class _Restorer:
             os.fchmod(fd, node.mode)
         finally:
             os.close(fd)
-
-
-def _set_opaque(place: int | str, *, is_opaque: bool) -> None:
-    if is_opaque:
-        os.setxattr(place, OPAQUE, b"y")
-        return
-    try:
-        os.removexattr(place, OPAQUE)
-    except OSError as error:
-        if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
-            raise
 
 
 def _path(root: str, deed: Deed) -> str:

@@ -21,16 +21,15 @@ from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.space import is_out_of_space
 from paddock.state.changes.change import link_target
 from paddock.state.files.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent, shown
+from paddock.state.files.overlay_marks import has_opaque_mark, is_whiteout
 from paddock.state.files.tree_walk import listing
-from paddock.state.snapshots.capture import is_whiteout
-from paddock.state.trees.nodes import Node, NodeKind, line_of, list_of_pieces, pieces_of
+from paddock.state.trees.nodes import DirectoryObjects, Node, NodeKind, line_of
 
 # Deeper directories and further entries are an attack or a mistake: they are left out, and the
 # tree says that it is cut. Up to this depth a descent keeps the way back open, so that nothing
 # that is moved meanwhile can end the scan.
 MAX_DEPTH = MAX_OPEN_LEVELS - 2
 MAX_ENTRIES = 500_000
-OPAQUE = "user.overlay.opaque"
 # CLOCK_REALTIME_COARSE, for which Python has no name: the clock that file systems stamp with.
 _FILE_CLOCK = 5
 UNTRUSTED = -1  # no stamp is ever like it
@@ -229,7 +228,7 @@ class Scan:
         old = seen.node
         if old is not None and is_same and not is_other:
             return False
-        is_opaque = old.is_opaque if old is not None and is_same else _is_opaque(descent.fd)
+        is_opaque = old.is_opaque if old is not None and is_same else has_opaque_mark(descent.fd)
         mode = st.st_mode & 0o1777
         digest = self._store(seen) if old is None or is_other else old.digest
         seen.node = Node(name, NodeKind.DIR, mode=mode, digest=digest, is_opaque=is_opaque)
@@ -241,14 +240,12 @@ class Scan:
         return is_other or is_self_other
 
     def _store(self, seen: SeenDir) -> str:
-        lines = {name: one.line for name, one in seen.nodes.items()}
-        lines.update((name, one.line) for name, one in seen.below.items())
-        named = ((name, lines[name]) for name in seen.names if name in lines)
-        pieces = pieces_of(named, len(lines))
-        digests = [self._keeping.take_object(piece) for piece in pieces]
-        if len(digests) == 1:
-            return digests[0]
-        return self._keeping.take_object(list_of_pieces(digests))
+        objects = DirectoryObjects(self._keeping.take_object)
+        for name in seen.names:
+            entry = seen.nodes.get(name) or seen.below.get(name)
+            if entry is not None:
+                objects.add(name, entry.line)
+        return self._keeping.take_object(objects.finish())
 
     def _tell(self, path: str) -> None:
         self.changed.append(f"{self._prefix}/{path}" if path else self._prefix)
@@ -318,10 +315,3 @@ def _suspects(fd: int, nodes: dict[str, Seen]) -> list[str]:
         if st.st_ctime_ns != old.changed_ns or st.st_ino != old.inode:
             found.append(name)
     return found
-
-
-def _is_opaque(fd: int) -> bool:
-    try:
-        return os.getxattr(fd, OPAQUE) == b"y"
-    except OSError:
-        return False

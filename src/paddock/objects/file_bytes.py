@@ -1,4 +1,5 @@
-"""Bytes from one open file to another, by the fastest way that the kernel has. Knows no paths.
+"""The bytes of open files: read, hashed, compared, copied by the fastest way that the kernel has,
+and brought to disk.
 
 Sizes are those that were seen when the file was opened: a file that an agent keeps growing is
 not followed, and a hole is never turned into disk blocks.
@@ -6,14 +7,15 @@ not followed, and a hole is never turned into disk blocks.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from paddock.model.errors import SandboxError
+from paddock.model.errors import IntegrityError, SandboxError
 
 CHUNK_BYTES = 1 << 20
 # A file with more pieces than this was made to exhaust whoever lists them.
@@ -23,6 +25,10 @@ _FICLONE = 0x40049409  # _IOW(0x94, 9, int): share all blocks of another file
 _NOT_BY_KERNEL = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 )
+
+# Larger than a page, so that a file of scattered pages has few runs.
+UNIT_BYTES = 64 << 10
+_ZEROS = bytes(UNIT_BYTES)
 
 Extents = tuple[tuple[int, int], ...]
 
@@ -72,6 +78,28 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
+def write_sparse(fd: int, data: bytes, offset: int) -> None:
+    """Writes into a file that is empty there, and leaves holes for units of zeros."""
+    view = memoryview(data)
+    for start, end in nonzero_runs(data):
+        write_at(fd, view[start:end], offset + start)
+
+
+def nonzero_runs(data: bytes) -> Iterator[tuple[int, int]]:
+    """The runs of units in some bytes that are not all zeros, as (start, end)."""
+    begun: int | None = None
+    for start in range(0, len(data), UNIT_BYTES):
+        end = min(start + UNIT_BYTES, len(data))
+        is_zero = data[start:end] == _ZEROS[: end - start]
+        if not is_zero and begun is None:
+            begun = start
+        elif is_zero and begun is not None:
+            yield begun, start
+            begun = None
+    if begun is not None:
+        yield begun, len(data)
+
+
 def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     """The bytes of some ranges, in pieces; ends early where the file has become shorter."""
     for offset, length in ranges:
@@ -107,10 +135,35 @@ def has_same_content(a: int, b: int, size: int) -> bool:
 
 def sync_file_system(fd: int) -> None:
     """Everything written to the file system of `fd` is on disk afterwards."""
+    import ctypes  # it takes longer to load than all the rest
+
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(fd) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def sync_directory(path: Path) -> None:
+    """Returns when the names in it are on disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Opens a file of a journal. IntegrityError where it cannot be opened or is no file: a link, a
+    directory, or a named pipe, which would be waited for without end."""
+    name = os.path.basename(path)
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise IntegrityError(f"{name} is unreadable: {error.strerror}") from None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise IntegrityError(f"{name} is not a file")
 
 
 def _copy_by_kernel(source: int, target: int, source_at: int, target_at: int, length: int) -> int:
