@@ -27,9 +27,9 @@ from paddock.state.files.tree_walk import walk
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
 from paddock.state.trees.nodes import DirectoryObjects, Node, NodeKind, Tree, bytes_of_tree, line_of
 
-# Less than this costs less as a part of the directory's object than as an object of its own.
+# A file below this costs less as a part of its directory's object than as an object of its own.
 INLINE_BYTES = 4096
-# All that is inlined and all attributes, because the lines of open levels are held in memory.
+# Of all files and all attributes together: the lines of open levels are held in memory.
 MAX_INLINED_BYTES = 64 << 20
 MAX_ALL_XATTR_BYTES = 256 << 20
 MAX_XATTR_BYTES = 4096
@@ -81,11 +81,7 @@ class Capture:
             self._levels[-1].add(node)
 
     def _finished(self, level: _Level) -> Node:
-        listing = level.objects.finish()
-        if self._may_inline(len(listing)):
-            digest = hashlib.sha256(listing).hexdigest()
-            return replace(level.node, digest=digest, inline=listing)
-        return replace(level.node, digest=self._put(listing))
+        return replace(level.node, digest=self._put(level.objects.finish()))
 
     def _node(self, descent: Descent, name: str, st: os.stat_result) -> Node | None:
         mode = st.st_mode

@@ -5,8 +5,8 @@ pieces at names that are chosen by their own hash, so that a change rewrites one
 object of a whole tree names its roots.
 
 The states of a run record what an agent sees: names, bytes, modes. A snapshot records more, so that
-a restored file is the same file: times, extended attributes and hard links. Small files and
-directories of a snapshot lie inline, in the line of their node. Owners are never recorded.
+a restored file is the same file: times, extended attributes and hard links. The bytes of its small
+files lie inline, in the line of their node. Owners are never recorded.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Node(msgspec.Struct, frozen=True):
     the digest is that of their list. `is_kept`: the bytes are in the store.
 
     Of snapshots only: `mtime_ns`; `xattrs`; `link`, the number in the order of a walk (the root is
-    0) of the file that this is another name of; `inline`, the bytes themselves."""
+    0) of the file that this is another name of; `inline`, the bytes of a small file."""
 
     name: str
     kind: NodeKind
@@ -228,22 +228,18 @@ def _is_sane(node: Node) -> bool:
     the file system."""
     if node.mode > (0o1777 if node.kind is NodeKind.DIR else 0o777):
         return False
-    if node.kind is not NodeKind.FILE and node.link is not None:
+    if node.kind is not NodeKind.FILE and (node.link, node.inline) != (None, None):
         return False
     if node.kind is NodeKind.SYMLINK:
         return bool(node.target) and "\0" not in node.target
     if node.kind not in (NodeKind.FILE, NodeKind.DIR):
         return True
     if node.inline is not None:
-        return _is_inline_sane(node, node.inline)
+        is_whole = len(node.inline) == node.size and not node.is_split
+        return is_whole and hashlib.sha256(node.inline).hexdigest() == node.digest
     if node.digest == "":
         return node.kind is NodeKind.FILE and not node.is_kept
     return DIGEST.fullmatch(node.digest) is not None
-
-
-def _is_inline_sane(node: Node, data: bytes) -> bool:
-    is_whole = node.kind is NodeKind.DIR or (len(data) == node.size and not node.is_split)
-    return is_whole and hashlib.sha256(data).hexdigest() == node.digest
 
 
 def _digest(value: Any) -> str:

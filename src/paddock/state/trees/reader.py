@@ -135,24 +135,17 @@ class TreeReader:
                 parts, _ = read_list(self.objects.read(digest))
                 needed.update(part.digest for part in parts)
             else:
-                children = read_directory(self._listing(item))
+                children = read_directory(self.objects.read(digest))
                 pending += (one for one in children if isinstance(one, str) or one.digest)
 
     def _nodes(self, directory: Node) -> Iterator[Node]:
-        for item in read_directory(self._listing(directory)):
+        for item in read_directory(self.objects.read(directory.digest)):
             if isinstance(item, Node):
                 yield item
                 continue
             for node in read_directory(self.objects.read(item)):
                 if isinstance(node, Node):
                     yield node
-
-    def _listing(self, directory: Node | str) -> bytes:
-        if isinstance(directory, str):
-            return self.objects.read(directory)
-        if directory.inline is not None:
-            return directory.inline
-        return self.objects.read(directory.digest)
 
     def stored_pieces(self, node: Node) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes of a stored file by offset. Raises IntegrityError for a missing one."""
