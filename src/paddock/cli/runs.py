@@ -9,7 +9,7 @@ from paddock.cli.parser import RUN_HELP, CommandParser
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.journal.index.index import Index
+    from paddock.journal.index.index import RunIndex
     from paddock.journal.index.rows import RunRow
 
 OUTCOMES = ("done", "failed", "refused", "drafted", "simulated", "faulted")
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _say(index: Index, options: argparse.Namespace) -> None:
+def _say(index: RunIndex, options: argparse.Namespace) -> None:
     from paddock.cli.output import say, say_json
 
     runs = _chosen(index, options)
@@ -110,7 +110,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _chosen(index: Index, options: argparse.Namespace) -> list[RunRow]:
+def _chosen(index: RunIndex, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
     from paddock.cli.journals import newest_first

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.journal.codec import body_of
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import RunLog
 from paddock.journal.plain_values import as_json
@@ -46,7 +46,12 @@ class IndexedStep(NamedTuple):
 
 
 def select_rows(
-    index: Index, run: RunRow, *, after: int = -1, kind: str | None = None, only: str | None = None
+    index: RunIndex,
+    run: RunRow,
+    *,
+    after: int = -1,
+    kind: str | None = None,
+    only: str | None = None,
 ) -> Iterator[StepRow]:
     """Yield the rows of the steps after one that are of this kind and what `only` says of them."""
     column, value = ONLY[only] if only else ("", None)

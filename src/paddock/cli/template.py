@@ -39,12 +39,12 @@ def make_parser() -> CommandParser:
 def main(words: list[str]) -> int:
     options = make_parser().parse_args(words)
     from paddock.state.home import Home
-    from paddock.state.templates.layer_archive import Limits
+    from paddock.state.templates.layer_archive import UnpackLimits
     from paddock.state.templates.store import TemplateStore
 
     store = TemplateStore(Home.find().templates)
     if options.action == "add":
-        limits = Limits.for_source(
+        limits = UnpackLimits.for_source(
             options.source, max_bytes=options.max_size, max_entries=options.max_entries
         )
         name = options.name or _name(options.source)

@@ -69,7 +69,7 @@ def encoded(text: str) -> bytes:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether nothing in it is a number or a key that encoders spell differently."""
+    """Return whether nothing in a value is a number or a key that encoders write differently."""
     kind: type = type(value)
     if kind is str or value is None or kind is bool:
         return True

@@ -1,6 +1,6 @@
-"""What a model was asked, each message once. A conversation is sent whole with every turn; here it
-is a chain of nodes, each with the digest of the one before, like commits: a turn adds what is new.
-The arguments of the action name the last node, so the chain of records holds all of it.
+"""The requests to a model, each message stored once. A conversation is sent whole with every turn;
+here it is a chain of nodes, each with the digest of the one before, like commits: a turn adds what
+is new. The arguments of the action name the last node, so the chain of records holds all of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock.model.errors import IntegrityError
 if TYPE_CHECKING:
     from paddock.journal.log import RunLog
     from paddock.journal.nodes import NodeReader
-    from paddock.journal.secrets.value_hmac import Keyed
+    from paddock.journal.secrets.value_hmac import ValueHmac
 
 CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
 MAX_MESSAGES = 20_000
@@ -28,7 +28,7 @@ _REPEATED = frozenset({"system", "instructions", "tools", "functions"})
 _LONG = 1 << 10  # characters; any other part of a request that is longer is kept once, too
 _MAX_KNOWN = 1 << 15  # nodes that are not written again; more than a conversation has
 
-Keep = Callable[[Mapping[str, Any], "Keyed | None"], str]
+Keep = Callable[[Mapping[str, Any], "ValueHmac | None"], str]
 
 
 class Conversations:
@@ -39,7 +39,7 @@ class Conversations:
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
     def request(
-        self, body: Mapping[str, Any], of: str, keyed: Keyed | None = None
+        self, body: Mapping[str, Any], of: str, keyed: ValueHmac | None = None
     ) -> dict[str, Any]:
         """For the arguments of an action: all of a request's body, whose messages are under `of`.
         Raises JournalBroken. What is new is on disk when the record that names it is."""
@@ -51,7 +51,7 @@ class Conversations:
         refs = {key: self._node(None, rest.pop(key), keyed) for key in body if _is_apart(key, rest)}
         return {**said, "request": rest, **({"refs": refs} if refs else {})}
 
-    def add(self, messages: Sequence[Any], keyed: Keyed | None = None) -> dict[str, Any]:
+    def add(self, messages: Sequence[Any], keyed: ValueHmac | None = None) -> dict[str, Any]:
         """Keeps the messages of a conversation, and says where it ends."""
         if len(messages) > MAX_MESSAGES:
             return {"count": len(messages), "is_cut": True}
@@ -60,12 +60,14 @@ class Conversations:
             last = self._node(last, message, keyed)
         return {"count": len(messages), "last": last}
 
-    def _conversation(self, given: list[Any] | str, of: str, keyed: Keyed | None) -> dict[str, Any]:
+    def _conversation(
+        self, given: list[Any] | str, of: str, keyed: ValueHmac | None
+    ) -> dict[str, Any]:
         if isinstance(given, str):
             return {"of": of, "is_text": True, **self.add([given], keyed)}
         return {"of": of, **self.add(given, keyed)}
 
-    def _node(self, before: str | None, message: Any, keyed: Keyed | None) -> str:
+    def _node(self, before: str | None, message: Any, keyed: ValueHmac | None) -> str:
         text = plain_text(message, MAX_VALUE_DEPTH)
         plain = message
         if text is None:

@@ -41,7 +41,7 @@ _PAGE_SLACK = 300
 
 
 class Spot(NamedTuple):
-    """Where the line of a record begins."""
+    """The place where the line of a record begins."""
 
     segment: int
     offset: int

@@ -16,7 +16,7 @@ from paddock.journal.blobs import Blobs, put_back, set_aside
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.plain_values import as_json
 from paddock.journal.secrets.mask import Masker
-from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
+from paddock.journal.secrets.value_hmac import ValueHmac, hmac_leaves
 from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError
 from paddock.model.events import BlobRef
@@ -27,7 +27,7 @@ _MAX_CACHED = 16 << 20  # bytes of values that were read and may be asked for ag
 
 
 def node_line(
-    value: Mapping[str, Any], blobs: Blobs, masker: Masker | None, keyed: Keyed | None
+    value: Mapping[str, Any], blobs: Blobs, masker: Masker | None, keyed: ValueHmac | None
 ) -> bytes:
     """A value as it is kept: masked, large texts set aside, in the one spelling that it has. With
     `keyed`, what was masked can still be compared."""
@@ -35,7 +35,7 @@ def node_line(
     if masker is not None and not masker.is_clean(text):
         masked = masker.mask(value)
         if keyed is not None:
-            masked["keyed"] = keyed_leaves(keyed, value, masked)
+            masked["keyed"] = hmac_leaves(keyed, value, masked)
         value, text = masked, canonical_text(masked)
     text, refs = set_aside(value, text, blobs)
     if refs:

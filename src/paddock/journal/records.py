@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from paddock.journal.canonical import canonical_text, encoded
-from paddock.journal.integrity.merkle import Tree
+from paddock.journal.integrity.merkle import MerkleTree
 from paddock.journal.integrity.step_counts import StepCounts
 from paddock.journal.plain_values import as_json
 from paddock.model.errors import IntegrityError
-from paddock.model.events import BlobRef
+from paddock.model.events import BlobRef, Event
 
 # What "after" says in the first record.
 NOTHING_BEFORE = b"0" * 64
@@ -49,7 +49,7 @@ class Chain:
 
     def __init__(self) -> None:
         self.last = NOTHING_BEFORE
-        self.tree = Tree()
+        self.tree = MerkleTree()
         self.steps = StepCounts()
 
     @property
@@ -94,13 +94,25 @@ def read_back(line: bytes) -> Back | None:
     return int(n), None if step is None else int(step), kind
 
 
+def line_end(event: type[Event]) -> bytes:
+    """Return how the line of every record with that event ends, and no other."""
+    return b'"type":"%b"}' % event.TYPE.encode()
+
+
+def may_call_model(line: bytes) -> bool:
+    """Return False for a proposed action that is certainly no call of a model. Most are none, and
+    need not be parsed to know it."""
+    return b'"kind":"model"' in line
+
+
 def hash_before(line: bytes) -> str:
-    """The hash that a record claims for the one before it."""
+    """Return the hash that a record claims for the one before it."""
     return line[_HASH].decode("ascii", "replace")
 
 
 def has_blobs(line: bytes) -> bool:
-    """Whether a record refers to blobs. Only its time stands between the hash and that list."""
+    """Return whether a record refers to blobs. Only its time stands between the hash and that
+    list."""
     return line.find(b',"blobs":[', 75, 75 + 40) >= 0
 
 

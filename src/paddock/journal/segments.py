@@ -32,7 +32,7 @@ def segment_number(path: Path) -> int:
 
 
 def segments(directory: Path) -> list[Path]:
-    """The segments of a journal in their order; gaps are for the caller to find."""
+    """Return the segments of a journal in their order; gaps are for the caller to find."""
     try:
         names = sorted(name for name in os.listdir(directory) if _NAME.fullmatch(name))
     except OSError as error:
@@ -58,7 +58,7 @@ class OpenSegments:
         self._fds.clear()
 
     def line(self, number: int, offset: int) -> bytes:
-        """The whole line that begins at a byte of a segment."""
+        """Return the whole line that begins at a byte of a segment."""
         if number not in self._fds:
             self._fds[number] = open_to_read(self._directory / segment_name(number))
         for size in (_LINE_BYTES, MAX_LINE_BYTES + 1):
@@ -88,7 +88,7 @@ class Appender:
 
     @classmethod
     def reopened(cls, path: Path, size: int) -> Appender:
-        """The last segment, cut to its whole lines."""
+        """Return the last segment, cut to its whole lines."""
         fd = os.open(path, _APPEND)
         try:
             os.ftruncate(fd, size)
@@ -98,7 +98,7 @@ class Appender:
         return cls(path.parent, segment_number(path), fd, size)
 
     def write(self, data: bytes) -> None:
-        """Appends all of it or nothing: what was written in part is cut off again."""
+        """Append all of it or nothing: what was written in part is cut off again."""
         try:
             written = os.write(self._fd, data)
             if written != len(data):
@@ -112,14 +112,14 @@ class Appender:
         self.size += len(data)
 
     def roll(self) -> None:
-        """Goes on in a new segment."""
+        """Go on in a new segment."""
         fd = os.open(self._directory / segment_name(self.number + 1), _NEW, 0o600)
         self._unflushed.append(self._fd)
         self._fd, self.size, self._is_named = fd, 0, False
         self.number += 1
 
     def take_unflushed(self) -> Unflushed:
-        """What must reach the disk for everything written so far to be there."""
+        """Return what must reach the disk for everything written so far to be there."""
         taken = Unflushed(self._fd, self._unflushed, None if self._is_named else self._directory)
         self._unflushed, self._is_named = [], True
         return taken

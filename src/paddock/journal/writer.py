@@ -35,9 +35,9 @@ from paddock.journal.nodes import FILE_NAME as NODES_FILE
 from paddock.journal.nodes import node_line
 from paddock.journal.plain_values import StoredBytes
 from paddock.journal.records import Chain
-from paddock.journal.run_directory import Place
+from paddock.journal.run_directory import RunDirectory
 from paddock.journal.secrets.mask import Masker
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.journal.segments import Appender
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.events import (
@@ -82,7 +82,7 @@ class Rhythm(msgspec.Struct, frozen=True):
     segment_bytes: int = 32 << 20
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One event to record. Events of one `extend` are written together or not at all."""
 
     event: AnyEvent
@@ -102,7 +102,7 @@ class Journal:
 
     def __init__(
         self,
-        place: Place,
+        run_directory: RunDirectory,
         appender: Appender,
         chain: Chain,
         key: SigningKey,
@@ -113,15 +113,15 @@ class Journal:
         budget: RecordBudget | None = None,
     ) -> None:
         self.run = run
-        self.directory = place.directory
+        self.directory = run_directory.directory
         self.listeners: list[Callable[[Record], None]] = []  # hear each record, once written
         # Hear once, from any thread, that nothing can be recorded any more. They must not block.
         self.failure_listeners: list[Callable[[HostCannot], None]] = []
         self.budget = budget or RecordBudget()
-        self.blobs = Blobs(place.directory, self.budget)
+        self.blobs = Blobs(run_directory.directory, self.budget)
         self.conversations = Conversations(self.keep)
-        self._nodes = Pack(place.directory / NODES_FILE)
-        self._place = place
+        self._nodes = Pack(run_directory.directory / NODES_FILE)
+        self._run_directory = run_directory
         self._appender = appender
         self._chain = chain
         self._key = key
@@ -160,17 +160,17 @@ class Journal:
         """
         if not opened.run:
             raise InvalidInput("a journal is opened with the name of its run")
-        place = Place.claim_new(directory, key)
+        run_directory = RunDirectory.claim_new(directory, key)
         try:
             appender = Appender.first(directory)
         except OSError as error:
-            place.release()
+            run_directory.release()
             raise broken(f"cannot begin a journal in {directory}", error) from None
         journal = cls(
-            place, appender, Chain(), key, masker,
+            run_directory, appender, Chain(), key, masker,
             run=opened.run, rhythm=rhythm or Rhythm(), budget=budget,
         )  # fmt: skip
-        first = Entry(with_host_facts(opened, key.public))
+        first = JournalEntry(with_host_facts(opened, key.public))
         journal._first(journal._prepared(first), is_quick=is_quick)
         return journal
 
@@ -184,21 +184,27 @@ class Journal:
         rhythm: Rhythm | None = None,
     ) -> Journal:
         """Goes on with a journal whose writer is gone: cuts a torn end, and records that it did."""
-        place = Place.claim_again(directory, key)
+        run_directory = RunDirectory.claim_again(directory, key)
         try:
             found = recovery.examine(directory, key.public)
             appender = Appender.reopened(found.segment, found.size)
         except OSError as error:
-            place.release()
+            run_directory.release()
             raise broken(f"cannot go on in {directory}", error) from None
         except BaseException:
-            place.release()
+            run_directory.release()
             raise
         journal = cls(
-            place, appender, found.chain, key, masker, run=found.run, rhythm=rhythm or Rhythm()
+            run_directory,
+            appender,
+            found.chain,
+            key,
+            masker,
+            run=found.run,
+            rhythm=rhythm or Rhythm(),
         )
         journal._last_at = found.last_at
-        journal._first(journal._prepared(Entry(found.cut)))
+        journal._first(journal._prepared(JournalEntry(found.cut)))
         return journal
 
     @property
@@ -217,16 +223,16 @@ class Journal:
 
     def append(self, event: AnyEvent, step: int | None = None) -> int:
         """Write one record and return its number."""
-        return self._write([self._prepared(_checked(Entry(event, step)))])
+        return self._write([self._prepared(_checked(JournalEntry(event, step)))])
 
-    def extend(self, entries: Iterable[Entry]) -> int:
+    def extend(self, entries: Iterable[JournalEntry]) -> int:
         """Writes some records with one write and returns the number of the last."""
         prepared = [self._prepared(_checked(entry)) for entry in entries]
         if not prepared:
             raise InvalidInput("there is nothing to append")
         return self._write(prepared)
 
-    def keep(self, value: Mapping[str, Any], keyed: Keyed | None = None) -> str:
+    def keep(self, value: Mapping[str, Any], keyed: ValueHmac | None = None) -> str:
         """Writes a value beside the records, masked, and answers the digest by which a record may
         name it. It is on disk when that record is. With `keyed`, what was masked is compared by a
         hash."""
@@ -297,7 +303,7 @@ class Journal:
     def close(self, ended_by: str | None = None) -> Head:
         """End the journal with a `closed` record and a last head, on disk. It is not reopened."""
         closed = Closed(ended_by, self._left_out())
-        head = self._write_signed([self._prepared(Entry(closed))])
+        head = self._write_signed([self._prepared(JournalEntry(closed))])
         self._flush()
         self._end("the journal is closed", is_closed=True)
         return head
@@ -322,7 +328,7 @@ class Journal:
             self._end("the journal could not be begun")
             raise
 
-    def _prepared(self, entry: Entry) -> _Prepared:
+    def _prepared(self, entry: JournalEntry) -> _Prepared:
         """Everything that needs no order: masked, canonical, large values set aside."""
         event = entry.event
         kind = event.TYPE
@@ -493,16 +499,16 @@ class Journal:
 
     def _end(self, why: str, *, is_closed: bool = False) -> None:
         with self._flushing, self._guard:
-            if self._generation != _generation or self._place.is_released:
+            if self._generation != _generation or self._run_directory.is_released:
                 return
             self._ended, self._is_closed = self._ended or why, is_closed
             self._appender.close()
             self.blobs.close()
             self._nodes.close()
-            self._place.release()
+            self._run_directory.release()
 
 
-def _checked(entry: Entry) -> Entry:
+def _checked(entry: JournalEntry) -> JournalEntry:
     if isinstance(entry.event, _OWN_EVENTS) or not isinstance(entry.event, Event):
         raise InvalidInput(f"{type(entry.event).__name__} is not the caller's to record")
     step = entry.step

@@ -34,7 +34,8 @@ Extents = tuple[tuple[int, int], ...]
 
 
 def data_extents(fd: int, size: int) -> Extents | None:
-    """Where the first `size` bytes really hold data, as (offset, length); None: no hole in them."""
+    """Return where the first `size` bytes really hold data, as (offset, length), or None if they
+    have no hole."""
     if os.fstat(fd).st_blocks * 512 >= size:
         return None
     extents = tuple(_seek_extents(fd, size))
@@ -42,7 +43,7 @@ def data_extents(fd: int, size: int) -> Extents | None:
 
 
 def reflink(source: int, target: int) -> bool:
-    """Makes `target` share the blocks of `source`; False where the file system cannot."""
+    """Make `target` share the blocks of `source`. Returns False where the file system cannot."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:
@@ -51,7 +52,7 @@ def reflink(source: int, target: int) -> bool:
 
 
 def copy_file(source: int, target: int, size: int) -> None:
-    """Fills the empty file `target` with the first `size` bytes of `source`, holes kept."""
+    """Fill the empty file `target` with the first `size` bytes of `source`, holes kept."""
     if not reflink(source, target):
         extents = data_extents(source, size)
         for offset, length in ((0, size),) if extents is None else extents:
@@ -60,7 +61,7 @@ def copy_file(source: int, target: int, size: int) -> None:
 
 
 def copy_range(source: int, target: int, source_at: int, target_at: int, length: int) -> None:
-    """Copies a range; stops early where the source has become shorter."""
+    """Copy a range; stop early where the source has become shorter."""
     done = _copy_by_kernel(source, target, source_at, target_at, length)
     while done < length:
         chunk = os.pread(source, min(CHUNK_BYTES, length - done), source_at + done)
@@ -71,7 +72,7 @@ def copy_range(source: int, target: int, source_at: int, target_at: int, length:
 
 
 def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """All of `data`, however often the kernel takes only a part."""
+    """Write all of `data`, however often the kernel takes only a part."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -79,14 +80,14 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def write_sparse(fd: int, data: bytes, offset: int) -> None:
-    """Writes into a file that is empty there, and leaves holes for units of zeros."""
+    """Write into a file that is empty there, and leave holes for units of zeros."""
     view = memoryview(data)
     for start, end in nonzero_runs(data):
         write_at(fd, view[start:end], offset + start)
 
 
 def nonzero_runs(data: bytes) -> Iterator[tuple[int, int]]:
-    """The runs of units in some bytes that are not all zeros, as (start, end)."""
+    """Yield the runs of units in some bytes that are not all zeros, as (start, end)."""
     begun: int | None = None
     for start in range(0, len(data), UNIT_BYTES):
         end = min(start + UNIT_BYTES, len(data))
@@ -101,7 +102,7 @@ def nonzero_runs(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """The bytes of some ranges, in pieces; ends early where the file has become shorter."""
+    """Yield the bytes of some ranges, in pieces; end early where the file has become shorter."""
     for offset, length in ranges:
         end = offset + length
         while offset < end:
@@ -113,7 +114,7 @@ def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
 
 
 def digest_of(fd: int, size: int) -> str:
-    """SHA-256 of the first `size` bytes, as hex."""
+    """Return the SHA-256 of the first `size` bytes, as hex."""
     state = hashlib.sha256()
     for chunk in chunks(fd, ((0, size),)):
         state.update(chunk)
@@ -121,8 +122,8 @@ def digest_of(fd: int, size: int) -> str:
 
 
 def has_same_content(a: int, b: int, size: int) -> bool:
-    """Whether two open files have the same first `size` bytes. Where both have holes nothing is
-    read: a terabyte of nothing is compared at once."""
+    """Return whether two open files have the same first `size` bytes. Where both have holes nothing
+    is read: a terabyte of nothing is compared at once."""
     extents = (data_extents(a, size), data_extents(b, size))
     ranges: Extents = ((0, size),)
     if extents[0] is not None and extents[1] is not None:
@@ -134,7 +135,7 @@ def has_same_content(a: int, b: int, size: int) -> bool:
 
 
 def sync_file_system(fd: int) -> None:
-    """Everything written to the file system of `fd` is on disk afterwards."""
+    """Bring everything written to the file system of `fd` to disk."""
     import ctypes  # it takes longer to load than all the rest
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -144,7 +145,7 @@ def sync_file_system(fd: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Returns when the names in it are on disk."""
+    """Return when the names in a directory are on disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -153,8 +154,8 @@ def sync_directory(path: Path) -> None:
 
 
 def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
-    """Opens a file of a journal. IntegrityError where it cannot be opened or is no file: a link, a
-    directory, or a named pipe, which would be waited for without end."""
+    """Open a file that anybody may have put there. Raises IntegrityError where it cannot be opened
+    or is no file: a link, a directory, or a named pipe, which would be waited for without end."""
     name = os.path.basename(path)
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -167,7 +168,8 @@ def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
 
 
 def _copy_by_kernel(source: int, target: int, source_at: int, target_at: int, length: int) -> int:
-    """How much could be copied this way; the rest is left to plain reads."""
+    """Copy as much as can be copied this way and return how much; the rest is left to plain
+    reads."""
     done = 0
     while done < length:
         try:

@@ -60,7 +60,7 @@ _MANY_FILES = 16
 
 
 class Framing(enum.Enum):
-    """How the bytes of an object lie in its file."""
+    """The layout of an object's bytes in its file."""
 
     RAW = "raw"  # as they are
     MARKED = "marked"  # behind a byte that says whether they are compressed

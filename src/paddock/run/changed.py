@@ -31,7 +31,7 @@ from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.run.order import load_policy
 from paddock.run.report import FilesChanged, Report, report_of
 from paddock.run.surroundings.host import names_in
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.overlay import overlay_changes
 from paddock.state.files.descent import Descent
 from paddock.state.files.tree_walk import remove, status, walk
@@ -39,7 +39,7 @@ from paddock.state.home import Home
 from paddock.state.layers.hidden_files import split_hidden
 from paddock.state.tool_config import Governing
 from paddock.state.trees.comparison import TreeChange, changes_between
-from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree
 from paddock.state.trees.restore import Restored, lay_out
 from paddock.state.trees.store import TreeStore
 
@@ -65,7 +65,7 @@ class Changed(msgspec.Struct, frozen=True):
     `refusal`: why it can never be written back."""
 
     path: str
-    change: Change
+    change: FileChange
     place: Place
     conflict: str | None = None
     refusal: str | None = None
@@ -166,7 +166,7 @@ class _Comparison:
         except PolicyError:  # of a version that said things otherwise
             return Governing(policy.file, policy.base, None)
 
-    def _remark(self, tree: Tree, laid_out: Restored) -> None:
+    def _remark(self, tree: StoredTree, laid_out: Restored) -> None:
         for path in laid_out.lost:
             self._remarks.append(f"{path}: this version was not stored")
         if tree.is_cut:
@@ -205,7 +205,7 @@ class _Comparison:
                 continue
             node = change.after if change.kind != "deleted" else change.before
             assert node is not None
-            yield Changed(change.path, Change(path, change.kind, _type(node), node.size), place)
+            yield Changed(change.path, FileChange(path, change.kind, _type(node), node.size), place)
 
     def _source_of(self, target: str) -> str | None:
         for mount in self._configured.mounts:
@@ -225,7 +225,7 @@ def open_source_directory(source: str) -> int:
     return open_without_links(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def moved_since(source: int, change: Change, began_ns: int) -> str | None:
+def moved_since(source: int, change: FileChange, began_ns: int) -> str | None:
     """Why the source's own file is not what the agent saw; the kernel keeps its time of change."""
     *parents, name = change.path.split("/")
     with Descent(source) as descent:

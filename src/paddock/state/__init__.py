@@ -1,1 +1,3 @@
-"""What outlives a call: layers, snapshots, volumes, templates, leases. Knows no fence."""
+"""The state that outlives a call: the home of a user and everything in it. Nothing here knows the
+fence.
+"""

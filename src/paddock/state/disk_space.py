@@ -1,4 +1,4 @@
-"""How much room the disk of a home has left, and from when on that is too little.
+"""The room that the disk of a home has left, and the reserve below which runs end.
 
 A run that fills its disk takes from everything else on it, so runs end before that. What is left
 then is enough to close their journals and for the rest of the machine to go on. A disk can still be

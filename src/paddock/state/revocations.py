@@ -37,7 +37,7 @@ class Holder(msgspec.Struct, frozen=True):
     started_at: float
 
     def lost(self, home: Home) -> set[str]:
-        """Those that were revoked since."""
+        """Return the secrets that were revoked since."""
         return {name for name, mark in self.marks.items() if is_revoked(home, name, mark)}
 
 
@@ -67,7 +67,7 @@ def mark_of(home: Home, name: str) -> Mark | None:
 
 
 def is_revoked(home: Home, name: str, mark: Mark | None) -> bool:
-    """Whether it was revoked since `mark` was taken. One look at one file."""
+    """Return whether it was revoked since `mark` was taken. It is one look at one file."""
     try:
         return _stat(_marker(home, name)) != mark
     except OSError:
@@ -189,7 +189,7 @@ def _mark(content: object) -> Mark | None:
 
 
 def _lives(holder: Holder) -> bool:
-    """Whether the very process lives that wrote it; pids are used again."""
+    """Return whether the very process lives that wrote it; pids are used again."""
     try:
         return _start_time(holder.host_pid) == holder.host_started
     except (OSError, IndexError, ValueError):

@@ -23,7 +23,7 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from paddock.journal.integrity.keys import SigningKey
-from paddock.journal.writer import Entry, Journal, Rhythm
+from paddock.journal.writer import JournalEntry, Journal, Rhythm
 from paddock.model.events import Marked, Opened
 key = SigningKey.open(Path(sys.argv[1]))
 rhythm = Rhythm(head_records=20, segment_bytes=20_000)
@@ -40,7 +40,7 @@ for line in sys.stdin:
     i = 0
     while True:
         i += 1
-        one = Entry(Marked("x" * (i * 37 % 3000), {"i": i}))
+        one = JournalEntry(Marked("x" * (i * 37 % 3000), {"i": i}))
         many = [one] * (1 + i % 3)
         os.write(1, b"%d\\n" % journal.extend(many))
         if i % 50 == 0:

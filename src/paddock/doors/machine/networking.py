@@ -189,11 +189,11 @@ class BoxNetwork:
         from paddock.doors.network.pacing import Pacer
         from paddock.gate.run_keys import run_key
         from paddock.journal.secrets.seal import Sealer
-        from paddock.journal.secrets.value_hmac import Keyed
+        from paddock.journal.secrets.value_hmac import ValueHmac
 
         home, root = self._box.engine.home, self._box.passage.root
         key = run_key(home, home.runs / self._box.sandbox_id, root)
-        services.keyed, services.sealer, services.sealed_for = Keyed(key), Sealer(key), root
+        services.keyed, services.sealer, services.sealed_for = ValueHmac(key), Sealer(key), root
         if self._box.passage.is_run:
             services.pacer = Pacer(self._box.machine.init_pid)
 

@@ -18,7 +18,7 @@ from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
 from paddock.doors.network.requests import Origin, Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
@@ -29,7 +29,7 @@ _KEPT = (
 
 
 def as_model_action(
-    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: Keyed | None = None
+    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: ValueHmac | None = None
 ) -> Action | None:
     """None for every request that does not go to a model. With a gate, all that is asked is kept in
     its run, each message once. Raises JournalBroken."""

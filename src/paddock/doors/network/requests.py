@@ -39,7 +39,7 @@ from paddock.doors.network.model_wire.wire import Wire, is_model_path
 from paddock.doors.network.signatures import stable_credential
 from paddock.doors.network.stable_digests import STABLE, stable_digest
 from paddock.journal.secrets.search import is_oddly_escaped
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
@@ -135,7 +135,7 @@ class BodyTerms(msgspec.Struct, frozen=True):
 
 
 async def propose(
-    request: Request, origin: Origin, keyed: Keyed | None = None, terms: BodyTerms | None = None
+    request: Request, origin: Origin, keyed: ValueHmac | None = None, terms: BodyTerms | None = None
 ) -> Proposal:
     """Reads what rules may ask for. Raises BadMessage, ConnLost or NotHeld."""
     terms = terms or BodyTerms()
@@ -172,7 +172,7 @@ async def propose(
 
 
 def _looked_at(
-    kind: str, raw: bytes, keyed: Keyed | None, arguments: dict[str, Any]
+    kind: str, raw: bytes, keyed: ValueHmac | None, arguments: dict[str, Any]
 ) -> tuple[Any, dict[str, str]]:
     """All of a body that takes time: its value, and what tells it from others."""
     arguments |= measured(raw)
@@ -247,7 +247,7 @@ def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
+def _keyed(headers: Headers, keyed: ValueHmac | None) -> dict[str, Any]:
     """Credentials are not shown; by their hashes two requests can still be compared."""
     if keyed is None or not (found := known(headers, _hashes(keyed))):
         return {}
@@ -255,7 +255,7 @@ def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
+def _hashes(keyed: ValueHmac) -> Callable[[Headers], dict[str, str]]:
     """One function for each key: by it, what was found in headers that repeat is found again."""
 
     def found(headers: Headers) -> dict[str, str]:

@@ -13,7 +13,7 @@ from paddock.model.errors import IntegrityError
 
 
 class Format(enum.StrEnum):
-    """What a run can be exported as."""
+    """The formats that a run can be exported in."""
 
     JSONL = "jsonl"  # the records as they are: `verify` takes the file
     CSV = "csv"  # a row a step

@@ -1,4 +1,4 @@
-"""The body of an answer as an HTTP archive wants it: what was meant, not what was on the wire."""
+"""The body of a response as an HTTP archive wants it: decoded, not as it was on the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = list[dict[str, str]]
 
 
 def content(result: Mapping[str, Any], headers: Headers) -> dict[str, Any]:
-    """The `content` of a response: text, or base64 where it is none."""
+    """Return the `content` of a response: text, or base64 where it is none."""
     said: dict[str, Any] = {"size": _size(result), "mimeType": type_of(headers)}
     notes = ["cut: the journal has the beginning of it"] if result.get("is_cut") is True else []
     if "pieces" in result:
@@ -33,7 +33,7 @@ def content(result: Mapping[str, Any], headers: Headers) -> dict[str, Any]:
 
 
 def headers_of(headers: Any) -> Headers:
-    """Names and values, from a mapping or from a list of pairs."""
+    """Return names and values, from a mapping or from a list of pairs."""
     pairs: Iterable[Any] = ()
     if isinstance(headers, Mapping):
         pairs = headers.items()
@@ -48,7 +48,7 @@ def type_of(headers: Headers) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, bytes as the journal has them decoded, anything else as JSON."""
+    """Return a text as it is, bytes as the journal has them decoded, anything else as JSON."""
     if isinstance(value, str):
         return value
     raw = _bytes(value.get("base64")) if isinstance(value, Mapping) and len(value) == 1 else None
@@ -64,7 +64,7 @@ def _size(result: Mapping[str, Any]) -> int:
 
 
 def _kept(result: Mapping[str, Any]) -> str | bytes:
-    """What the journal has of the body. A stand-in's may be any value."""
+    """Return what the journal has of the body. A stand-in's may be any value."""
     body = result.get("body", "")
     found = result.get("base64")
     if isinstance(body, Mapping) and len(body) == 1 and found is None:

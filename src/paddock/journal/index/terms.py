@@ -67,8 +67,8 @@ def configured_terms(configured: Configured) -> dict[str, str]:
 
 
 def changed_terms(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
-    """What is otherwise here than there: `stage narrow`, `limits.pids=9`, `no fault slow`. The
-    digest of the policy is named only where nothing else says what is otherwise in it."""
+    """Return the terms that differ: `stage narrow`, `limits.pids=9`, `no fault slow`. The digest of
+    the policy is named only where nothing else says what differs in it."""
     words = list(_changed(mine, theirs))
     is_told = any(not one.startswith(("command ", "seed ")) for one in words)
     digest = mine.get(_DIGEST_NAME)
@@ -92,7 +92,8 @@ def _words(name: str, value: str) -> str:
 
 @lru_cache(maxsize=64)
 def _of_text(text: str) -> dict[str, str]:
-    """What a policy says, by the path to it. Forks of one run mostly have the same text."""
+    """Return the terms of a policy, by the path to each. Forks of one run mostly have the same
+    text."""
     import yaml  # most runs have no forks
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -120,7 +121,7 @@ def _flat(at: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _name_of(listed: Any) -> str:
-    """Its id; what has none is its own name."""
+    """Return the id of an item of a list; an item that has none is its own name."""
     name = listed.get("id") if isinstance(listed, Mapping) else listed
     return name if isinstance(name, str) else json.dumps(listed, default=str)
 

@@ -18,7 +18,7 @@ _IDLE_S = 5.0
 
 
 class Signed(Protocol):
-    """What the timer needs of a journal; a test may use another one."""
+    """The interface of a journal to the timer; a test may use another one."""
 
     def sign_when_due(self) -> bool: ...
 

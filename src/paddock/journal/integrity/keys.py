@@ -37,7 +37,7 @@ _PUBLIC_HEAD = bytes.fromhex("302a300506032b6570032100")
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """What others verify with. Its id is the SHA-256 of its 32 bytes."""
+    """The key that others verify with. Its id is the SHA-256 of its 32 bytes."""
 
     raw: bytes
 
@@ -73,7 +73,7 @@ class PublicKey(msgspec.Struct, frozen=True):
         return self.raw.hex()
 
     def is_signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` over `message` was made with the private half."""
+        """Return whether `signature` over `message` was made with the private half."""
         from cryptography.exceptions import InvalidSignature
 
         try:

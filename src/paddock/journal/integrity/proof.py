@@ -15,7 +15,7 @@ from paddock.journal.integrity.heads import is_signed_by, parse_head
 from paddock.journal.integrity.keys import PublicKey
 from paddock.journal.integrity.merkle import Leaves, check_inclusion, leaf_hash
 from paddock.journal.integrity.step_counts import is_count_of_step
-from paddock.journal.records import Chain, ChainBroken, read_back
+from paddock.journal.records import Chain, ChainBroken, line_end, read_back
 from paddock.journal.segments import segments
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import Head, Record
@@ -49,7 +49,7 @@ def prove(place: Path, step: int) -> dict[str, Any]:
 
 
 class _Reading:
-    """What a journal says of one step, up to the last head that fits its records."""
+    """The records of one step, up to the last head that fits the records of the journal."""
 
     def __init__(self, step: int) -> None:
         self.chain = Chain()
@@ -60,7 +60,7 @@ class _Reading:
         self._count: dict[str, Any] = {}
 
     def take(self, line: bytes) -> None:
-        if line.endswith(b'"type":"head"}'):
+        if line.endswith(line_end(Head)):
             self._take_head(line)
         n, of_step, _ = self.chain.follow(line)
         self._leaves.append(bytes.fromhex(self.chain.last.decode()))

@@ -335,7 +335,7 @@ class _Data:
 
 
 class _Changes(msgspec.Struct, frozen=True):
-    """Where parts of a text were replaced by others, as lists of the same length."""
+    """The parts of a text that were replaced by others, as lists of the same length."""
 
     starts: list[int]  # in the new text
     ends: list[int]
@@ -497,7 +497,7 @@ class _Pattern:
 
     @cached_property
     def _sizes(self) -> dict[bytes, tuple[int, ...]]:
-        """Of beginnings that end with a byte, longest first."""
+        """Return the lengths of beginnings that end with a byte, longest first."""
         sizes: dict[bytes, list[int]] = {}
         for size in range(len(self._data) - 1, 0, -1):
             sizes.setdefault(self._data[size - 1 : size], []).append(size)

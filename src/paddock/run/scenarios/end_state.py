@@ -17,7 +17,7 @@ from paddock.model.events import Configured
 from paddock.run.changed import configuration_of
 from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
-from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree
 from paddock.state.trees.store import TreeStore
 from paddock.world.kept import KeptService, open_kept
 
@@ -119,7 +119,7 @@ class FilesLeft:
         return tuple(self._tree.roots)
 
     @cached_property
-    def _tree(self) -> Tree:
+    def _tree(self) -> StoredTree:
         return self.store.tree(self.tree)
 
     @cached_property

@@ -66,7 +66,7 @@ def limit_subvolume(fd: int, size_bytes: int) -> None:
 
 
 def used_bytes(fd: int) -> int:
-    """What the quota counts for this subvolume, read from the quota tree."""
+    """Return what the quota counts for this subvolume, read from the quota tree."""
     number = subvolume_id(fd)
     # btrfs_ioctl_search_key: tree, objectid range, offset range, transid range, type range, items
     key = struct.pack(

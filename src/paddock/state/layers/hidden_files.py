@@ -1,4 +1,4 @@
-"""What a mount's source has and a sandbox must not see: a layer of whiteouts that lies over the
+"""Files of a mount's source that a sandbox must not see: a layer of whiteouts that lies over the
 source and below the sandbox's own writes, and the care for hidden files when changes go back.
 
 The kernel takes the names away where it looks them up, so there is nothing inside to link to, to
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from paddock.model.results import FileType
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.write_back import Applied
 from paddock.state.home import remove_tree
 
@@ -40,12 +40,12 @@ def make_hiding(
 
 
 def split_hidden(
-    changes: Iterable[Change], hidden: Iterable[str]
-) -> tuple[list[Change], list[Applied]]:
+    changes: Iterable[FileChange], hidden: Iterable[str]
+) -> tuple[list[FileChange], list[Applied]]:
     """The changes that may be written back, and a refusal for each that would touch something
     hidden: the sandbox cannot have known what it replaces."""
     hidden = tuple(hidden)
-    fine: list[Change] = []
+    fine: list[FileChange] = []
     refused: list[Applied] = []
     for change in changes:
         why = _why_not(change, hidden)
@@ -56,7 +56,7 @@ def split_hidden(
     return fine, refused
 
 
-def _why_not(change: Change, hidden: tuple[str, ...]) -> str | None:
+def _why_not(change: FileChange, hidden: tuple[str, ...]) -> str | None:
     if any(change.path == path or change.path.startswith(path + "/") for path in hidden):
         return "it is hidden from the sandbox, and the source may have its own"
     keeps_content = change.kind != "deleted" and change.type is FileType.DIR

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from paddock.objects.store_lock import StoreLock
 from paddock.state.files.tree_copy import copy_tree, tree_bytes
-from paddock.state.home import Home, Record, remove_tree
+from paddock.state.home import Home, SandboxRecord, remove_tree
 from paddock.state.layers import btrfs
 from paddock.state.privilege import is_privileged
 
@@ -47,13 +47,13 @@ def volume_of(layer: str) -> str | None:
 
 def unneeded_copies(home: Home, layers: Layers) -> list[str]:
     """Copies that no sandbox compares itself with. Only under the exclusive lock of copies."""
-    records = [Record.read(directory) for directory in home.sandboxes.iterdir()]
+    records = [SandboxRecord.read(directory) for directory in home.sandboxes.iterdir()]
     needed = {(record.info or {}).get("base") for record in records if record is not None}
     return [name for name in layers.names() if is_copy(name) and name not in needed]
 
 
 class Layers(Protocol):
-    """Where layers live."""
+    """The place where layers live."""
 
     has_hard_quota: bool
     is_copy_on_write: bool

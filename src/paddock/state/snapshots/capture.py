@@ -25,7 +25,14 @@ from paddock.state.files.descent import Descent, open_file, shown
 from paddock.state.files.overlay_marks import OPAQUE, is_whiteout
 from paddock.state.files.tree_walk import walk
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
-from paddock.state.trees.nodes import DirectoryObjects, Node, NodeKind, Tree, bytes_of_tree, line_of
+from paddock.state.trees.nodes import (
+    DirectoryObjects,
+    Node,
+    NodeKind,
+    StoredTree,
+    bytes_of_tree,
+    line_of,
+)
 
 # A file below this costs less as a part of its directory's object than as an object of its own.
 INLINE_BYTES = 4096
@@ -67,7 +74,7 @@ class Capture:
                 self._levels[-1].add(node)
         self._close_levels(1)
         root = self._finished(self._levels.pop())
-        return self._put(bytes_of_tree(Tree({"": root})))
+        return self._put(bytes_of_tree(StoredTree({"": root})))
 
     def _open_level(self, name: str, st: os.stat_result, fd: int) -> None:
         self.entries += 1

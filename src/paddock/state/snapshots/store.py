@@ -31,7 +31,7 @@ from paddock.state.trees.reader import TreeReader
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """What is known of a snapshot without reading its tree."""
+    """The facts of a snapshot that are known without reading its tree."""
 
     snapshot_id: str
     name: str | None
@@ -142,7 +142,8 @@ class SnapshotStore:
                 checked.add(node.digest)
 
     def list(self) -> builtins.list[SnapshotInfo]:
-        """All snapshots, oldest first. A damaged one is left out; `load` says what is wrong."""
+        """Return all snapshots, oldest first. A damaged one is left out; `verify` says what is
+        wrong."""
         infos = []
         for snapshot_id in self._manifests.ids():
             with contextlib.suppress(IntegrityError, NotFound):

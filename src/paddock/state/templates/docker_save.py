@@ -1,4 +1,4 @@
-"""What `docker save` writes: `manifest.json` naming a config and layers by their paths.
+"""The format of `docker save`: `manifest.json` names a config and layers by their paths.
 
 Layers are checked against the config's digests of their plain archives by whoever unpacks them;
 the config against the digest that is its name.
@@ -14,7 +14,7 @@ from paddock.model.errors import InvalidInput
 from paddock.state.templates.image import (
     MAX_JSON_BYTES,
     Image,
-    Layer,
+    ImageLayer,
     as_array,
     as_object,
     as_text,
@@ -29,7 +29,8 @@ _DIFF_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def is_docker_save(files: ImageFiles) -> bool:
-    """Whether `manifest.json` is docker's and not some file of that name in a root file system."""
+    """Return whether `manifest.json` is docker's and not some file of that name in a root file
+    system."""
     window = files.open("manifest.json")
     if window is None:
         return False
@@ -57,7 +58,7 @@ def read_docker_save(files: ImageFiles) -> Image:
     diff_ids = _diff_ids(config)
     if len(names) != len(diff_ids):
         raise InvalidInput("the image's config and manifest do not name the same layers")
-    layers = (Layer(name, diff_id=diff) for name, diff in zip(names, diff_ids, strict=True))
+    layers = (ImageLayer(name, diff_id=diff) for name, diff in zip(names, diff_ids, strict=True))
     return image_of(config, digest, tuple(layers))
 
 

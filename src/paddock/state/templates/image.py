@@ -1,4 +1,4 @@
-"""What an image is once it has been understood, and how its JSON is read. Unpacks nothing.
+"""An image once it has been understood, and how its JSON is read. Nothing is unpacked here.
 
 All JSON of an image is untrusted: it is bounded before it is parsed, and every field is checked
 for its type before it is used. The two formats themselves are in `oci` and `docker_save`.
@@ -32,7 +32,7 @@ _ARCHITECTURES = {
 }
 
 
-class Layer(msgspec.Struct, frozen=True):
+class ImageLayer(msgspec.Struct, frozen=True):
     """One layer's archive. `digest` is of the stored bytes, `diff_id` of the plain tar; one of
     them is known, and is to be checked while the layer is unpacked."""
 
@@ -43,22 +43,22 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """What to unpack, and how a process in it starts out."""
+    """The layers to unpack, and how a process in the image starts out."""
 
     digest: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     env: tuple[tuple[str, str], ...] = ()
     workdir: str = "/"
 
 
 def host_architecture() -> str:
-    """This machine's name in the vocabulary of images."""
+    """Return this machine's name in the vocabulary of images."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 
 
 def refuse_architecture(there: set[str]) -> HostCannot:
-    """The error for an image that has nothing for this machine."""
+    """Return the error for an image that has nothing for this machine."""
     return HostCannot(
         f"the image has nothing for this machine ({host_architecture()});"
         f" it has: {', '.join(sorted(there)) or 'nothing'}",
@@ -66,8 +66,8 @@ def refuse_architecture(there: set[str]) -> HostCannot:
     )
 
 
-def image_of(config: Any, digest: str, layers: tuple[Layer, ...]) -> Image:
-    """The image that a config describes, if it is for this machine."""
+def image_of(config: Any, digest: str, layers: tuple[ImageLayer, ...]) -> Image:
+    """Return the image that a config describes, if it is for this machine."""
     fields = as_object(config, "the image's config")
     architecture = fields.get("architecture")
     if architecture and architecture != host_architecture():
@@ -87,7 +87,7 @@ def image_of(config: Any, digest: str, layers: tuple[Layer, ...]) -> Image:
 
 
 def read_json(files: ImageFiles, name: str) -> tuple[Any, str]:
-    """A parsed JSON file of the image, and the digest of its bytes."""
+    """Return a parsed JSON file of the image, and the digest of its bytes."""
     window = files.open(name)
     if window is None:
         raise InvalidInput(f"the image has no {name[:120]!r}", hint="save it again: it is cut")
@@ -102,7 +102,7 @@ def read_json(files: ImageFiles, name: str) -> tuple[Any, str]:
 
 
 def check_part(name: str, found: str, expected: str) -> None:
-    """`IntegrityError` unless a part of the image has the digest that it should have."""
+    """Raise IntegrityError unless a part of the image has the digest that it should have."""
     if found != expected:
         raise IntegrityError(
             f"the image's {name[:120]!r} does not match its digest {expected}",
@@ -129,7 +129,7 @@ def as_text(value: Any, what: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """JSON can spell half a surrogate pair, which no environment can hold."""
+    """Return whether an environment can hold a text: JSON can write half a surrogate pair."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

@@ -15,7 +15,7 @@ import msgspec
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.state.templates.image import (
     Image,
-    Layer,
+    ImageLayer,
     as_array,
     as_object,
     check_part,
@@ -50,18 +50,18 @@ class _Descriptor(msgspec.Struct, frozen=True):
 
 
 def read_layout(files: ImageFiles) -> Image:
-    """The image for this machine out of a layout."""
+    """Return the image for this machine out of a layout."""
     index, _ = read_json(files, "index.json")
     chosen = _choose(files, list(_manifests(files, index, _MAX_INDEX_DEPTH)))
     manifest = as_object(_read_part(files, chosen), "the image's manifest")
     parts = [_descriptor(raw) for raw in as_array(manifest.get("layers"), "layers")]
-    layers = tuple(Layer(part.name, size=part.size, digest=part.digest) for part in parts)
+    layers = tuple(ImageLayer(part.name, size=part.size, digest=part.digest) for part in parts)
     config = _read_part(files, _descriptor(manifest.get("config")))
     return image_of(config, chosen.digest, layers)
 
 
 def _manifests(files: ImageFiles, index: Any, depth: int) -> Iterator[_Descriptor]:
-    """All manifests below an index; indexes may be nested."""
+    """Yield all manifests below an index; indexes may be nested."""
     if depth == 0:
         raise InvalidInput("the image's indexes are nested too deeply")
     listed = as_array(as_object(index, "an image index").get("manifests"), "manifests")
@@ -92,7 +92,7 @@ def _choose(files: ImageFiles, manifests: list[_Descriptor]) -> _Descriptor:
 
 
 def _config_says(files: ImageFiles, descriptor: _Descriptor) -> str | None:
-    """The architecture in the config, for a manifest that is listed without its platform."""
+    """Return the architecture in the config, for a manifest that is listed without its platform."""
     manifest = as_object(_read_part(files, descriptor), "the image's manifest")
     config = as_object(_read_part(files, _descriptor(manifest.get("config"))), "the image's config")
     found = config.get("architecture")

@@ -1,4 +1,4 @@
-"""What the settings of git say about files: every value that could be a path or a command.
+"""The settings of git that could name a file: every value that could be a path or a command.
 
 Which settings start programs is git's to decide, and users name more of them (aliases, drivers,
 filters). So all values count, but for those that never name a file. Settings of a working tree lie

@@ -1,4 +1,4 @@
-"""What is other between two stored states. Reads only the directories that differ."""
+"""The differences between two stored states. Only the directories that differ are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.state.changes.change import walk_order
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:
-    from paddock.state.trees.store import TreeStore
+    from paddock.state.trees.reader import TreeReader
 
 Kind = Literal["added", "modified", "deleted"]
 # A list that nobody could look at, made by an agent with very many files.
@@ -20,8 +20,8 @@ MAX_CHANGES = 1_000_000
 
 
 class TreeChange(msgspec.Struct, frozen=True):
-    """One path that is other. It begins with the name of its root. A whiteout counts as nothing:
-    the agent saw nothing there."""
+    """One path that differs. It begins with the name of its root. A whiteout counts as nothing: the
+    agent saw nothing there."""
 
     path: str
     kind: Kind
@@ -29,8 +29,9 @@ class TreeChange(msgspec.Struct, frozen=True):
     after: Node | None
 
 
-def changes_between(store: TreeStore, before: str, after: str) -> list[TreeChange]:
-    """All changes, a directory before what is in it. Below one that is gone nothing is listed."""
+def changes_between(store: TreeReader, before: str, after: str) -> list[TreeChange]:
+    """Return all changes, a directory before what is in it. Below one that is gone nothing is
+    listed."""
     if before == after:
         return []
     old, new = store.tree(before).roots, store.tree(after).roots
@@ -44,9 +45,9 @@ def changes_between(store: TreeStore, before: str, after: str) -> list[TreeChang
 
 
 def changes_below(
-    store: TreeStore, path: str, before: Node | None, after: Node | None
+    store: TreeReader, path: str, before: Node | None, after: Node | None
 ) -> Iterator[TreeChange]:
-    """The changes of one root, or of what lies at one path, in no order."""
+    """Yield the changes of one root, or of what lies at one path, in no order."""
     pending = [(path, before, after)]
     while pending:
         here, old, new = pending.pop()

@@ -32,7 +32,7 @@ PART_BYTES = 4 << 20
 MAX_PARTS = 1_000_000
 
 
-class Part(msgspec.Struct, frozen=True):
+class FilePart(msgspec.Struct, frozen=True):
     """Some bytes of a file, and the digest of the object that has them."""
 
     offset: int
@@ -45,11 +45,11 @@ class TooManyParts(OSError):
 
 
 def split(fd: int, size: int, put: Callable[[bytes], str]) -> tuple[bytes, int]:
-    """The list of the first `size` bytes of an open file, and the size that was found, which is
-    less where the file was cut meanwhile. `put` is given each part and returns its digest."""
-    parts: list[Part] = []
+    """Return the list of the first `size` bytes of an open file, and the size that was found, which
+    is less where the file was cut meanwhile. `put` is given each part and returns its digest."""
+    parts: list[FilePart] = []
     for offset, data in _runs(fd, size):
-        parts.append(Part(offset, len(data), put(data)))
+        parts.append(FilePart(offset, len(data), put(data)))
         if len(parts) > MAX_PARTS:
             raise TooManyParts(errno.EFBIG, "it has too many separate parts")
     found = min(size, os.fstat(fd).st_size)
@@ -57,13 +57,13 @@ def split(fd: int, size: int, put: Callable[[bytes], str]) -> tuple[bytes, int]:
     return canonical({"parts": listed, "size": found}), found
 
 
-def read_list(data: bytes) -> tuple[list[Part], int]:
-    """The parts of a file, and its size. `IntegrityError` for what no list can be."""
+def read_list(data: bytes) -> tuple[list[FilePart], int]:
+    """Return the parts of a file, and its size. Raises IntegrityError for what no list can be."""
     try:
         fields = json.loads(data)
         size, end, parts = number(fields["size"]), 0, []
         for offset, length, digest in fields["parts"]:
-            part = Part(number(offset), number(length), str(digest))
+            part = FilePart(number(offset), number(length), str(digest))
             if not (end <= part.offset and 0 < part.length <= PART_BYTES):
                 raise ValueError("its parts overlap")
             if DIGEST.fullmatch(part.digest) is None:
@@ -78,7 +78,8 @@ def read_list(data: bytes) -> tuple[list[Part], int]:
 
 
 def _runs(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """The runs of units that are not all zeros, by offset; none crosses the border of a part."""
+    """Yield the runs of units that are not all zeros, by offset; none crosses the border of a
+    part."""
     pending: tuple[int, bytearray] | None = None
     for offset, data in _data(fd, size):
         for start, end in nonzero_runs(data):

@@ -89,7 +89,7 @@ class Node(msgspec.Struct, frozen=True):
         )
 
 
-class Tree(msgspec.Struct, frozen=True):
+class StoredTree(msgspec.Struct, frozen=True):
     """A whole state: its roots by name. `is_cut`: there was more than is ever recorded."""
 
     roots: Mapping[str, Node]
@@ -175,13 +175,13 @@ def read_directory(data: bytes) -> list[Node] | list[str]:
         raise IntegrityError(f"a stored directory is malformed: {error!s:.200}") from None
 
 
-def bytes_of_tree(tree: Tree) -> bytes:
+def bytes_of_tree(tree: StoredTree) -> bytes:
     roots = {name: line_of(node).decode() for name, node in tree.roots.items()}
     more = {"is_cut": True} if tree.is_cut else {}
     return canonical({"format": FORMAT, "roots": roots, **more})
 
 
-def read_tree(data: bytes) -> Tree:
+def read_tree(data: bytes) -> StoredTree:
     try:
         fields = typed(json.loads(data), dict)
         if fields["format"] != FORMAT:
@@ -190,7 +190,7 @@ def read_tree(data: bytes) -> Tree:
             typed(name, str): _parse(json.loads(line), is_root=True)
             for name, line in typed(fields["roots"], dict).items()
         }
-        return Tree(roots, bool(fields.get("is_cut", False)))
+        return StoredTree(roots, bool(fields.get("is_cut", False)))
     except _MALFORMED as error:
         raise IntegrityError(f"a stored tree is malformed: {error!s:.200}") from None
 

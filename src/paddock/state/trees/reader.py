@@ -9,7 +9,7 @@ from paddock.objects.file_bytes import CHUNK_BYTES
 from paddock.objects.store import ObjectStore
 from paddock.state.files.descent import shown
 from paddock.state.trees.large_files import PART_BYTES, read_list
-from paddock.state.trees.nodes import Node, NodeKind, Tree, read_directory, read_tree
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree, read_directory, read_tree
 
 
 class TreeReader:
@@ -18,7 +18,7 @@ class TreeReader:
     def __init__(self, objects: ObjectStore) -> None:
         self.objects = objects
 
-    def tree(self, digest: str) -> Tree:
+    def tree(self, digest: str) -> StoredTree:
         return read_tree(self.objects.read(digest))
 
     def nodes(self, directory: Node) -> list[Node]:

@@ -1,4 +1,6 @@
-"""The state of some directories at one moment, again and again, each named by one digest."""
+"""The recorder of the state of some directories: at any time, again and again, each state named by
+one digest.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from paddock.state.disk_space import check_space
 from paddock.state.files.descent import open_file
 from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
-from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
+from paddock.state.trees.nodes import Node, StoredTree, bytes_of_tree
 from paddock.state.trees.scan import (
     MAX_ENTRIES,
     UNTRUSTED,
-    Scan,
-    Seen,
+    RootScan,
     SeenDir,
+    SeenFile,
     TakenFile,
     every_seen,
     file_clock_ns,
@@ -82,9 +84,9 @@ class Recorder:
         self._turn = threading.Lock()  # actions in flight together are recorded one by one
 
     def record(self, *, is_final: bool = False) -> Recorded:
-        """The state now. The final one is stored in full, whatever was stored before. OSError when
-        a root is gone, the store cannot be written, or nothing more may be stored in it. OutOfSpace
-        when its disk has no room but what is reserved."""
+        """Return the state now. The final one is stored in full, whatever was stored before. Raises
+        OSError when a root is gone, the store cannot be written, or nothing more may be stored in
+        it, and OutOfSpace when its disk has no room but what is reserved."""
         with self._turn:
             if is_final:
                 self._keeper.is_final = True
@@ -97,8 +99,8 @@ class Recorder:
             return self._record()
 
     def unchanged(self) -> Recorded | None:
-        """The last state, if it is certainly still the one, and if few looks are enough to know
-        it: for who must not wait. None says nothing."""
+        """Return the last state, if it is certainly still the one, and if few looks are enough to
+        know it: for a caller who must not wait. None says nothing."""
         total = sum(one.entries for one in self.seen.values())
         tree, was_cut = self._last
         if not tree or was_cut or total > MAX_AT_ONCE or not self._turn.acquire(blocking=False):
@@ -112,17 +114,17 @@ class Recorder:
         finally:
             self._turn.release()
 
-    def _unstored(self) -> Iterator[Seen]:
-        """The files of which not all bytes are in the store."""
+    def _unstored(self) -> Iterator[SeenFile]:
+        """Return the files of which not all bytes are in the store."""
         return (one for one in every_seen(self.seen) if not one.node.is_kept)
 
     def _mapped_files(self) -> MappedFiles:
         return _NOTHING_MAPPED if self._mapped is None else self._mapped()
 
     def _distrust(self, mapped: MappedFiles) -> None:
-        """Has files read again that are mapped shared. The kernel stamps a mapped page when it is
-        first written, and again only after it has been written back: until then the stamp of a
-        file says nothing about its bytes.
+        """Have files read again that are mapped shared. The kernel stamps a mapped page when it is
+        first written, and again only after it has been written back: until then the stamp of a file
+        says nothing about its bytes.
 
         Done before a scan, and once more after it: what is written through a map after the scan
         may have the stamp that the scan saw, and need not be mapped at the next one any more. A
@@ -149,7 +151,7 @@ class Recorder:
         changed: list[str] = []
         room, is_cut = MAX_ENTRIES, False
         for name, root in self.roots.items():
-            scan = Scan(self._keeper, name, room, now_ns)
+            scan = RootScan(self._keeper, name, room, now_ns)
             try:
                 scan.run(root, self.seen[name])
             except InvalidInput:
@@ -162,7 +164,7 @@ class Recorder:
         self._distrust(mapped)
         tree, was_cut = self._last
         if changed or not tree or is_cut != was_cut:
-            tree = self._keeper.take_object(bytes_of_tree(Tree(self._nodes(), is_cut)))
+            tree = self._keeper.take_object(bytes_of_tree(StoredTree(self._nodes(), is_cut)))
             self._last = tree, is_cut
         total = sum(one.entries for one in self.seen.values())
         return Recorded(tree, tuple(dict.fromkeys(changed)), total, not is_cut)
@@ -203,7 +205,7 @@ class FileKeeper:
             check_space(self._objects.directory)
 
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None:
-        """None when it is gone, or no regular file any more."""
+        """Read a file. Returns None when it is gone, or no regular file any more."""
         fd = open_file(name, dir_fd, lift=True)
         if fd is None:
             return None
@@ -213,7 +215,7 @@ class FileKeeper:
             os.close(fd)
 
     def _steady(self, fd: int) -> TakenFile:
-        """What was read while nothing changed; after some tries whatever was read."""
+        """Return what was read while nothing changed; after some tries whatever was read."""
         before = os.fstat(fd)
         for _ in range(_TRIES):
             content = self._read(fd, before)
@@ -227,7 +229,8 @@ class FileKeeper:
         )
 
     def _read(self, fd: int, st: os.stat_result) -> _Content:
-        """Return what is hashed is what is stored, so a digest never belongs to other bytes."""
+        """Return the content of a file. The bytes that are hashed are those that are stored, so a
+        digest never belongs to other bytes."""
         if st.st_size <= _SMALL_BYTES:
             data = os.pread(fd, st.st_size, 0) if st.st_size else b""
             digest, is_kept = self._put(data)
@@ -269,7 +272,7 @@ class FileKeeper:
         return _Content(digest, size, is_kept, is_split=True)
 
     def _put(self, data: bytes) -> tuple[str, bool]:
-        """The digest of some bytes, and whether they are in the store, if there is one."""
+        """Return the digest of some bytes, and whether they are in the store, if there is one."""
         digest = hashlib.sha256(data).hexdigest()
         if self._objects is None or self._is_stored(digest):
             return digest, True
@@ -307,7 +310,7 @@ class FileKeeper:
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """What was read of a file, and whether its bytes are in the store."""
+    """The content of a file as it was read, and whether its bytes are in the store."""
 
     digest: str
     size: int
@@ -316,7 +319,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 def used_up() -> OSError:
-    """The error for a state that has no room in the record any more."""
+    """Return the error for a state that has no room in the record any more."""
     return OSError(errno.EFBIG, "the run's record budget is used up")
 
 

@@ -36,7 +36,7 @@ UNTRUSTED = -1  # no stamp is ever like it
 
 
 class Keeping(Protocol):
-    """Where the bytes go that a scan finds."""
+    """The receiver of the bytes that a scan finds."""
 
     def take_object(self, data: bytes) -> str: ...
 
@@ -55,7 +55,7 @@ class TakenFile(msgspec.Struct, frozen=True):
     is_split: bool = False
 
 
-class Seen(msgspec.Struct):
+class SeenFile(msgspec.Struct):
     """One name at the last scan."""
 
     raw_name: bytes
@@ -71,15 +71,15 @@ class SeenDir(msgspec.Struct):
     changed_ns: int = UNTRUSTED
     inode: int = 0
     names: list[str] = []
-    nodes: dict[str, Seen] = {}
+    nodes: dict[str, SeenFile] = {}
     below: dict[str, SeenDir] = {}
     node: Node | None = None
     line: bytes = b""
     entries: int = 0
 
 
-class Scan:
-    """One pass over one root. `changed` has the paths that are other than at the pass before."""
+class RootScan:
+    """One pass over one root. `changed` has the paths that differ from the pass before."""
 
     def __init__(self, keeping: Keeping, prefix: str, room: int, now_ns: int) -> None:
         """`now_ns` is what `file_clock_ns` said before anything was looked at."""
@@ -91,12 +91,12 @@ class Scan:
         self.is_cut = False
 
     def run(self, root: Path, seen: SeenDir) -> None:
-        """Brings `seen` up to date; its node is the root's then."""
+        """Bring `seen` up to date; its node is the root's then."""
         with Descent(root, lift=True) as descent:
             self._directory(descent, "", descent.start, seen)
 
     def _directory(self, descent: Descent, name: str, st: os.stat_result, seen: SeenDir) -> bool:
-        """Reads the directory that `descent` is in; says whether it is other than it was."""
+        """Read the directory that `descent` is in; return whether it differs from what it was."""
         is_new = seen.node is None
         is_same = not is_new and st.st_ctime_ns == seen.changed_ns and st.st_ino == seen.inode
         is_other = False
@@ -127,7 +127,7 @@ class Scan:
         return bool(gone)
 
     def _forget(self, descent: Descent, name: str, seen: SeenDir) -> bool:
-        """What has gone, or has become something that is not kept."""
+        """Forget a name that has gone, or has become something that is not kept."""
         was = seen.nodes.pop(name, None) is not None
         was |= seen.below.pop(name, None) is not None
         if was:
@@ -135,7 +135,7 @@ class Scan:
         return was
 
     def _look(self, descent: Descent, name: str, seen: SeenDir) -> bool:
-        """Reads what a name is now, and says whether that is other than it was."""
+        """Read what a name is now, and return whether that differs from what it was."""
         try:
             st = os.stat(name, dir_fd=descent.fd, follow_symlinks=False)
         except OSError:
@@ -153,7 +153,7 @@ class Scan:
         self._tell(descent.path_of(name))
         return True
 
-    def _read(self, descent: Descent, name: str, st: os.stat_result) -> Seen | None:
+    def _read(self, descent: Descent, name: str, st: os.stat_result) -> SeenFile | None:
         mode = st.st_mode
         if stat.S_ISREG(mode):
             return self._read_file(descent, name)
@@ -164,7 +164,7 @@ class Scan:
             return self._seen(st, Node(name, NodeKind.FIFO, mode=mode & 0o777))
         return self._seen(st, Node(name, NodeKind.WHITEOUT)) if is_whiteout(st) else None
 
-    def _read_file(self, descent: Descent, name: str) -> Seen | None:
+    def _read_file(self, descent: Descent, name: str) -> SeenFile | None:
         try:
             taken = self._keeping.take_file(name, descent.fd)
         except OutOfSpace as error:
@@ -188,10 +188,10 @@ class Scan:
         )
         return self._seen(taken.status, node, is_steady=taken.is_steady)
 
-    def _seen(self, st: os.stat_result, node: Node, *, is_steady: bool = True) -> Seen:
+    def _seen(self, st: os.stat_result, node: Node, *, is_steady: bool = True) -> SeenFile:
         is_trusted = is_steady and st.st_ctime_ns < self._now
         changed_ns = st.st_ctime_ns if is_trusted else UNTRUSTED
-        return Seen(os.fsencode(node.name), changed_ns, st.st_ino, node, line_of(node))
+        return SeenFile(os.fsencode(node.name), changed_ns, st.st_ino, node, line_of(node))
 
     def _enter(self, descent: Descent, name: str, seen: SeenDir) -> bool:
         if descent.depth >= MAX_DEPTH:
@@ -224,7 +224,7 @@ class Scan:
         is_other: bool,
         is_same: bool,
     ) -> bool:
-        """Writes the directory's object if anything in it, or it itself, is other than it was."""
+        """Write the directory's object if it, or anything in it, differs from what it was."""
         old = seen.node
         if old is not None and is_same and not is_other:
             return False
@@ -252,12 +252,12 @@ class Scan:
 
 
 def file_clock_ns() -> int:
-    """Whatever changes from now on has at least this as its time of change."""
+    """Return a time that whatever changes from now on has at least as its time of change."""
     return time.clock_gettime_ns(_FILE_CLOCK)
 
 
-def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[Seen]:
-    """Everything that was seen and is no directory."""
+def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[SeenFile]:
+    """Yield everything that was seen and is no directory."""
     pending = list(seen.values())
     while pending:
         one = pending.pop()
@@ -265,9 +265,9 @@ def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[Seen]:
         yield from one.nodes.values()
 
 
-def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
-    """Return what is known of the file at a path that begins with the name of its root; None if it
-    was not there, or is a directory. The root with the longest name is the one that is mounted
+def find_seen(seen: Mapping[str, SeenDir], path: str) -> SeenFile | None:
+    """Return what is known of the file at a path that begins with the name of its root, or None if
+    it was not there or is a directory. The root with the longest name is the one that is mounted
     last."""
     for root in sorted(seen, key=len, reverse=True):
         if not path.startswith(f"{root}/"):
@@ -281,7 +281,8 @@ def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
 
 
 def is_same(root: Path, seen: SeenDir) -> bool:
-    """Whether a pass would certainly find nothing new. Reads statuses and nothing else."""
+    """Return whether a pass would certainly find nothing new. It reads statuses and nothing
+    else."""
     try:
         with Descent(root, lift=True) as descent:
             return _is_same(descent, descent.start, seen)
@@ -301,9 +302,10 @@ def _is_same(descent: Descent, st: os.stat_result, seen: SeenDir) -> bool:
     return True
 
 
-def _suspects(fd: int, nodes: dict[str, Seen]) -> list[str]:
-    """Names that are not certainly what they were. One call for each file at each step: what this
-    loop does is what a large tree costs, so it has names as the kernel wants them."""
+def _suspects(fd: int, nodes: dict[str, SeenFile]) -> list[str]:
+    """Return names that are not certainly what they were. It is one call for each file at each
+    step: what this loop does is what a large tree costs, so it has names as the kernel wants
+    them."""
     found = []
     lstat = os.lstat
     for name, old in nodes.items():

@@ -24,7 +24,14 @@ from hypothesis import strategies as st
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from paddock.objects.store import Framing, ObjectStore
 from paddock.state.snapshots.store import SnapshotInfo, SnapshotStore
-from paddock.state.trees.nodes import Node, NodeKind, Tree, bytes_of_tree, line_of, read_directory
+from paddock.state.trees.nodes import (
+    Node,
+    NodeKind,
+    StoredTree,
+    bytes_of_tree,
+    line_of,
+    read_directory,
+)
 
 Describe = Callable[..., dict[bytes, tuple[Any, ...]]]
 
@@ -338,7 +345,7 @@ def forge(store_root: Path, nodes: list[dict[str, Any]], links: int = 1) -> str:
     objects = ObjectStore(store_root / "blobs", framing=Framing.RAW, staging=store_root / "tmp")
     listing = b"\n".join(json.dumps(node).encode() for node in nodes)
     root = Node("", NodeKind.DIR, mode=0o755, digest=objects.put(listing)[0])
-    tree, _ = objects.put(bytes_of_tree(Tree({"": root})))
+    tree, _ = objects.put(bytes_of_tree(StoredTree({"": root})))
     counts = {"entries": 1, "files": 0, "links": links, "size_bytes": 0, "version": 2}
     content = json.dumps({"tree": tree, "meta": {}, **counts}).encode()
     snapshot = f"snap-{hashlib.sha256(content).hexdigest()[:32]}"

@@ -223,13 +223,13 @@ def test_somebody_who_writes_meanwhile_is_noticed(
 ) -> None:
     tree = store.recorder({"home": home}).record().tree
     (home / "a.txt").unlink()
-    real = restoring._Restorer.run
+    real = restoring._RootRestorer.run
 
     def and_somebody(self: Any, deeds: Any) -> None:
         real(self, deeds)
         (home / "src" / "b.py").write_text("meanwhile")
 
-    monkeypatch.setattr(restoring._Restorer, "run", and_somebody)
+    monkeypatch.setattr(restoring._RootRestorer, "run", and_somebody)
     with pytest.raises(Conflict, match=r"b\.py"):
         store.restore(tree, {"home": home})
 

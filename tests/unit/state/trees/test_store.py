@@ -16,7 +16,7 @@ from paddock.model.errors import Conflict, IntegrityError, NotFound
 from paddock.state.trees.nodes import (
     Node,
     NodeKind,
-    Tree,
+    StoredTree,
     bytes_of_tree,
     line_of,
     read_directory,
@@ -143,7 +143,7 @@ def test_nodes_read_back_as_they_were_written(some: list[Node]) -> None:
 @given(st.booleans(), st.booleans())
 def test_trees_read_back_as_they_were_written(is_opaque: bool, is_cut: bool) -> None:
     root = Node("", NodeKind.DIR, mode=0o755, digest="0" * 64, is_opaque=is_opaque)
-    tree = Tree({"/home/user": root, "": root}, is_cut)
+    tree = StoredTree({"/home/user": root, "": root}, is_cut)
     assert read_tree(bytes_of_tree(tree)) == tree
 
 
