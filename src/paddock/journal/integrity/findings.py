@@ -1,4 +1,4 @@
-"""The problems that a check of a journal can find, and how one kind of break is told from another."""
+"""The problems that a check of a journal can find, and how kinds of breaks are told apart."""
 
 from __future__ import annotations
 

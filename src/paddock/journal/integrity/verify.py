@@ -251,7 +251,7 @@ class _Check:
                 self._note(VerifyFinding.BLOB_CHANGED, error.message, record.n)
 
     def _check_request(self, line: bytes) -> None:
-        """Check what a request to a model names: its digests are in the chain, and hold the rest."""
+        """Check what a request to a model names: its digests are in the chain and hold the rest."""
         if self._chains is None or self._blobs is None:
             return
         record = decode(line)

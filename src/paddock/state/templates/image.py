@@ -1,17 +1,14 @@
 """An image once it has been understood, and how its JSON is read. Nothing is unpacked here.
 
-All JSON of an image is untrusted: it is bounded before it is parsed, and every field is checked
-for its type before it is used. The two formats themselves are in `oci` and `docker_save`.
+All JSON of an image is untrusted: it is bounded before it is parsed, and parsed into typed values.
+The two formats themselves are in `oci` and `docker_save`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import platform
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -21,6 +18,8 @@ from paddock.state.templates.image_files import ImageFiles
 # The registry protocol's own limit for manifests; configs are smaller still.
 MAX_JSON_BYTES = 4 << 20
 MAX_LAYERS = 512
+T = TypeVar("T")
+Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 _ARCHITECTURES = {
     "x86_64": "amd64",
     "aarch64": "arm64",
@@ -40,6 +39,27 @@ class ImageLayer(msgspec.Struct, frozen=True):
     size: int | None = None
     digest: str | None = None
     diff_id: str | None = None
+
+
+class ProcessConfig(msgspec.Struct, frozen=True):
+    """How a process in an image starts out, under the names that images have for it."""
+
+    Env: list[str] | None = None
+    WorkingDir: str | None = None
+
+
+class RootfsConfig(msgspec.Struct, frozen=True):
+    """The digests of the plain archives of an image's layers."""
+
+    diff_ids: list[Digest]
+
+
+class ImageConfig(msgspec.Struct, frozen=True):
+    """The config of an image, as far as it is used here."""
+
+    architecture: str | None = None
+    config: ProcessConfig | None = None
+    rootfs: RootfsConfig | None = None
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -66,28 +86,25 @@ def refuse_architecture(there: set[str]) -> HostCannot:
     )
 
 
-def image_of(config: Any, digest: str, layers: tuple[ImageLayer, ...]) -> Image:
+def image_of(config: ImageConfig, digest: str, layers: tuple[ImageLayer, ...]) -> Image:
     """Return the image that a config describes, if it is for this machine."""
-    fields = as_object(config, "the image's config")
-    architecture = fields.get("architecture")
-    if architecture and architecture != host_architecture():
-        raise refuse_architecture({str(architecture)[:40]})
+    if config.architecture and config.architecture != host_architecture():
+        raise refuse_architecture({config.architecture[:40]})
     if len(layers) > MAX_LAYERS:
         raise InvalidInput(f"the image has more than {MAX_LAYERS} layers")
-    start = as_object(fields.get("config") or {}, "the image's config.config")
-    pairs = (
-        as_text(item, "Env").partition("=") for item in as_array(start.get("Env") or [], "Env")
-    )
+    process = config.config or ProcessConfig()
+    pairs = (item.partition("=") for item in process.Env or ())
     env = tuple((key, value) for key, equals, value in pairs if key and equals)
-    workdir = as_text(start.get("WorkingDir") or "/", "WorkingDir")
+    workdir = process.WorkingDir or "/"
     for text in (workdir, *(text for pair in env for text in pair)):
-        if "\0" in text or not _is_encodable(text):
+        if "\0" in text:
             raise InvalidInput(f"the image's Env or WorkingDir cannot be used: {ascii(text)[:80]}")
     return Image(digest, layers, env, workdir if workdir.startswith("/") else f"/{workdir}")
 
 
-def read_json(files: ImageFiles, name: str) -> tuple[Any, str]:
-    """Return a parsed JSON file of the image, and the digest of its bytes."""
+def read_json(files: ImageFiles, name: str, kind: type[T]) -> tuple[T, str]:
+    """Return a JSON file of the image, and the digest of its bytes. Raises InvalidInput for a file
+    that is not of that kind."""
     window = files.open(name)
     if window is None:
         raise InvalidInput(f"the image has no {name[:120]!r}", hint="save it again: it is cut")
@@ -96,9 +113,10 @@ def read_json(files: ImageFiles, name: str) -> tuple[Any, str]:
             raise InvalidInput(f"the image's {name[:120]!r} is too large to be JSON")
         content = window.read(MAX_JSON_BYTES)
     try:
-        return json.loads(content), f"sha256:{hashlib.sha256(content).hexdigest()}"
-    except (ValueError, RecursionError):
-        raise InvalidInput(f"the image's {name[:120]!r} is no JSON") from None
+        value = msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidInput(f"the image's {name[:120]!r} is malformed: {error!s:.200}") from None
+    return value, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def check_part(name: str, found: str, expected: str) -> None:
@@ -108,30 +126,3 @@ def check_part(name: str, found: str, expected: str) -> None:
             f"the image's {name[:120]!r} does not match its digest {expected}",
             hint="it was changed or damaged; save or pull it again",
         )
-
-
-def as_object(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{what} is not a JSON object")
-    return value
-
-
-def as_array(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidInput(f"the image's {what} is not a JSON array")
-    return value
-
-
-def as_text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"the image's {what} is not a JSON string")
-    return value
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether an environment can hold a text: JSON can write half a surrogate pair."""
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-    return True
