@@ -91,7 +91,8 @@ class Blobs:
 
 
 def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tuple[BlobRef, ...]]:
-    """The body's canonical text with previews in place of its large values, and where they are."""
+    """Return the body's canonical text with previews in place of its large values, and where these
+    are."""
     if len(text) <= SHORT_TEXT:
         return text, ()
     refs: list[BlobRef] = []
@@ -107,23 +108,23 @@ def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tu
 
 
 def stored(text: str, blobs: Blobs) -> str:
-    """A text that is set aside before it is in a body, if it is large."""
+    """Store a text before it is in a body, if it is large; return what stands for it."""
     data = encoded(text)
     if len(data) <= LARGE_BYTES:
         return text
     # Longer than what `set_aside` passes over.
-    found = Stored(text[: SHORT_TEXT + 1])
-    found.digest, found.is_kept = blobs.put(data)
-    found.size_bytes = len(data)
-    return found
+    beginning = Stored(text[: SHORT_TEXT + 1])
+    beginning.digest, beginning.is_kept = blobs.put(data)
+    beginning.size_bytes = len(data)
+    return beginning
 
 
 def stored_bytes(data: bytes, blobs: Blobs) -> StoredBytes:
-    """A piece of a body, set aside before it is in a record."""
-    found = StoredBytes(data[: SHORT_TEXT + 1].decode("utf-8", "replace"))
-    found.digest, found.is_kept = blobs.put(data)
-    found.size_bytes = len(data)
-    return found
+    """Store a piece of a body before it is in a record; return what stands for it."""
+    beginning = StoredBytes(data[: SHORT_TEXT + 1].decode("utf-8", "replace"))
+    beginning.digest, beginning.is_kept = blobs.put(data)
+    beginning.size_bytes = len(data)
+    return beginning
 
 
 def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]:

@@ -91,14 +91,14 @@ class RunLog:
 
     @cached_property
     def opening(self) -> Record:
-        """The first record. Raises NotFound before there is one."""
+        """Return the first record. Raises NotFound before there is one."""
         for record in self.events():
             return record
         raise NotFound(f"{self.directory} has no whole record yet")
 
     @property
     def opened(self) -> Opened:
-        """The first event. Raises IntegrityError if it does not open a run."""
+        """Return the first event. Raises IntegrityError if it does not open a run."""
         event = self.opening.event
         if not isinstance(event, Opened):
             raise IntegrityError(f"the first record of {self.directory.name} does not open a run")
@@ -142,7 +142,8 @@ class RunLog:
         return (line for _, line, _ in self.scan(START))
 
     def scan(self, spot: Spot) -> Iterator[tuple[Spot, bytes, Back]]:
-        """Whole lines with what their ends say. Damage is passed over only if nothing follows."""
+        """Yield whole lines with what their ends say. Damage is passed over only if nothing
+        follows."""
         if self.covered is None:
             return self._scan_all(spot)
         return self._scan_covered(spot, self.covered)
@@ -182,7 +183,7 @@ class RunLog:
             number, offset = number + 1, 0
 
     def blob(self, digest: str, size: int) -> bytes:
-        """A piece of a body, checked. Raises NotFound or IntegrityError."""
+        """Return a piece of a body, checked. Raises NotFound or IntegrityError."""
         return self._blobs.read(digest, limit=size)
 
     def whole(self, record: Record) -> Record:
@@ -203,7 +204,7 @@ class RunLog:
         return sorted(self._steps)
 
     def step(self, number: int) -> Step:
-        """One step, wherever its records are."""
+        """Return one step, wherever its records are."""
         self._scan()
         spots = self._steps.get(number)
         if spots is None:
@@ -212,7 +213,7 @@ class RunLog:
             return self._step(files, number, spots)
 
     def steps(self) -> Iterator[Step]:
-        """Every step in order of its number."""
+        """Yield every step in order of its number."""
         numbers = self.step_numbers()
         with OpenSegments(self.directory) as files:
             for number in numbers:

@@ -29,8 +29,8 @@ _MAX_CACHED = 16 << 20  # bytes of values that were read and may be asked for ag
 def node_line(
     value: Mapping[str, Any], blobs: Blobs, masker: Masker | None, keyed: ValueHmac | None
 ) -> bytes:
-    """A value as it is kept: masked, large texts set aside, in the one spelling that it has. With
-    `keyed`, what was masked can still be compared."""
+    """Return a value as it is stored: masked, large texts set aside, in its canonical encoding.
+    With `keyed`, what was masked can still be compared."""
     text = canonical_text(value)
     if masker is not None and not masker.is_clean(text):
         masked = masker.mask(value)

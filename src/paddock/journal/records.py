@@ -59,7 +59,7 @@ class Chain:
     def link(
         self, kind: str, body: str, *, at: int, step: int | None, blobs: Sequence[BlobRef] = ()
     ) -> bytes:
-        """The next line, without its end, for a body that is canonical text already."""
+        """Return the next line, without its end, for a body that is canonical text already."""
         referred = f'"blobs":{_blob_list(blobs)},' if blobs else ""
         where = "" if step is None else f',"step":{step}'
         line = encoded(
@@ -86,11 +86,11 @@ class Chain:
 
 
 def read_back(line: bytes) -> Back | None:
-    """Number, step and type from the end of a line, without parsing what stands before."""
-    found = _BACK.fullmatch(line, line.rfind(_NUMBER))
-    if found is None or line[:10] != _FRONT:
+    """Return number, step and type from the end of a line, without parsing what stands before."""
+    match = _BACK.fullmatch(line, line.rfind(_NUMBER))
+    if match is None or line[:10] != _FRONT:
         return None
-    n, step, kind = found.groups()
+    n, step, kind = match.groups()
     return int(n), None if step is None else int(step), kind
 
 

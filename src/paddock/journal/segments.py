@@ -27,8 +27,8 @@ def segment_name(number: int) -> str:
 
 
 def segment_number(path: Path) -> int:
-    found = _NAME.fullmatch(path.name)
-    return int(found[1]) if found else 0
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else 0
 
 
 def segments(directory: Path) -> list[Path]:

@@ -130,7 +130,7 @@ class Traffic:
 
     @property
     def _url_host(self) -> str:
-        """The host as a URL has it: an IPv6 address stands in brackets."""
+        """Return the host as a URL has it: an IPv6 address stands in brackets."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def _sum(self, key: str, body: int | None) -> int | None:

@@ -153,7 +153,7 @@ class Journal:
         is_quick: bool = False,
         budget: RecordBudget | None = None,
     ) -> Journal:
-        """A new journal in a directory that does not exist yet or is empty.
+        """Return a new journal in a directory that does not exist yet or is empty.
 
         The format, the key and the host are added to `opened`. The first record is signed at once.
         A quick one does not wait until the disk has it.
@@ -186,8 +186,8 @@ class Journal:
         """Goes on with a journal whose writer is gone: cuts a torn end, and records that it did."""
         run_directory = RunDirectory.claim_again(directory, key)
         try:
-            found = recovery.examine(directory, key.public)
-            appender = Appender.reopened(found.segment, found.size)
+            interrupted = recovery.examine(directory, key.public)
+            appender = Appender.reopened(interrupted.segment, interrupted.size)
         except OSError as error:
             run_directory.release()
             raise broken(f"cannot go on in {directory}", error) from None
@@ -197,24 +197,25 @@ class Journal:
         journal = cls(
             run_directory,
             appender,
-            found.chain,
+            interrupted.chain,
             key,
             masker,
-            run=found.run,
+            run=interrupted.run,
             rhythm=rhythm or Rhythm(),
         )
-        journal._last_at = found.last_at
-        journal._first(journal._prepared(JournalEntry(found.cut)))
+        journal._last_at = interrupted.last_at
+        journal._first(journal._prepared(JournalEntry(interrupted.cut)))
         return journal
 
     @property
     def position(self) -> int:
-        """The number of the last record."""
+        """Return the number of the last record."""
         return self._chain.size - 1
 
     @property
     def head(self) -> Head | None:
-        """The last head that was signed. Saved elsewhere, it proves what was in the journal."""
+        """Return the last head that was signed. Saved elsewhere, it proves what was in the
+        journal."""
         return self._head
 
     @property
@@ -258,7 +259,7 @@ class Journal:
                 raise self._broken(error) from None
 
     def store_bytes(self, data: bytes) -> StoredBytes:
-        """The same for a piece of a body that is no text, or too long to be one value."""
+        """Store a piece of a body that is no text, or too long to be one value."""
         if self._masker is not None:
             text = data.decode("utf-8", "surrogateescape")
             if not self._masker.is_clean_long(text):
@@ -329,7 +330,7 @@ class Journal:
             raise
 
     def _prepared(self, entry: JournalEntry) -> _Prepared:
-        """Everything that needs no order: masked, canonical, large values set aside."""
+        """Do everything that needs no order: mask, encode, set large values aside."""
         event = entry.event
         kind = event.TYPE
         text = encode(event) if entry.text is None else entry.text
@@ -352,7 +353,7 @@ class Journal:
         with self._guard:
             self._check()
             if not is_signed:  # the end of a journal has room in any case
-                self._check_room(sum(len(one.text) + _LINE_BYTES for one in prepared))
+                self._check_room(sum(len(entry.text) + _LINE_BYTES for entry in prepared))
                 prepared = self._with_budget(prepared)
             try:
                 lines = self._lines(prepared)
@@ -436,7 +437,7 @@ class Journal:
                     listener(record)
 
     def _now(self) -> int:
-        """Microseconds; a clock that was set back stands still here."""
+        """Return the time in microseconds; a clock that was set back stands still here."""
         self._last_at = max(self._last_at, time.time_ns() // 1000)
         return self._last_at
 
@@ -466,9 +467,9 @@ class Journal:
             raise JournalBroken(f"journal of run {self.run} belongs to the process that opened it")
 
     def _broken(self, error: BaseException) -> JournalBroken:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         is_first = self._ended is None
-        self._ended = self._ended or f"it cannot be written: {said}"
+        self._ended = self._ended or f"it cannot be written: {reason}"
         self._is_full = self._is_full or is_out_of_space(error)
         failure = (JournalFull if self._is_full else JournalBroken)(
             f"journal of run {self.run}: {self._ended}",
@@ -479,7 +480,8 @@ class Journal:
         return failure
 
     def _full(self) -> JournalFull:
-        """The journal is sound and can be closed, but nothing more is recorded in it."""
+        """Return the error of a journal that is sound and can be closed, but takes no more
+        records."""
         limit = format_size(self.budget.limit)
         failure = JournalFull(
             f"run {self.run} has used up what it may store: its budget of {limit}, and what is"

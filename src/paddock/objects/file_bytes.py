@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ _NOT_BY_KERNEL = frozenset(
 
 # Larger than a page, so that a file of scattered pages has few runs.
 UNIT_BYTES = 64 << 10
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ZEROS = bytes(UNIT_BYTES)
 
 Extents = tuple[tuple[int, int], ...]
@@ -132,6 +134,21 @@ def has_same_content(a: int, b: int, size: int) -> bool:
         return all(x == y for x, y in zip(chunks(a, ranges), chunks(b, ranges), strict=True))
     except ValueError:
         return False  # one of them was cut meanwhile
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a private file whole or not at all, and return when it is on disk. Others see what was
+    there before, or the new content."""
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with open(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
 
 
 def sync_file_system(fd: int) -> None:

@@ -146,10 +146,10 @@ class RunIndex:
         return [_step_row(run, row) for row in rows]
 
     def step(self, run: str, step: int) -> StepRow:
-        found = self.steps(run, after=step - 1, limit=1)
-        if not found or found[0].step != step:
+        rows = self.steps(run, after=step - 1, limit=1)
+        if not rows or rows[0].step != step:
             raise NotFound(f"run {run} has no step {step} in the index")
-        return found[0]
+        return rows[0]
 
     def _read_on(self, log: RunLog) -> int:
         """Read one chunk and return how many records it has. What was read is written only if

@@ -59,10 +59,10 @@ class JournalProblem(msgspec.Struct, frozen=True):
         places = [self.segment or ""]
         places += [f"line {self.line}"] if self.line else []
         places += [f"record {self.n}"] if self.n is not None else []
-        said = f"{', '.join(filter(None, places))}: {self.finding}: {self.text}"
+        text = f"{', '.join(filter(None, places))}: {self.finding}: {self.text}"
         if self.expected is not None:
-            said += f"\n  expected {self.expected}\n  found    {self.found or 'no record'}"
-        return said
+            text += f"\n  expected {self.expected}\n  found    {self.found or 'no record'}"
+        return text
 
 
 class VerifyReport(msgspec.Struct, frozen=True):

@@ -101,18 +101,18 @@ def check_inclusion(
     """Return whether the proof leads from the leaf at `index` to the root of a tree of `size`."""
     if not 0 <= index < size or len(leaf) != HASH_BYTES:
         return False
-    node, last, found = index, size - 1, leaf
+    node, last, current = index, size - 1, leaf
     for hashed in proof:
         if last == 0:
             return False
         if node & 1 or node == last:
-            found = node_hash(hashed, found)
+            current = node_hash(hashed, current)
             while node and not node & 1:
                 node, last = node >> 1, last >> 1
         else:
-            found = node_hash(found, hashed)
+            current = node_hash(current, hashed)
         node, last = node >> 1, last >> 1
-    return last == 0 and found == root
+    return last == 0 and current == root
 
 
 def _split(count: int) -> int:

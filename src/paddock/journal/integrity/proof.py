@@ -31,7 +31,8 @@ _MAX_PATH = 64
 
 
 def prove(place: Path, step: int) -> dict[str, Any]:
-    """All records of a step that a head covers, each with its path to the last head's root."""
+    """Return all records of a step that a head covers, each with its path to the last head's
+    root."""
     reading = _Reading(step)
     for path in segments(place) if place.is_dir() else [place]:
         for batch in batches(path):
@@ -106,7 +107,8 @@ class _Reading:
 
 
 def check_proof(proof: Any, public_key: PublicKey) -> list[Record]:
-    """The records that a proof proves; `IntegrityError` says why it proves nothing."""
+    """Return the records that a proof proves. Raises IntegrityError that says why it proves
+    nothing."""
     is_proof = isinstance(proof, Mapping) and (
         (proof.get("purpose") == PURPOSE and set(proof) == _FIELDS | {"count"})
         or (proof.get("purpose") == PURPOSE_WITHOUT_COUNT and set(proof) == _FIELDS)
@@ -117,7 +119,7 @@ def check_proof(proof: Any, public_key: PublicKey) -> list[Record]:
     records = proof["records"]
     if not isinstance(records, list) or not 0 < len(records) <= _MAX_RECORDS:
         raise IntegrityError("the proof has no records")
-    proved = [_checked_record(one, proof["step"], head) for one in records]
+    proved = [_checked_record(item, proof["step"], head) for item in records]
     numbers = [record.n for record in proved]
     if numbers != sorted(set(numbers)):
         raise IntegrityError("the records of the proof are not in their order")
@@ -134,9 +136,9 @@ def is_complete(proof: Mapping[str, Any]) -> bool:
 def _check_count(proof: Mapping[str, Any], head: Head, shown: int) -> None:
     assert head.steps is not None and head.steps_root is not None
     try:
-        said = proof["count"]
-        records, position = said["records"], said["position"]
-        path = [bytes.fromhex(one) for one in said["path"]]
+        count = proof["count"]
+        records, position = count["records"], count["position"]
+        path = [bytes.fromhex(text) for text in count["path"]]
         if type(records) is not int or type(position) is not int or len(path) > _MAX_PATH:
             raise ValueError
     except (TypeError, KeyError, ValueError):
@@ -168,9 +170,9 @@ def _checked_head(proof: Mapping[str, Any], key: PublicKey) -> Head:
     return head
 
 
-def _checked_record(one: Any, step: Any, head: Head) -> Record:
+def _checked_record(item: Any, step: Any, head: Head) -> Record:
     try:
-        line, path = one["line"].encode(), [bytes.fromhex(h) for h in one["path"]]
+        line, path = item["line"].encode(), [bytes.fromhex(text) for text in item["path"]]
     except (TypeError, KeyError, AttributeError, ValueError):
         raise IntegrityError("a record of the proof is malformed") from None
     if len(line) > MAX_LINE_BYTES or len(path) > _MAX_PATH:

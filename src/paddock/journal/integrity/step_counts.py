@@ -31,7 +31,7 @@ class StepCounts:
 
     @property
     def size(self) -> int:
-        """The number of steps."""
+        """Return the number of steps."""
         return len(self._counts)
 
     def add(self, step: int) -> None:

@@ -36,9 +36,9 @@ class Sealer:
 
     def seal(self, pairs: Sequence[tuple[bytes, bytes]], run: str) -> str:
         """Return names and values as text that only `unseal` of the same run reads."""
-        told = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in pairs]
+        decoded = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in pairs]
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._ready().encrypt(nonce, json.dumps(told).encode(), run.encode())
+        sealed = self._ready().encrypt(nonce, json.dumps(decoded).encode(), run.encode())
         return _VERSION + base64.b64encode(nonce + sealed).decode()
 
     def unseal(self, text: str, run: str) -> list[tuple[bytes, bytes]]:
@@ -50,11 +50,11 @@ class Sealer:
             raise IntegrityError("this is no seal that is known here")
         try:
             raw = base64.b64decode(text.removeprefix(_VERSION), validate=True)
-            told = self._ready().decrypt(raw[:_NONCE], raw[_NONCE:], run.encode())
+            decrypted = self._ready().decrypt(raw[:_NONCE], raw[_NONCE:], run.encode())
         except (InvalidTag, binascii.Error, ValueError):
             why = "the seal does not open: it is of another run or home, or was changed"
             raise IntegrityError(why) from None
-        pairs = json.loads(told)
+        pairs = json.loads(decrypted)
         return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
     def _ready(self) -> AESGCM:

@@ -178,14 +178,14 @@ class Needle:
     def _forms(self) -> tuple[bytes, ...]:
         """The secret as it stands in a document that is in base64 as a whole."""
         text = self._data.decode()
-        spelled = (
+        forms = (
             text,
             json.dumps(text)[1:-1],
             json.dumps(text, ensure_ascii=False)[1:-1],
             html.escape(text),
             quote(text, safe=""),
         )
-        return tuple(dict.fromkeys(form.encode() for form in spelled))
+        return tuple(dict.fromkeys(form.encode() for form in forms))
 
     @cached_property
     def _wide(self) -> tuple[bytes, ...]:

@@ -34,15 +34,15 @@ def hmac_leaves(keyed: ValueHmac, value: Any, masked: Any) -> dict[str, str]:
     """Return where `masked` differs from `value`, as JSON pointers, with the HMAC of what stood
     there.
 
-    Pointers are spelled with the masked names. A name that was masked itself has a pointer that
+    Pointers have the masked names. A name that was masked itself has a pointer that
     ends in `#`.
     """
-    found: dict[str, str] = {}
+    leaves: dict[str, str] = {}
     for pointer, raw in _changed(as_json(value), as_json(masked), ""):
-        if len(found) >= MAX_LEAVES:
+        if len(leaves) >= MAX_LEAVES:
             return {"": keyed.of(canonical(as_json(value)))}
-        found[pointer] = keyed.of(raw if isinstance(raw, str) else canonical(raw))
-    return found
+        leaves[pointer] = keyed.of(raw if isinstance(raw, str) else canonical(raw))
+    return leaves
 
 
 def derived(key: bytes, purpose: bytes) -> bytes:

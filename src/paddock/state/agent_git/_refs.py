@@ -45,7 +45,7 @@ class Repository:
     ) -> None:
         self._source = source
         self._layer = layer
-        self._changes: Mapping[str, FileChange] = {one.path: one for one in changes}
+        self._changes: Mapping[str, FileChange] = {change.path: change for change in changes}
 
     @property
     def is_there(self) -> bool:
@@ -83,12 +83,12 @@ class Repository:
             raise InvalidInput(
                 "the repository keeps its references in reftables, which cannot be read here"
             )
-        found = dict(_packed(self._text(f"{GIT}/packed-refs", _MAX_PACKED)))
+        refs = dict(_packed(self._text(f"{GIT}/packed-refs", _MAX_PACKED)))
         for name in self._loose_names():
             value = self._text(f"{GIT}/{name}", _MAX_HEAD).strip()
             if _OBJECT_ID.fullmatch(value):
-                found[name] = value
-        return found
+                refs[name] = value
+        return refs
 
     def _loose_names(self) -> Iterator[str]:
         names = {path for path in self._changes if path.startswith(f"{GIT}/refs/")}

@@ -79,8 +79,9 @@ def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[Fi
 
 
 def _frame(above: Descent, below: Descent, *, has_lower: bool, is_opaque: bool) -> _Frame:
-    """`is_opaque` is the parent's: below an opaque directory nothing shows through any more, and
-    the kernel does not mark the directories in it again."""
+    """Return the frame of the directory that both are in. `is_opaque` is the parent's: below an
+    opaque directory nothing shows through any more, and the kernel does not mark the directories in
+    it again."""
     is_opaque = has_lower and (is_opaque or has_opaque_mark(above.fd))
     names = listing(above.fd)
     if is_opaque:

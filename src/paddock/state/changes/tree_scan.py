@@ -44,8 +44,8 @@ def scan(tree: Path) -> dict[str, Stamp]:
 
 def scan_changes(before: Mapping[str, Stamp], tree: Path) -> list[FileChange]:
     """Return the changes of a tree since it was scanned."""
-    found = _compared(before, scan(tree))
-    return sorted(found, key=lambda change: walk_order(change.path))
+    changes = _compared(before, scan(tree))
+    return sorted(changes, key=lambda change: walk_order(change.path))
 
 
 def _stamps(descent: Descent) -> Iterator[tuple[str, Stamp]]:

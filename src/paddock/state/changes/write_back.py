@@ -54,14 +54,14 @@ class Consent(msgspec.Struct, frozen=True):
     named: frozenset[str] = frozenset()
     agreed: frozenset[str] = frozenset()
 
-    def covers(self, path: str, found: Obeyed, obeyed: ObeyedFiles) -> bool:
+    def covers(self, path: str, judgement: Obeyed, obeyed: ObeyedFiles) -> bool:
         """Return whether a file that tools obey may be written. To name a directory that tools obey
         as a whole, such as `.vscode`, is to name what is in it."""
-        if path in self.named or (found.protection is Protection.ASKED and path in self.agreed):
+        if path in self.named or (judgement.protection is Protection.ASKED and path in self.agreed):
             return True
         parts = path.split("/")
         above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
-        return any(one in self.named and obeyed.is_entry(one) for one in above)
+        return any(directory in self.named and obeyed.is_entry(directory) for directory in above)
 
 
 NO_CONSENT = Consent()
@@ -80,9 +80,9 @@ def held_changes(
     with ObeyedFiles(upper, target, listed, governing) as obeyed:
         judged = ((change.path, obeyed.judge(change)) for change in listed)
         return {
-            path: found
-            for path, found in judged
-            if found is not None and not consent.covers(path, found, obeyed)
+            path: judgement
+            for path, judgement in judged
+            if judgement is not None and not consent.covers(path, judgement, obeyed)
         }
 
 
@@ -111,8 +111,8 @@ def apply_changes(
     return results
 
 
-def _held(change: FileChange, found: Obeyed) -> Applied:
-    return Applied(change.path, change.kind, "held", found.why)
+def _held(change: FileChange, judgement: Obeyed) -> Applied:
+    return Applied(change.path, change.kind, "held", judgement.why)
 
 
 class _Applier:

@@ -23,7 +23,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def make_hiding(
     place: Path, source: int, hidden: Iterable[str], owner: tuple[int, int] | None
 ) -> None:
-    """Makes the layer anew at `place`. `source` is a descriptor of the mount's source: directories
+    """Make the layer anew at `place`. `source` is a descriptor of the mount's source: directories
     on the way to a hidden name look as they do there."""
     if place.exists():
         remove_tree(place)  # of the parent of a fork, or of a snapshot with another list
@@ -42,8 +42,8 @@ def make_hiding(
 def split_hidden(
     changes: Iterable[FileChange], hidden: Iterable[str]
 ) -> tuple[list[FileChange], list[Applied]]:
-    """The changes that may be written back, and a refusal for each that would touch something
-    hidden: the sandbox cannot have known what it replaces."""
+    """Return the changes that may be written back, and a refusal for each that would touch
+    something hidden: the sandbox cannot have known what it replaces."""
     hidden = tuple(hidden)
     fine: list[FileChange] = []
     refused: list[Applied] = []
@@ -79,8 +79,8 @@ def _by_directory(hidden: Iterable[str]) -> _Names:
 
 
 def _fill(here: int, there: int, names: _Names, owner: tuple[int, int] | None) -> None:
-    """A whiteout for each hidden name, and for each on the way to one that is no directory in the
-    source: nothing of what may come to be behind it is to be seen either."""
+    """Make a whiteout for each hidden name, and for each on the way to one that is no directory in
+    the source: nothing of what may come to be behind it is to be seen either."""
     for name, inner in names.items():
         beyond = _open_directory(name, there) if inner else None
         if beyond is None:

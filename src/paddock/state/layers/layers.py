@@ -25,7 +25,7 @@ _VOLUME = "volume-"
 
 
 def volume_layer(volume: str) -> str:
-    """The layer that a volume lies in."""
+    """Return the layer that a volume lies in."""
     return f"{_VOLUME}{volume}"
 
 
@@ -36,17 +36,19 @@ def is_copy(layer: str) -> bool:
 
 
 def copies_lock(home: Home) -> StoreLock:
-    """The lock that is held, shared, while copies are in use that no sandbox's record names."""
+    """Return the lock that is held, shared, while copies are in use that no sandbox's record
+    names."""
     return StoreLock(home.root / ".copies.lock")
 
 
 def volume_of(layer: str) -> str | None:
-    """The volume that lies in a layer, if one does."""
+    """Return the volume that lies in a layer, if one does."""
     return layer.removeprefix(_VOLUME) if layer.startswith(_VOLUME) else None
 
 
 def unneeded_copies(home: Home, layers: Layers) -> list[str]:
-    """Copies that no sandbox compares itself with. Only under the exclusive lock of copies."""
+    """Return the copies that no sandbox compares itself with. Only under the exclusive lock of
+    copies."""
     records = [SandboxRecord.read(directory) for directory in home.sandboxes.iterdir()]
     needed = {(record.info or {}).get("base") for record in records if record is not None}
     return [name for name in layers.names() if is_copy(name) and name not in needed]

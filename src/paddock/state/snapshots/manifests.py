@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.objects.file_bytes import sync_directory
+from paddock.objects.file_bytes import write_whole
 from paddock.objects.store import DIGEST
 from paddock.state.trees.stored_json import canonical, number
 
@@ -58,15 +57,8 @@ class ManifestFiles:
         content = canonical(asdict(header))
         snapshot_id = _id_of(content)
         path = self._path(snapshot_id)
-        if path.exists():
-            return snapshot_id
-        temporary = path.with_name(f".{secrets.token_hex(8)}")
-        try:
-            _write_synced(temporary, content)
-            os.rename(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_directory(self._directory)
+        if not path.exists():
+            write_whole(path, content)
         return snapshot_id
 
     def read(self, snapshot_id: str) -> Header:
@@ -145,13 +137,6 @@ def _parse(fields: Any) -> Header:
     if not isinstance(meta, dict) or not DIGEST.fullmatch(tree):
         raise ValueError("no tree or no meta")
     return Header(tree=tree, meta=meta, **{key: number(fields[key]) for key in _COUNTS})
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _not_found(snapshot_id: str) -> NotFound:

@@ -90,11 +90,11 @@ class TemplateStore:
 
     def list(self) -> builtins.list[StoredTemplate]:
         """Return all templates, by name. One with a damaged record is left out; `get` says why."""
-        found = []
+        templates = []
         for name in sorted(os.listdir(self._root)):
             with contextlib.suppress(IntegrityError, InvalidInput, NotFound):
-                found.append(self.get(name))
-        return found
+                templates.append(self.get(name))
+        return templates
 
     def remove(self, name: str) -> None:
         """Forget a template and free its space. Sandboxes that still run in it lose it."""

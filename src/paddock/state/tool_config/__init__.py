@@ -9,10 +9,10 @@ such a file, and how it may be written all the same:
   they name, what git and other version control obey, and whatever would become a repository.
 - `ASKED`: when it is named, or when a person agreed after being asked.
 
-`state.apply` asks for every change; there is no other way into the caller's directories. The list
-itself is in `_names`, the rules of git in `_git`, and the files that paddock files name in
-`_paddock`, by the words that `_words` finds in them. All names are compared folded, as the most
-generous file system would.
+`changes.write_back` asks for every change; there is no other way into the caller's directories. The
+list itself is in `_names`, the rules of git in `_git`, and the files that paddock files name in
+`_paddock`, by the words that `_shell_words` finds in them. All names are compared folded, as the
+most generous file system would.
 """
 
 from __future__ import annotations
@@ -342,17 +342,17 @@ def _go_to(descent: Descent, directory: str) -> bool:
 
 def _arriving(changes: Iterable[FileChange]) -> dict[str, set[str]]:
     """Return the folded names that changes bring into each directory."""
-    found: dict[str, set[str]] = {}
+    arriving: dict[str, set[str]] = {}
     for change in changes:
         path = change.path if change.kind != "deleted" else ""
         while path:
             parent, _, name = path.rpartition("/")
-            names = found.setdefault(parent, set())
+            names = arriving.setdefault(parent, set())
             if fold(name) in names:
                 break  # and so it was noted above
             names.add(fold(name))
             path = parent
-    return found
+    return arriving
 
 
 @cache

@@ -35,13 +35,13 @@ def changes_between(store: TreeReader, before: str, after: str) -> list[TreeChan
     if before == after:
         return []
     old, new = store.tree(before).roots, store.tree(after).roots
-    found: list[TreeChange] = []
+    changes: list[TreeChange] = []
     for name in sorted(old.keys() | new.keys()):
         for change in changes_below(store, name, old.get(name), new.get(name)):
-            found.append(change)
-            if len(found) > MAX_CHANGES:
+            changes.append(change)
+            if len(changes) > MAX_CHANGES:
                 raise SandboxError(f"the states differ in more than {MAX_CHANGES} paths")
-    return sorted(found, key=lambda one: walk_order(one.path))
+    return sorted(changes, key=lambda change: walk_order(change.path))
 
 
 def changes_below(
@@ -59,10 +59,10 @@ def changes_below(
         old_dir, new_dir = _directory(old), _directory(new)
         if new_dir is None or (old_dir is not None and old_dir.digest == new_dir.digest):
             continue
-        then = {} if old_dir is None else {one.name: one for one in store.nodes(old_dir)}
-        for one in store.nodes(new_dir):
-            pending.append((f"{here}/{one.name}", then.pop(one.name, None), one))
-        pending.extend((f"{here}/{name}", one, None) for name, one in then.items())
+        then = {} if old_dir is None else {node.name: node for node in store.nodes(old_dir)}
+        for node in store.nodes(new_dir):
+            pending.append((f"{here}/{node.name}", then.pop(node.name, None), node))
+        pending.extend((f"{here}/{name}", node, None) for name, node in then.items())
 
 
 def _directory(node: Node | None) -> Node | None:

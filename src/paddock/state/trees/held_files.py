@@ -104,7 +104,8 @@ class HeldFilter:
             is_beside = isinstance(operation, Removal) and not around.isdisjoint(above(path))
             if is_beside or _is_named_after(path, held):
                 kept.add(path)
-        return [one for one in operations if not _is_left_out(one, kept)], sorted(kept)
+        chosen = [operation for operation in operations if not _is_left_out(operation, kept)]
+        return chosen, sorted(kept)
 
     def is_held(self, path: str) -> bool:
         """Return whether a process has the file open or maps it, under this or another of its

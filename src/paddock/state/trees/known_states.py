@@ -29,17 +29,17 @@ def unlike_any(store: TreeReader, now: str, wanted: str, states: Iterable[str]) 
     lookup = _Lookup(store)
     others = list(dict.fromkeys(states))
     old, new = store.tree(wanted).roots, store.tree(now).roots
-    found: list[str] = []
+    paths: list[str] = []
     for root, node in old.items():
         for change in changes_below(store, root, node, new.get(root)):
             if change.path == root:
                 continue
             parts = change.path.removeprefix(f"{root}/").split("/")
-            if not any(_is_like(lookup.at(one, root, parts), change.after) for one in others):
-                found.append(change.path)
-            if len(found) >= MAX_TOLD:
-                return found
-    return sorted(found)
+            if not any(_is_like(lookup.at(state, root, parts), change.after) for state in others):
+                paths.append(change.path)
+            if len(paths) >= MAX_TOLD:
+                return paths
+    return sorted(paths)
 
 
 def node_at(store: TreeReader, tree: str, root: str, parts: Sequence[str]) -> Node | None:
@@ -62,7 +62,7 @@ class _Lookup:
         return node
 
     def _listed(self, directory: Node) -> dict[str, Node]:
-        return {one.name: one for one in self._store.nodes(directory)}
+        return {node.name: node for node in self._store.nodes(directory)}
 
 
 def _is_like(one: Node | None, other: Node | None) -> bool:

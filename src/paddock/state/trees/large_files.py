@@ -52,9 +52,9 @@ def split(fd: int, size: int, put: Callable[[bytes], str]) -> tuple[bytes, int]:
         parts.append(FilePart(offset, len(data), put(data)))
         if len(parts) > MAX_PARTS:
             raise TooManyParts(errno.EFBIG, "it has too many separate parts")
-    found = min(size, os.fstat(fd).st_size)
+    size_now = min(size, os.fstat(fd).st_size)
     listed = [[part.offset, part.length, part.digest] for part in parts]
-    return canonical({"parts": listed, "size": found}), found
+    return canonical({"parts": listed, "size": size_now}), size_now
 
 
 def read_list(data: bytes) -> tuple[list[FilePart], int]:

@@ -136,7 +136,7 @@ class TreeReader:
                 needed.update(part.digest for part in parts)
             else:
                 children = read_directory(self.objects.read(digest))
-                pending += (one for one in children if isinstance(one, str) or one.digest)
+                pending += (child for child in children if isinstance(child, str) or child.digest)
 
     def _nodes(self, directory: Node) -> Iterator[Node]:
         for item in read_directory(self.objects.read(directory.digest)):

@@ -91,8 +91,8 @@ class Recorder:
             if is_final:
                 self._keeper.is_final = True
                 self._keeper.check_space()
-                for one in self._unstored():
-                    one.changed_ns = UNTRUSTED
+                for file in self._unstored():
+                    file.changed_ns = UNTRUSTED
                 return replace(self._record(), unstored=sum(1 for _ in self._unstored()))
             if self._keeper.is_full:
                 raise used_up()
@@ -101,7 +101,7 @@ class Recorder:
     def unchanged(self) -> Recorded | None:
         """Return the last state, if it is certainly still the one, and if few looks are enough to
         know it: for a caller who must not wait. None says nothing."""
-        total = sum(one.entries for one in self.seen.values())
+        total = sum(root_dir.entries for root_dir in self.seen.values())
         tree, was_cut = self._last
         if not tree or was_cut or total > MAX_AT_ONCE or not self._turn.acquire(blocking=False):
             return None
@@ -116,7 +116,7 @@ class Recorder:
 
     def _unstored(self) -> Iterator[SeenFile]:
         """Return the files of which not all bytes are in the store."""
-        return (one for one in every_seen(self.seen) if not one.node.is_kept)
+        return (file for file in every_seen(self.seen) if not file.node.is_kept)
 
     def _mapped_files(self) -> MappedFiles:
         return _NOTHING_MAPPED if self._mapped is None else self._mapped()
@@ -139,10 +139,10 @@ class Recorder:
             return
         inodes = {mapped.inodes[path] for path in paths}
         # In an overlay the scan may see another number than processes do; the path leads to it.
-        inodes |= {found.inode for path in paths if (found := find_seen(self.seen, path))}
-        for one in every_seen(self.seen):
-            if is_unknown or one.inode in inodes:
-                one.changed_ns = UNTRUSTED
+        inodes |= {seen.inode for path in paths if (seen := find_seen(self.seen, path))}
+        for file in every_seen(self.seen):
+            if is_unknown or file.inode in inodes:
+                file.changed_ns = UNTRUSTED
 
     def _record(self) -> Recorded:
         now_ns = file_clock_ns()
@@ -166,11 +166,11 @@ class Recorder:
         if changed or not tree or is_cut != was_cut:
             tree = self._keeper.take_object(bytes_of_tree(StoredTree(self._nodes(), is_cut)))
             self._last = tree, is_cut
-        total = sum(one.entries for one in self.seen.values())
+        total = sum(root_dir.entries for root_dir in self.seen.values())
         return Recorded(tree, tuple(dict.fromkeys(changed)), total, not is_cut)
 
     def _nodes(self) -> dict[str, Node]:
-        return {name: one.node for name, one in self.seen.items() if one.node is not None}
+        return {name: seen.node for name, seen in self.seen.items() if seen.node is not None}
 
 
 class FileKeeper:

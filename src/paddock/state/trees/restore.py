@@ -81,7 +81,7 @@ class NotStored(HostCannot):
     """A state needs versions of files of which only the digest or the size is known."""
 
     def __init__(self, paths: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        named = ", ".join(shown(full_path(*one)) for one in paths[:_NAMED])
+        named = ", ".join(shown(full_path(*path)) for path in paths[:_NAMED])
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         super().__init__(
             f"the version that is needed of {named}{more} was not stored: it did not fit into the"
@@ -323,10 +323,10 @@ class _RootRestorer:
         if node.kind is NodeKind.FIFO:
             fd = os.open(node.name, FILE_FLAGS, dir_fd=dir_fd)
         else:
-            found = open_file(node.name, dir_fd, lift=True)
-            if found is None:
+            opened = open_file(node.name, dir_fd, lift=True)
+            if opened is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            fd = found
+            fd = opened
         try:
             os.fchmod(fd, node.mode)
         finally:

@@ -103,14 +103,14 @@ class RootScan:
         if not is_same or len(seen.names) > self.room:
             is_other = self._relist(descent, st, seen)
         self.room -= len(seen.names)
-        for one in _suspects(descent.fd, seen.nodes):
-            is_other |= self._look(descent, one, seen)
+        for child in _suspects(descent.fd, seen.nodes):
+            is_other |= self._look(descent, child, seen)
         if len(seen.names) > len(seen.nodes) + len(seen.below):
-            for one in seen.names:
-                if one not in seen.nodes and one not in seen.below:
-                    is_other |= self._look(descent, one, seen)
-        for one in list(seen.below):
-            is_other |= self._enter(descent, one, seen)
+            for child in seen.names:
+                if child not in seen.nodes and child not in seen.below:
+                    is_other |= self._look(descent, child, seen)
+        for child in list(seen.below):
+            is_other |= self._enter(descent, child, seen)
         return self._conclude(descent, name, st, seen, is_other=is_other, is_same=is_same)
 
     def _relist(self, descent: Descent, st: os.stat_result, seen: SeenDir) -> bool:
@@ -143,12 +143,12 @@ class RootScan:
         if stat.S_ISDIR(st.st_mode):
             return self._enter(descent, name, seen)
         seen.below.pop(name, None)
-        found = self._read(descent, name, st)
-        if found is None:
+        now = self._read(descent, name, st)
+        if now is None:
             return self._forget(descent, name, seen)
         old = seen.nodes.get(name)
-        seen.nodes[name] = found
-        if old is not None and old.line == found.line:
+        seen.nodes[name] = now
+        if old is not None and old.line == now.line:
             return False
         self._tell(descent.path_of(name))
         return True
@@ -233,7 +233,7 @@ class RootScan:
         digest = self._store(seen) if old is None or is_other else old.digest
         seen.node = Node(name, NodeKind.DIR, mode=mode, digest=digest, is_opaque=is_opaque)
         seen.line = line_of(seen.node)
-        seen.entries = len(seen.nodes) + sum(1 + one.entries for one in seen.below.values())
+        seen.entries = len(seen.nodes) + sum(1 + inner.entries for inner in seen.below.values())
         is_self_other = old is None or (old.mode, old.is_opaque) != (mode, is_opaque)
         if is_self_other and (name or old is not None):
             self._tell("/".join(descent.parts))
@@ -260,9 +260,9 @@ def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[SeenFile]:
     """Yield everything that was seen and is no directory."""
     pending = list(seen.values())
     while pending:
-        one = pending.pop()
-        pending += one.below.values()
-        yield from one.nodes.values()
+        directory = pending.pop()
+        pending += directory.below.values()
+        yield from directory.nodes.values()
 
 
 def find_seen(seen: Mapping[str, SeenDir], path: str) -> SeenFile | None:
@@ -306,14 +306,14 @@ def _suspects(fd: int, nodes: dict[str, SeenFile]) -> list[str]:
     """Return names that are not certainly what they were. It is one call for each file at each
     step: what this loop does is what a large tree costs, so it has names as the kernel wants
     them."""
-    found = []
+    suspects = []
     lstat = os.lstat
     for name, old in nodes.items():
         try:
             st = lstat(old.raw_name, dir_fd=fd)
         except OSError:
-            found.append(name)
+            suspects.append(name)
             continue
         if st.st_ctime_ns != old.changed_ns or st.st_ino != old.inode:
-            found.append(name)
-    return found
+            suspects.append(name)
+    return suspects
