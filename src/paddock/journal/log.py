@@ -50,13 +50,6 @@ class Spot(NamedTuple):
 START = Spot(1, 0)
 
 
-class Located(NamedTuple):
-    """A record and where it is."""
-
-    spot: Spot
-    record: Record
-
-
 class Covered:
     """The records of a journal that a signature covers, as the hashes of their lines."""
 
@@ -106,20 +99,13 @@ class RunLog:
 
     def events(self, *of: type[Event], since: Spot = START) -> Iterator[Record]:
         """Yield the records with events of these types, or all records, in order."""
-        return (record for _, record in self.located(*of, since=since))
-
-    def located(self, *of: type[Event], since: Spot = START) -> Iterator[Located]:
-        """Yield the same records, each with where it is."""
-        if not of:
-            for spot, line, back in self.scan(since):
-                yield Located(spot, _decoded(line, back))
-            return
         tags = tags_of(of)
-        for spot, line, back in self.scan(since):
-            if back[2] in tags:
-                record = _decoded(line, back)
-                if isinstance(record.event, of):
-                    yield Located(spot, record)
+        for _, line, back in self.scan(since):
+            if of and back[2] not in tags:
+                continue
+            record = _decoded(line, back)
+            if not of or isinstance(record.event, of):
+                yield record
 
     def follow(self, since: Spot = START) -> Iterator[Record]:
         """Yield every record, and new ones as they are written. Ends when the run is closed, or
