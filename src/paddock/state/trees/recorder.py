@@ -285,7 +285,7 @@ class FileKeeper:
         assert self._objects is not None
         self.check_space()
         self._objects.add(digest, data)
-        self._stored.add(digest)
+        self._note_stored(digest)
 
     def _is_stored(self, digest: str) -> bool:
         """Return whether an object is in the store. What was found there once stays while a run
@@ -295,10 +295,13 @@ class FileKeeper:
             return True
         if not self._objects.has(digest):
             return False
+        self._note_stored(digest)
+        return True
+
+    def _note_stored(self, digest: str) -> None:
         if len(self._stored) >= _MAX_STORED:
             self._stored.clear()
         self._stored.add(digest)
-        return True
 
     def _while_room(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
