@@ -3,7 +3,7 @@
 A store is a directory with `blobs/` (objects: directories and the contents of files) and
 `manifests/` (one small file for each snapshot, naming its tree). It holds no paths, owners or other
 facts of the machine, so a copy of it is as good elsewhere. The format of a tree is that of the
-states of runs (`trees.nodes`); trees of earlier versions are read by `format_1`.
+states of runs (`trees.nodes`); trees of earlier versions are read by `_format_1`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from paddock.objects.store import Framing, ObjectStore
 from paddock.objects.store_lock import StoreLock
 from paddock.state.changes.target_directory import Owner
 from paddock.state.files.descent import Descent, shown
-from paddock.state.snapshots.capture import Capture
-from paddock.state.snapshots.format_1 import Format1Reader
-from paddock.state.snapshots.manifests import Header, ManifestFiles, check_meta, is_snapshot_id
-from paddock.state.snapshots.restore import Content, restore_tree
+from paddock.state.snapshots._capture import Capture
+from paddock.state.snapshots._format_1 import Format1Reader
+from paddock.state.snapshots._manifests import Header, ManifestFiles, check_meta, is_snapshot_id
+from paddock.state.snapshots._restore import Content, restore_tree
 from paddock.state.trees.nodes import Node, NodeKind
 from paddock.state.trees.reader import TreeReader
 

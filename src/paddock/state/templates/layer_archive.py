@@ -19,8 +19,8 @@ from paddock.model.sizes import format_size
 from paddock.objects.file_bytes import write_at
 from paddock.state.files.descent import FILE_FLAGS, Descent, shown
 from paddock.state.files.tree_walk import status
-from paddock.state.templates.root_file_system import Rootfs, image_parts
-from paddock.state.templates.tar_stream import TarStream, stored_ranges
+from paddock.state.templates._root_file_system import Rootfs, image_parts
+from paddock.state.templates._tar_stream import TarStream, stored_ranges
 
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"

@@ -1,7 +1,7 @@
 """Templates: root file systems by name, made once from images and then only read.
 
 A store is a directory with one directory for each template: `rootfs/` and `template.json`. How an
-image is read and unpacked lives in `image_source`; here it becomes a template, or nothing.
+image is read and unpacked lives in `_image_source`; here it becomes a template, or nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paddock.objects.file_bytes import sync_file_system
 from paddock.objects.store_lock import StoreLock
 from paddock.state.files.descent import DIR_FLAGS
 from paddock.state.files.tree_walk import remove
-from paddock.state.templates.image_source import unpack_source
+from paddock.state.templates._image_source import unpack_source
 from paddock.state.templates.layer_archive import Unpacker, UnpackLimits
 
 _UNFINISHED = ".new-"

@@ -21,8 +21,7 @@ import msgspec
 
 from paddock.model.errors import HostCannot
 from paddock.state.files.descent import shown
-from paddock.state.trees.nodes import Node, NodeKind
-from paddock.state.trees.plan import (
+from paddock.state.trees._plan import (
     Creation,
     DirectoryMode,
     Operation,
@@ -30,6 +29,7 @@ from paddock.state.trees.plan import (
     Rewrite,
     full_path,
 )
+from paddock.state.trees.nodes import Node, NodeKind
 from paddock.state.trees.scan import SeenDir, every_seen, find_seen
 
 _JOINS_NAMES = ("-", ".", "~", "_")  # between the name of a file and what is named after it

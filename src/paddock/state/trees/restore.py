@@ -29,6 +29,15 @@ from paddock.state.changes.target_directory import Owner
 from paddock.state.disk_space import full_disk
 from paddock.state.files.descent import FILE_FLAGS, Descent, open_file, shown
 from paddock.state.files.tree_walk import remove
+from paddock.state.trees._plan import (
+    Creation,
+    DirectoryMode,
+    Operation,
+    Removal,
+    Rewrite,
+    full_path,
+    plan,
+)
 from paddock.state.trees.held_files import (
     NOTHING_HELD,
     HeldFiles,
@@ -40,15 +49,6 @@ from paddock.state.trees.known_states import node_at
 from paddock.state.trees.large_files import SPLIT_ABOVE
 from paddock.state.trees.node_files import NodeFiles, set_opaque
 from paddock.state.trees.nodes import Node, NodeKind, StoredTree
-from paddock.state.trees.plan import (
-    Creation,
-    DirectoryMode,
-    Operation,
-    Removal,
-    Rewrite,
-    full_path,
-    plan,
-)
 from paddock.state.trees.reader import TreeReader
 from paddock.state.trees.recorder import Recorder
 from paddock.state.trees.scan import find_seen

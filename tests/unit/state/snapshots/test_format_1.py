@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.model.errors import IntegrityError
-from paddock.state.snapshots.format_1 import decode
+from paddock.state.snapshots._format_1 import decode
 from paddock.state.snapshots.store import SnapshotStore
 
 WRITTEN = Path(__file__).resolve().parents[3] / "snapshots" / "format-1"

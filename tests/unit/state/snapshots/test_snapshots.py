@@ -208,7 +208,7 @@ def test_extended_attributes_past_the_bound_are_left_out_but_overlay_marks_stay(
     store: SnapshotStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # ext4 itself keeps about as much as the real bound allows, so a lower one is tried.
-    monkeypatch.setattr("paddock.state.snapshots.capture.MAX_XATTR_BYTES", 400)
+    monkeypatch.setattr("paddock.state.snapshots._capture.MAX_XATTR_BYTES", 400)
     (tmp_path / "tree").mkdir()
     for name, value in {"a": bytes(300), "b": bytes(300), "overlay.opaque": b"y"}.items():
         os.setxattr(tmp_path / "tree", f"user.{name}", value)

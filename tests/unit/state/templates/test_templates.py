@@ -28,7 +28,7 @@ from paddock.model.errors import (
     NotFound,
     PaddockError,
 )
-from paddock.state.templates.image import host_architecture
+from paddock.state.templates._image import host_architecture
 from paddock.state.templates.layer_archive import UnpackLimits
 from paddock.state.templates.store import TemplateStore
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from paddock.journal.codec import body_of
-from paddock.journal.export.har_content import content, headers_of, text_of, type_of
+from paddock.journal.export._har_content import content, headers_of, text_of, type_of
 from paddock.journal.log import RunLog
 from paddock.journal.traffic import Traffic, mapping
 from paddock.model.action import Kind, Outcome, Verdict

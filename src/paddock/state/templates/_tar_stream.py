@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from paddock.model.errors import InvalidInput
-from paddock.state.templates.decompression import CHUNK_BYTES, DAMAGE, ByteSource
+from paddock.state.templates._decompression import CHUNK_BYTES, DAMAGE, ByteSource
 
 # Long names, attributes and sparse maps of one member. Real images stay below 64 KiB, and older
 # versions of `tarfile` take a time that grows with the square of this.

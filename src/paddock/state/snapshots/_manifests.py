@@ -1,7 +1,7 @@
 """The small file that makes a stored tree a snapshot. Its digest is the snapshot's id.
 
 Only the files in `manifests/` are handled here; objects, trees and the lock are not. Version 1
-named a tree in the format that `format_1` reads.
+named a tree in the format that `_format_1` reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An image once it has been understood, and how its JSON is read. Nothing is unpacked here.
 
 All JSON of an image is untrusted: it is bounded before it is parsed, and parsed into typed values.
-The two formats themselves are in `oci` and `docker_save`.
+The two formats themselves are in `_oci` and `_docker_save`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from paddock.model.errors import HostCannot, IntegrityError, InvalidInput
-from paddock.state.templates.image_files import ImageFiles
+from paddock.state.templates._image_files import ImageFiles
 
 # The registry protocol's own limit for manifests; configs are smaller still.
 MAX_JSON_BYTES = 4 << 20

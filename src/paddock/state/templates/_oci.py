@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from paddock.model.errors import IntegrityError, InvalidInput
-from paddock.state.templates.image import (
+from paddock.state.templates._image import (
     Digest,
     Image,
     ImageConfig,
@@ -23,7 +23,7 @@ from paddock.state.templates.image import (
     read_json,
     refuse_architecture,
 )
-from paddock.state.templates.image_files import ImageFiles
+from paddock.state.templates._image_files import ImageFiles
 
 _MAX_INDEX_DEPTH, _MAX_MANIFESTS = 4, 1000
 _INDEX_TYPES = frozenset(

@@ -19,8 +19,8 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.templates.decompression import Window
-from paddock.state.templates.tar_stream import TarStream
+from paddock.state.templates._decompression import Window
+from paddock.state.templates._tar_stream import TarStream
 
 # A saved image has a few files for each layer; a tar with more is something else.
 MAX_IMAGE_FILES = 100_000

@@ -13,24 +13,24 @@ from pathlib import Path
 
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.sizes import format_size
-from paddock.state.templates.decompression import (
+from paddock.state.templates._decompression import (
     CHUNK_BYTES,
     DAMAGE,
     ByteSource,
     Window,
     decompressed,
 )
-from paddock.state.templates.docker_save import is_docker_save, read_docker_save
-from paddock.state.templates.image import Image, ImageLayer, check_part
-from paddock.state.templates.image_files import (
+from paddock.state.templates._docker_save import is_docker_save, read_docker_save
+from paddock.state.templates._image import Image, ImageLayer, check_part
+from paddock.state.templates._image_files import (
     DirectoryFiles,
     ImageFiles,
     TarFiles,
     looks_like_image,
 )
+from paddock.state.templates._oci import read_layout
+from paddock.state.templates._tar_stream import TarStream
 from paddock.state.templates.layer_archive import Unpacker, UnpackLimits
-from paddock.state.templates.oci import read_layout
-from paddock.state.templates.tar_stream import TarStream
 
 
 def unpack_source(source: Path, unpacker: Unpacker, limits: UnpackLimits, scratch: Path) -> Image:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.state.templates.image import (
+from paddock.state.templates._image import (
     MAX_JSON_BYTES,
     Image,
     ImageConfig,
@@ -21,7 +21,7 @@ from paddock.state.templates.image import (
     image_of,
     read_json,
 )
-from paddock.state.templates.image_files import ImageFiles
+from paddock.state.templates._image_files import ImageFiles
 
 _NAMED_BY_DIGEST = re.compile(r"(?:.*/)?([0-9a-f]{64})(?:\.json)?")
 
